@@ -1,0 +1,139 @@
+"""Debugger: a training set-up, the tools that are put to it, and all that they have said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from nbdebug.report import Report, merged
+from nbdebug.result import Result
+from nbdebug.setup import Setup, task
+from nbdebug.setup.training import as_optimizers
+from nbdebug.tools import checkup as checkups
+from nbdebug.watching import Watch
+
+if TYPE_CHECKING:
+    from nbdebug.tools.checkup import Budget
+    from nbdebug.tools.overfit import Overfit
+    from nbdebug.tools.rounds import Options
+
+
+class Debugger:
+    """The debugger of one training set-up.
+
+    Give it the objects that you train with; what is left out is guessed, shown, and can be given. ``optimizer`` may be
+    a list. ``forward(model, inputs)`` calls the model, ``unpack(batch)`` gives ``(inputs, target)``, ``step_fn(batch)``
+    gives the loss of a whole batch. ``extra_state`` is all else that a step changes: a GradScaler, averaged weights.
+    Nothing that is given is changed by any tool. Raises SetupError for objects that cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train_loader: Any,
+        val_loader: Any = None,
+        *,
+        loss_fn: Callable[..., Any] | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        scheduler: Any = None,
+        task: str | None = None,
+        class_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        forward: Callable[..., Any] | None = None,
+        unpack: Callable[[Any], Any] | None = None,
+        step_fn: Callable[[Any], Any] | None = None,
+        device: torch.device | str | None = None,
+        extra_state: Iterable[Any] = (),
+    ) -> None:
+        self.setup = Setup(
+            model,
+            train_loader,
+            val_loader,
+            loss_fn=loss_fn,
+            optimizers=as_optimizers(optimizer),
+            scheduler=scheduler,
+            task=given_task(task),
+            class_names=list(class_names) if class_names is not None else None,
+            feature_names=list(feature_names) if feature_names is not None else None,
+            forward=forward,
+            unpack=unpack,
+            step_fn=step_fn,
+            device=torch.device(device) if device is not None else None,
+            extra_state=tuple(extra_state),
+        )
+        self.reports: dict[str, Report] = {}
+        self.results: dict[str, Result] = {}
+
+    @property
+    def train_loader(self) -> Any:
+        """The training loader: yours, or for a one-shot iterator one that gives out what was looked at first."""
+        return self.setup.train_loader
+
+    @property
+    def val_loader(self) -> Any:
+        """The validation loader, likewise."""
+        return self.setup.val_loader
+
+    def checkup(
+        self,
+        budget: Budget = "standard",
+        *,
+        select: Iterable[str] | None = None,
+        ignore: Iterable[str] = (),
+        options: Options | None = None,
+    ) -> Report:
+        """What is wrong, where, how that is known and what to do, by every rule that needs no training.
+
+        Raises SetupError when model or loss cannot be run and no finding says why; ``findings`` has the rest.
+        """
+        report, refusal = checkups.checkup(self.setup, budget=budget, select=select, ignore=ignore, options=options)
+        self.reports["checkup"] = report
+        if refusal is not None:
+            raise refusal
+        return report
+
+    def overfit(self, **options: Any) -> Overfit:
+        """Whether the model can memorize a tiny batch, and if not, what was ruled out."""
+        from nbdebug.tools.overfit import overfit
+
+        result = overfit(self.setup, **options)
+        self.results["overfit"] = result
+        self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
+        return result
+
+    def watch(self) -> Watch:
+        """A block to put around your own training loop; its loss is drawn live under the cell."""
+        return Watch(self.setup)
+
+    @property
+    def findings(self) -> Report:
+        """All that has been said so far, by rank, each thing once."""
+        return merged(self.reports.values())
+
+    def __repr__(self) -> str:
+        """What is debugged, and how much was found."""
+        optimizers = ", ".join(type(one).__name__ for one in self.setup.optimizers) or "no optimizer"
+        return f"<nbdebug.Debugger of {type(self.setup.eager).__name__}, {optimizers}: {self.findings.summary}>"
+
+
+def given_task(name: str | None) -> task.Task | None:
+    """The task that was named, if one was."""
+    return task.given(name) if name is not None else None
+
+
+def checkup(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Report:
+    """A checkup in one call; takes what Debugger takes."""
+    return Debugger(model, train_loader, val_loader, **given).checkup()
+
+
+def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Overfit:
+    """The tiny-batch overfit test in one call; takes what Debugger takes."""
+    return Debugger(model, train_loader, val_loader, **given).overfit()
+
+
+def watch(model: nn.Module, optimizer: Any = None) -> Watch:
+    """A block around a training loop that draws its loss, without anything else."""
+    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)))

@@ -1,0 +1,99 @@
+"""One forward pass and its loss, traced: what most rules about loss and wiring read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from nbdebug.errors import NotChecked, SetupError
+from nbdebug.evidence.ledger import measurement
+from nbdebug.graph import Graph, Trace, tracing
+from nbdebug.graph.source import Line, from_exception
+from nbdebug.setup import Batch, Setup, losses
+from nbdebug.setup.task import Task, infer
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One batch through model and loss, in the modes the model was in.
+
+    ``failure`` is what the model or the loss raised; ``stage`` says which of them; ``line`` is the user's line.
+    """
+
+    batch: Batch
+    trace: Trace
+    output: Any = None
+    value: Tensor | None = None
+    failure: Exception | None = None
+    stage: str = "forward"
+    line: Line | None = None
+
+    @property
+    def failed(self) -> str:
+        """One sentence about what was raised, and where."""
+        place = f" at {self.line.file}, line {self.line.number}: {self.line.text.strip()}" if self.line else ""
+        return f"the {self.stage} raised {type(self.failure).__name__}: {self.failure}{place}"
+
+
+def run(setup: Setup, batch: Batch) -> Pass:
+    """One batch through the set-up, traced; whatever model or loss raise is kept, not raised."""
+    output, stage = None, "forward pass"
+    with tracing(setup.eager) as trace:
+        try:
+            if setup.step_fn is not None:
+                return Pass(batch, trace, None, setup.run(batch)[1], stage="step_fn")
+            output = setup.predict(batch)
+            stage = "loss"
+            return Pass(batch, trace, output, setup.loss(output, batch), stage=stage)
+        except SetupError:
+            raise
+        except Exception as error:
+            return Pass(batch, trace, output, None, error, stage, from_exception(error))
+
+
+@measurement
+def first_pass(setup: Setup, batches: list[Batch]) -> Pass:
+    """The first batch through model and loss, with tracebacks, module spans and cuts."""
+    return run(setup, batches[0])
+
+
+@measurement
+def output(first_pass: Pass) -> Any:
+    """What the model returned for the first batch."""
+    if first_pass.output is None:
+        raise NotChecked(first_pass.failed if first_pass.failure else "a step_fn hides the output of the model")
+    return first_pass.output
+
+
+@measurement
+def loss(first_pass: Pass) -> Tensor:
+    """The loss of the first batch, a scalar with its graph."""
+    if first_pass.value is None:
+        raise NotChecked(first_pass.failed)
+    return first_pass.value
+
+
+@measurement
+def graph(setup: Setup, first_pass: Pass, loss: Tensor) -> Graph:
+    """The autograd graph behind the loss of the first batch."""
+    return first_pass.trace.graph(loss)
+
+
+@measurement
+def loss_kind(setup: Setup, first_pass: Pass) -> losses.Kind:
+    """Which of torch's losses is used, by its name, by the loss operation in the graph, or by where it raised."""
+    kind = losses.named(setup.loss_fn)
+    if kind != "other":
+        return kind
+    if first_pass.value is None:
+        return losses.raised_in(first_pass.failure)
+    nodes = first_pass.trace.graph(first_pass.value).nodes
+    return next((losses.NODES[node.name] for node in nodes if node.name in losses.NODES), "other")
+
+
+@measurement
+def task(setup: Setup, first_pass: Pass, loss_kind: losses.Kind) -> Task:
+    """What the model is to learn: as given, else inferred from loss and targets."""
+    return setup.task or infer(first_pass.batch, first_pass.output, loss_kind)

@@ -1,0 +1,74 @@
+"""Where output and target are joined element by element although their shapes differ."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.graph.cuts import call_name
+from nbdebug.graph.source import Line, from_frame
+from nbdebug.setup.trees import tensors
+
+DIFFERENCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "subtract", "rsub", "__sub__", "__rsub__"}
+PRODUCTS = {"mul", "multiply", "__mul__", "__rmul__", "div", "__truediv__", "pow", "__pow__", "add", "__add__", "where", "maximum", "minimum"}
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """One call that stretched output or target over the other."""
+
+    call: str
+    output: tuple[int, ...]
+    target: tuple[int, ...]
+    result: tuple[int, ...]
+    line: Line | None
+
+
+class BroadcastWatch(TorchFunctionMode):
+    """Records every element-wise call between something made of the output and something made of the target."""
+
+    def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
+        super().__init__()
+        self.kept = [*output, *targets]
+        self.output = {id(t) for t in output}
+        self.target = {id(t) for t in targets}
+        self.found: list[Broadcast] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs the call as it is, and follows what its result was made of."""
+        given = tensors((args, kwargs or {}))
+        ours = [t for t in given if id(t) in self.output]
+        theirs = [t for t in given if id(t) in self.target]
+        if ours and theirs:
+            self.look(func, ours[0], theirs[0])
+        result = func(*args, **(kwargs or {}))
+        made = tensors(result)
+        self.kept += made
+        if bool(ours) != bool(theirs):
+            (self.output if ours else self.target).update(id(t) for t in made)
+        return result
+
+    def look(self, func: Any, ours: Tensor, theirs: Tensor) -> None:
+        """Keeps the call when one side is stretched in a way that nobody means."""
+        name = getattr(func, "__name__", "")
+        if not ours.dim() or not theirs.dim() or ours.shape == theirs.shape or name not in DIFFERENCES | PRODUCTS:
+            return
+        try:
+            joined = torch.broadcast_shapes(ours.shape, theirs.shape)
+        except RuntimeError:
+            return
+        grown = ours.dim() != theirs.dim() and joined.numel() > max(ours.numel(), theirs.numel())
+        if grown or (name in DIFFERENCES and ours.dim() == theirs.dim() and not pairs(ours, theirs)):
+            line = from_frame(sys._getframe(2))
+            self.found.append(Broadcast(call_name(func), tuple(ours.shape), tuple(theirs.shape), tuple(joined), line))
+
+
+def pairs(ours: Tensor, theirs: Tensor) -> bool:
+    """Whether both sides are stretched, as for all pairs, which takes an unsqueeze and so is meant."""
+    both = list(zip(ours.shape, theirs.shape, strict=True))
+    return any(a < b for a, b in both) and any(a > b for a, b in both)

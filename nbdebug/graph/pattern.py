@@ -1,0 +1,44 @@
+"""A fault as a small declarative thing: a producer, a path of harmless operations, a consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nbdebug.graph.node import Node
+from nbdebug.graph.reader import Graph
+
+# Operations that move or copy values, or drop some, and leave each as it is.
+HARMLESS = frozenset(
+    "Alias AsStrided Cat Chunk Clone Contiguous CopySlices Expand Flatten Gather Index IndexSelect MaskedSelect Narrow "
+    "NativeDropout Permute Reshape ReshapeAlias Select Slice Split SplitWithSizes Squeeze Stack Swapaxes T Take ToCopy "
+    "Transpose Unbind UnsafeSplit UnsafeView Unsqueeze View".split()
+)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Finds a ``producer`` whose values reach a ``consumer`` through nothing but ``through``."""
+
+    producer: frozenset[str]
+    consumer: frozenset[str]
+    through: frozenset[str] = HARMLESS
+
+    def matches(self, graph: Graph) -> Iterator[tuple[Node, Node]]:
+        """Each producer with the consumer that it feeds, the consumer nearest to the loss first."""
+        for consumer in graph.named(*self.consumer):
+            for producer in self.feeding(consumer):
+                yield producer, consumer
+
+    def feeding(self, consumer: Node) -> Iterator[Node]:
+        """The producers that feed one consumer."""
+        seen, todo = {consumer}, list(consumer.inputs)
+        while todo:
+            node = todo.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.name in self.producer:
+                yield node
+            elif node.name in self.through:
+                todo += node.inputs

@@ -1,0 +1,1 @@
+"""Probes: each hooks one family of signals of a running training loop."""

@@ -1,0 +1,92 @@
+"""Rules by code. A rule is a generator function whose positional parameters name the evidence it needs."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+from nbdebug.finding import SEVERITIES, Finding, Severity
+
+Judge = Callable[..., Iterator[Finding]]
+RULES: dict[str, Rule] = {}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: its code, its page, what it needs and what may be set."""
+
+    code: str
+    name: str
+    severity: Severity
+    page: str
+    needs: tuple[str, ...]
+    options: dict[str, Any]
+    judge: Judge
+
+    def __call__(self, evidence: Mapping[str, Any], **options: Any) -> list[Finding]:
+        """The findings of this rule on ``evidence``, stamped with its code, name and severity."""
+        found = self.judge(*(evidence[name] for name in self.needs), **options)
+        return [replace(one, code=self.code, name=self.name, severity=one.severity or self.severity) for one in found]
+
+    @property
+    def module(self) -> ModuleType:
+        """The file of this rule, where ``bad()`` and ``good()`` stand beside it."""
+        return importlib.import_module(self.judge.__module__)
+
+
+def rule(code: str, severity: Severity) -> Callable[[Judge], Judge]:
+    """Registers a generator function as the rule ``code``; its docstring is the page, its name the rule's name."""
+
+    def register(judge: Judge) -> Judge:
+        parameters = inspect.signature(judge).parameters.values()
+        RULES[code] = Rule(
+            code=code,
+            name=judge.__name__.replace("_", "-"),
+            severity=severity,
+            page=inspect.getdoc(judge) or "",
+            needs=tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD),
+            options={p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+            judge=judge,
+        )
+        return judge
+
+    return register
+
+
+def load() -> dict[str, Rule]:
+    """All rules, by code; importing every file under ``nbdebug.rules`` is what registers them."""
+    package = importlib.import_module("nbdebug.rules")
+    for module in pkgutil.walk_packages(package.__path__, "nbdebug.rules."):
+        importlib.import_module(module.name)
+    return dict(sorted(RULES.items()))
+
+
+def find(code: str) -> Rule:
+    """The rule of one code, or of one name; raises KeyError with the closest ones otherwise."""
+    rules = load()
+    named = {one.name: one for one in rules.values()}
+    if one := rules.get(code.upper()) or named.get(code.lower()):
+        return one
+    close = get_close_matches(code, [*rules, *named], n=3, cutoff=0.5)
+    raise KeyError(f"rule is {code!r}; expected one of {', '.join(rules)}. Did you mean {' or '.join(close) or 'one of these'}?")
+
+
+def select(chosen: Iterable[str] | None = None, ignored: Iterable[str] = ()) -> list[Rule]:
+    """The rules whose code starts with one of ``chosen`` (all of them by default) and with none of ``ignored``."""
+    rules = load()
+    for prefix in [*(chosen or ()), *ignored]:
+        if not any(code.startswith(prefix) for code in rules):
+            find(prefix)
+    wanted = tuple(chosen) if chosen is not None else ("",)
+    return [one for code, one in rules.items() if code.startswith(wanted) and not code.startswith(tuple(ignored))]
+
+
+def weight(finding: Finding) -> int:
+    """Where a severity stands, the gravest first."""
+    return SEVERITIES.index(finding.severity or "note")

@@ -1,0 +1,88 @@
+"""D101: a class index that the output has no place for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from nbdebug.evidence.rows import Rows
+from nbdebug.finding import Finding, Where
+from nbdebug.registry import rule
+from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.setup import Setup
+from nbdebug.setup.losses import Kind
+from nbdebug.setup.training import scores
+
+
+@rule("D101", "error")
+def label_out_of_range(setup: Setup, output: Any, loss_kind: Kind, rows: list[Rows]) -> Iterator[Finding]:
+    """A class index is negative or not under the number of outputs.
+
+    ## What it does
+    Compares the class indices of every sample that can be read with the number of outputs. The ignore index of the
+    loss (−100 unless set) is allowed.
+
+    ## Why it matters
+    Cross-entropy raises an index error on the batch that holds the sample; on a GPU it ends the process with a
+    device-side assertion that names neither the sample nor the label.
+
+    ## How it is measured
+    Exactly: by the smallest and largest index.
+
+    ## How to fix
+    Number the classes from 0, and give the head one output for each.
+
+    ## When to ignore
+    Never: the loss is not defined there.
+
+    ## References
+    Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
+    """
+    logits = scores(output)
+    if loss_kind not in ("cross-entropy", "nll") or not isinstance(logits, Tensor) or logits.dim() < 1:
+        return
+    classes, ignored = logits.shape[1 if logits.dim() > 1 else 0], ignore_index(setup.loss_fn)
+    for part in rows:
+        labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
+        if labels is None or labels.is_floating_point() or not labels.dim():
+            continue
+        wrong = ((labels < 0) | (labels >= classes)) & (labels != ignored)
+        if bool(wrong.any()):
+            yield finding(part, labels, wrong, classes)
+
+
+def finding(part: Rows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:
+    """What stands outside, in which samples."""
+    marked = wrong.flatten(1).any(1) if wrong.dim() > 1 else wrong
+    samples = [int(part.indices[row]) for row in marked.nonzero().flatten().tolist() if row < len(part.indices)]
+    values = sorted(set(labels[wrong].tolist()))
+    most = int(labels.max())
+    return Finding(
+        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {part.split} samples are outside 0…{classes - 1}: the output has {classes} classes.",
+        where=Where(sample=samples[0] if samples else None),
+        cause="Labels are counted from 1." if most == classes and int(labels.min()) == 1 else "The head has fewer outputs than the labels have classes.",
+        fix="labels = labels - 1" if most == classes and int(labels.min()) == 1 else f"# give the head {most + 1} outputs, or renumber the labels",
+        evidence={"split": part.split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
+        explains=("L207", "D119", "L208"),
+    )
+
+
+def ignore_index(loss_fn: Any) -> int:
+    """The label that the loss leaves out, −100 unless it was set."""
+    if isinstance(loss_fn, partial):
+        return int(loss_fn.keywords.get("ignore_index", -100))
+    return int(getattr(loss_fn, "ignore_index", -100))
+
+
+def bad() -> Setup:
+    """Labels counted from 1."""
+    x, y = points()
+    return program(network(3), x, y + 1, nn.CrossEntropyLoss())
+
+
+def good() -> Setup:
+    """Labels counted from 0."""
+    return classifier()

@@ -1,0 +1,1 @@
+"""Rules about the loss and the output head."""

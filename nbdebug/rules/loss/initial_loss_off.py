@@ -1,0 +1,84 @@
+"""L208: the loss before training is far from what an untrained head gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.expected_loss import Expected
+from nbdebug.finding import Finding
+from nbdebug.registry import rule
+from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.setup import Setup
+
+
+@rule("L208", "warning")
+def initial_loss_off(
+    loss: Tensor, expected_loss: Expected, *, excess: float = 1.0, ratio: float = 10.0, trained: float = 0.7
+) -> Iterator[Finding]:
+    """The loss before training is far from that of a head that knows nothing.
+
+    ## What it does
+    Compares the loss of the first batch with your own loss of two constant answers: the same score for every class
+    (ln C for cross-entropy, ln 2 for two classes) and the class frequencies (the entropy of the labels); for a
+    regression, the mean of the targets (their variance, for squared error). Weights, smoothing, reduction and ignored
+    labels are in it, since it is your loss that is asked.
+
+    ## Why it matters
+    A fresh head should answer that it does not know. A loss far above says that it is confident and wrong: inputs on a
+    large scale, weights drawn too large, targets far from zero. The first epochs are spent on unlearning that.
+
+    ## How it is measured
+    One forward pass in the modes the model is in. It speaks from ``excess`` = 1 nat above the uniform answer on, which
+    is what logits of variance 2 cost (their expected loss is near ln C + variance / 2), or half of ln C where that is
+    more; for a regression from ``ratio`` = 10 times the squared error of the mean on (its root for absolute errors).
+    A loss under ``trained`` times that of the class frequencies is a trained model's, and is not judged.
+
+    ## How to fix
+    Standardize inputs (and targets of a regression), keep torch's own initialization in the last layer.
+
+    ## When to ignore
+    When the last layer is meant to start far from zero.
+
+    ## References
+    A. Karpathy, A Recipe for Training Neural Networks (2019): verify loss at init; Stanford CS231n, notes 3.
+    """
+    found = float(loss.detach())
+    if expected_loss.prior > 0 and found < trained * expected_loss.prior:
+        raise NotChecked(f"the loss {found:.3g} is under that of a constant answer, {expected_loss.prior:.3g}: the model is trained")
+    if not math.isfinite(found):
+        raise NotChecked("the loss is not finite")
+    if expected_loss.classes:
+        nats = math.log(expected_loss.classes)
+        far = (found / expected_loss.uniform - 1) * nats > max(excess, nats / 2)
+    else:
+        far = found > (ratio if expected_loss.squared else math.sqrt(ratio)) * expected_loss.prior
+    if far:
+        yield finding(found, expected_loss)
+
+
+def finding(found: float, expected: Expected) -> Finding:
+    """The loss beside what was expected, and what to do."""
+    constant = f"the same score for all {expected.classes} classes gives" if expected.classes else "the mean of the targets gives"
+    return Finding(
+        message=f"The loss before training is {found:.4g}; {constant} {expected.uniform:.4g}, {found / expected.uniform:.1f} times less.",
+        cause="The untrained output is confident and wrong." if expected.classes else f"The targets have mean {expected.mean:.4g} and standard deviation {expected.std:.4g}; the untrained output is elsewhere.",
+        fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer"
+        if expected.classes
+        else "y_mean, y_std = y.mean(), y.std()\ny = (y - y_mean) / y_std   # and undo it on the predictions",
+        evidence={"loss": found, "uniform": expected.uniform, "label prior": expected.prior, "classes": expected.classes},
+    )
+
+
+def bad() -> Setup:
+    """Inputs a thousand times too large."""
+    x, y = points()
+    return program(network(3), x * 1000, y, nn.CrossEntropyLoss())
+
+
+def good() -> Setup:
+    """Inputs of unit scale."""
+    return classifier()

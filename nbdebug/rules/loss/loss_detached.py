@@ -1,0 +1,87 @@
+"""L212: the loss has no graph behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.parameters import Entry
+from nbdebug.finding import Finding, Where
+from nbdebug.graph import Cut
+from nbdebug.registry import rule
+from nbdebug.rules.programs import classifier
+from nbdebug.setup import Setup
+
+CONSEQUENCES = ("M301", "O506", "G409", "G414", "G416", "T601", "T606", "T607", "T608", "T610", "M314", "E709")
+
+
+@rule("L212", "error")
+def loss_detached(first_pass: Pass, loss: Tensor, parameters: list[Entry]) -> Iterator[Finding]:
+    """The loss depends on no parameter: there is no graph behind it.
+
+    ## What it does
+    Walks the graph of the loss to its leaves. When there is no graph, or when it ends in a tensor that was made on the
+    way and in no parameter, it names the call that broke it: item(), detach(), numpy(), no_grad, a fresh tensor.
+
+    ## Why it matters
+    backward() has nothing to walk along: it raises, or, when a fresh tensor was made with requires_grad=True, it runs
+    and reaches no weight. The loss is flat for ever.
+
+    ## How it is measured
+    On the autograd graph of the first batch; each call that took a tensor with a gradient and gave one without is kept.
+
+    ## How to fix
+    Compute the loss from the output itself. Use .item() for what you print, and only there.
+
+    ## When to ignore
+    Never seen.
+
+    ## References
+    PyTorch notes on autograd mechanics: only operations on tensors that require a gradient are recorded.
+    """
+    trainable = {id(one.parameter) for one in parameters if one.parameter.requires_grad}
+    leaves = [loss] if loss.grad_fn is None else first_pass.trace.graph(loss).leaves
+    if not trainable or any(id(leaf) in trainable for leaf in leaves):
+        return
+    fresh = [first_pass.trace.fresh[id(leaf)] for leaf in leaves if id(leaf) in first_pass.trace.fresh]
+    cut = next((one for one in reversed(first_pass.trace.cuts) if reaches_parameter(one, trainable)), None)
+    line = next((line for _, line in fresh if line), None) or (cut.line if cut else None)
+    yield Finding(
+        message="The loss has no path back to any parameter: " + what(bool(fresh), cut) + ".",
+        where=line.where(cut.module if cut else None) if line else Where(module=cut.module if cut else None),
+        cause="The output was turned into plain numbers before the loss was made of it.",
+        fix="loss = loss_fn(model(inputs), target)   # of the output itself: no .item(), .detach(), .numpy(), torch.tensor(...)",
+        evidence={"cut by": cut.call if cut else None, "fresh leaf": bool(fresh), "trainable parameters": len(trainable)},
+        explains=CONSEQUENCES,
+    )
+
+
+def reaches_parameter(cut: Cut, trainable: set[int]) -> bool:
+    """Whether what a call cut off was computed from a trainable parameter."""
+    return bool(trainable & {id(leaf) for leaf in cut.leaves()})
+
+
+def what(fresh: bool, cut: Cut | None) -> str:
+    """What broke it, in words."""
+    if fresh:
+        return "it is made of a fresh tensor, with a gradient of its own that leads nowhere"
+    return f"{cut.call} cut it off" if cut else "it was computed without a graph"
+
+
+def rebuilt(output: Tensor, target: Tensor) -> Tensor:
+    """A cross-entropy of a copy of the output."""
+    copy = torch.tensor(output.tolist(), requires_grad=True)
+    return nn.functional.cross_entropy(copy, target)
+
+
+def bad() -> Setup:
+    """A loss that copies the output into a fresh tensor."""
+    return classifier(loss_fn=rebuilt)
+
+
+def good() -> Setup:
+    """A loss of the output itself."""
+    return classifier()

@@ -1,0 +1,1 @@
+"""Rules about the wiring of the model."""

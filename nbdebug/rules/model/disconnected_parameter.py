@@ -1,0 +1,91 @@
+"""M301: a trainable parameter has no path to the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.parameters import Entry
+from nbdebug.finding import Finding, Where
+from nbdebug.graph import Cut, Graph
+from nbdebug.registry import rule
+from nbdebug.rules.programs import classifier, points, program
+from nbdebug.setup import Setup
+
+
+@rule("M301", "error")
+def disconnected_parameter(graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]) -> Iterator[Finding]:
+    """A trainable parameter has no path to the loss.
+
+    ## What it does
+    Lists the parameters that require a gradient and that the loss of none of the first batches depends on. One finding
+    for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for those that
+    the forward pass never used.
+
+    ## Why it matters
+    Such a parameter never gets a gradient and never moves, while the loss may well fall because the others learn.
+
+    ## How it is measured
+    By the leaves of the autograd graphs of up to four batches, so that heads which take turns are not accused. The cut
+    is found among all calls that took a tensor with a gradient and gave one without.
+
+    ## How to fix
+    Take the cut out. If the part is meant to be frozen, say so with ``requires_grad_(False)``.
+
+    ## When to ignore
+    When the part is trained in another phase, by another loss.
+
+    ## References
+    PyTorch notes on autograd mechanics: locally disabling gradient computation.
+    """
+    reached = {id(leaf) for leaf in graph.leaves}
+    if not any(id(one.parameter) in reached for one in parameters):
+        return
+    left = {id(one.parameter): one for one in unreached}
+    for cut in reversed(first_pass.trace.cuts):
+        behind = [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]
+        if behind:
+            yield finding(sorted(behind, key=parameters.index), cut)
+    if left:
+        yield finding(list(left.values()), None)
+
+
+def finding(entries: list[Entry], cut: Cut | None) -> Finding:
+    """What is cut off, by which call; or what was never used."""
+    names = ", ".join(one.name for one in entries[:4]) + (", …" if len(entries) > 4 else "")
+    reason = f"{cut.call} cuts them off" if cut else "the forward pass never uses them"
+    place = cut.line.where(entries[0].module, entries[0].name) if cut and cut.line else Where(entries[0].module, entries[0].name)
+    return Finding(
+        message=f"{names} {'is' if len(entries) == 1 else 'are'} trainable and {'has' if len(entries) == 1 else 'have'} no path to the loss: {reason}.",
+        where=place,
+        cause=f"After {cut.call} no gradient flows back." if cut else "The module is registered, and its result goes nowhere.",
+        fix=f"# take {cut.call} out of this line" if cut else f"# call {entries[0].module or 'it'} in forward, or remove it, or freeze it with requires_grad_(False)",
+        evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
+        explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
+    )
+
+
+class Detached(nn.Module):
+    """A network that cuts off its first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, of a hidden layer that learns nothing."""
+        hidden = torch.relu(self.body(x)).detach()
+        return self.head(hidden)
+
+
+def bad() -> Setup:
+    """A hidden layer that is detached."""
+    return program(Detached(), *points(), nn.CrossEntropyLoss())
+
+
+def good() -> Setup:
+    """A network without a cut."""
+    return classifier()

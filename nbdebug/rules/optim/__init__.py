@@ -1,0 +1,1 @@
+"""Rules about optimizer, learning rate and schedule."""

@@ -1,0 +1,67 @@
+"""Which of torch's losses a callable is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, cast
+
+from torch import nn
+from torch.nn import functional as F
+
+Kind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
+
+MODULES: dict[type[nn.Module], Kind] = {
+    nn.CrossEntropyLoss: "cross-entropy",
+    nn.NLLLoss: "nll",
+    nn.BCELoss: "bce",
+    nn.BCEWithLogitsLoss: "bce-with-logits",
+    nn.MultiLabelSoftMarginLoss: "bce-with-logits",
+    nn.MSELoss: "squared",
+    nn.L1Loss: "absolute",
+    nn.SmoothL1Loss: "absolute",
+    nn.HuberLoss: "absolute",
+}
+FUNCTIONS: dict[Callable[..., Any], Kind] = {
+    F.cross_entropy: "cross-entropy",
+    F.nll_loss: "nll",
+    F.binary_cross_entropy: "bce",
+    F.binary_cross_entropy_with_logits: "bce-with-logits",
+    F.multilabel_soft_margin_loss: "bce-with-logits",
+    F.mse_loss: "squared",
+    F.l1_loss: "absolute",
+    F.smooth_l1_loss: "absolute",
+    F.huber_loss: "absolute",
+}
+NODES: dict[str, Kind] = {
+    "NllLoss": "cross-entropy",
+    "NllLoss2D": "cross-entropy",
+    "BinaryCrossEntropy": "bce",
+    "BinaryCrossEntropyWithLogits": "bce-with-logits",
+    "MseLoss": "squared",
+    "L1Loss": "absolute",
+    "SmoothL1Loss": "absolute",
+    "HuberLoss": "absolute",
+}
+
+
+def named(loss_fn: Any) -> Kind:
+    """The kind of a loss that is torch's own, also under ``functools.partial``; "other" for the user's own."""
+    while isinstance(loss_fn, partial):
+        loss_fn = loss_fn.func
+    if isinstance(loss_fn, nn.Module):
+        return next((kind for known, kind in MODULES.items() if type(loss_fn) is known), "other")
+    try:
+        return FUNCTIONS.get(loss_fn, "other")
+    except TypeError:
+        return "other"
+
+
+def raised_in(error: BaseException | None) -> Kind:
+    """The kind of the torch loss that an exception came out of."""
+    known = {function.__name__: kind for function, kind in FUNCTIONS.items()}
+    trace, kind = error.__traceback__ if error else None, "other"
+    while trace is not None:
+        kind = known.get(trace.tb_frame.f_code.co_name, kind)
+        trace = trace.tb_next
+    return cast(Kind, kind)

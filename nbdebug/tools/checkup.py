@@ -1,0 +1,84 @@
+"""The checkup: what is wrong with a set-up, where, how that is known, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from nbdebug.errors import SetupError
+from nbdebug.evidence import Evidence
+from nbdebug.preserve import Preserve
+from nbdebug import registry
+from nbdebug.registry import Rule
+from nbdebug.report import Report
+from nbdebug.setup import Setup
+from nbdebug.setup.failures import refusal
+from nbdebug.tools.rounds import Options, Round
+from nbdebug.views.screen import Screen, show
+
+Budget = Literal["quick", "standard", "thorough"]
+BUDGETS = ("quick", "standard", "thorough")
+
+
+def checkup(
+    setup: Setup,
+    *,
+    budget: Budget = "standard",
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    options: Options | None = None,
+) -> tuple[Report, SetupError | None]:
+    """The findings on a set-up, and why it cannot be run, where it cannot and no finding says so.
+
+    Nothing of the user's is changed. ``budget`` "thorough" runs the tiny-batch overfit test too; ``select`` and
+    ``ignore`` are prefixes of codes; ``options`` maps codes to the keyword options of their rules.
+    """
+    rules = chosen(budget, select, ignore, options or {})
+    given = overfitted(setup) if budget == "thorough" else {}
+    with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
+        asked = Round(Evidence(setup, **given), rules, options or {})
+        with show(asked.report().view()) as screen:
+            try:
+                asked.run(screen)
+            finally:
+                report = asked.report()
+                screen.finish(report)
+    explained = any(one.severity == "error" for one in report)
+    return report, None if explained else asked.refusal or failed(asked.evidence)
+
+
+def judged(setup: Setup, **given: Any) -> Report:
+    """What the rules say of the result of a tool; ``given`` is that result under the name of its evidence."""
+    rules = [one for one in registry.select() if set(one.needs) & set(given)]
+    with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
+        asked = Round(Evidence(setup, **given), rules, {})
+        asked.run(Screen())
+        return asked.report()
+
+
+def chosen(budget: str, wanted: Iterable[str] | None, ignored: Iterable[str], options: Options) -> list[Rule]:
+    """The rules to ask; refuses a budget, a code or an option that there is not."""
+    if budget not in BUDGETS:
+        raise SetupError(f"budget is {budget!r}; expected one of {', '.join(BUDGETS)}. Leave it out for 'standard'.")
+    rules = registry.select([wanted] if isinstance(wanted, str) else wanted, (ignored,) if isinstance(ignored, str) else tuple(ignored))
+    known = {one.code: one.options for one in rules}
+    for code, given in options.items():
+        if code not in known:
+            raise SetupError(f"options name {code!r}; expected one of {', '.join(known)}. Give a code that is checked.")
+        if unknown := sorted(set(given) - set(known[code])):
+            names = ", ".join(known[code]) or "none"
+            raise SetupError(f"option of {code} is {unknown[0]!r}; expected one of {names}. Its page says what they do.")
+    return rules
+
+
+def overfitted(setup: Setup) -> dict[str, Any]:
+    """The tiny-batch test as evidence."""
+    from nbdebug.tools.overfit import overfit
+
+    return {"overfit": overfit(setup)}
+
+
+def failed(evidence: Evidence) -> SetupError | None:
+    """What model or loss raised on the first batch."""
+    seen = evidence.so_far("first_pass")
+    return refusal(seen.failure, seen.failed) if seen is not None and seen.failure is not None else None

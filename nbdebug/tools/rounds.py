@@ -1,0 +1,88 @@
+"""One round of rules through the evidence of a set-up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from nbdebug.errors import NotChecked, SetupError
+from nbdebug.evidence import Evidence
+from nbdebug.finding import Finding
+from nbdebug.registry import Rule
+from nbdebug.report import PYRAMID, Report, Skipped, ranked
+from nbdebug.setup import Setup
+from nbdebug.views.screen import LiveScreen, Screen
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+class Round:
+    """The rules on their way, in the order of the debugging pyramid, and what they have said so far."""
+
+    def __init__(self, evidence: Evidence, rules: list[Rule], options: Options) -> None:
+        self.evidence, self.options = evidence, options
+        self.rules = sorted(rules, key=lambda one: PYRAMID.find(one.code[0]))
+        self.findings: list[Finding] = []
+        self.skipped: list[Skipped] = []
+        self.refusal: SetupError | None = None
+        self.checked = 0
+        self.stopped = False
+        self.started = time.perf_counter()
+
+    def run(self, screen: Screen) -> None:
+        """All rules in turn until done or stopped; an interrupt stops too, and what was found is kept."""
+        try:
+            for done, rule in enumerate(self.rules):
+                screen.update(self.report().view(self.progress(done, rule)))
+                if screen.stopped:
+                    self.stopped = True
+                    return
+                self.ask(rule)
+        except KeyboardInterrupt:
+            self.stopped = True
+            if not isinstance(screen, LiveScreen):
+                raise
+
+    def ask(self, rule: Rule) -> None:
+        """One rule; what it cannot measure, or breaks on, is kept beside its name."""
+        try:
+            self.findings += rule(self.evidence, **self.options.get(rule.code, {}))
+            self.checked += 1
+            return
+        except NotChecked as reason:
+            why = str(reason)
+        except SetupError as refusal:
+            self.refusal, why = self.refusal or refusal, str(refusal)
+        except Exception as error:
+            why = f"the rule itself broke: {type(error).__name__}: {error}"
+        self.skipped.append(Skipped(rule.code, rule.name, why))
+
+    def progress(self, done: int, rule: Rule) -> dict[str, Any]:
+        """How far the round is, with the seconds left at the pace so far."""
+        elapsed = time.perf_counter() - self.started
+        left = elapsed / done * (len(self.rules) - done) if done else None
+        return {"done": done, "total": len(self.rules), "name": rule.name, "seconds_left": left}
+
+    def report(self) -> Report:
+        """What has been said so far."""
+        return Report(
+            findings=ranked(self.findings),
+            not_checked=tuple(self.skipped),
+            checked=self.checked,
+            subject=subject(self.evidence),
+            seconds=time.perf_counter() - self.started,
+            stopped=self.stopped,
+        )
+
+
+def subject(evidence: Evidence) -> str:
+    """One line on what is looked at, as far as it has been measured: model, task, batch."""
+    setup: Setup = evidence["setup"]
+    size = sum(p.numel() for p in setup.model.parameters())
+    parts = [f"{type(setup.eager).__name__}, {size:,} parameters"]
+    if (task := evidence.so_far("task")) is not None:
+        parts.append(f"task {task}")
+    if batches := evidence.so_far("batches"):
+        parts.append(f"batch {batches[0]}")
+    return " · ".join(parts)
