@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
-from nbdebug.finding import SEVERITIES, Finding, Severity
+from nbdebug.errors import SetupError
+from nbdebug.finding import Finding, Severity
 
 Judge = Callable[..., Iterator[Finding]]
 RULES: dict[str, Rule] = {}
@@ -68,13 +69,13 @@ def load() -> dict[str, Rule]:
 
 
 def find(code: str) -> Rule:
-    """The rule of one code, or of one name; raises KeyError with the closest ones otherwise."""
+    """The rule of one code, or of one name; raises SetupError with the closest ones otherwise."""
     rules = load()
     named = {one.name: one for one in rules.values()}
     if one := rules.get(code.upper()) or named.get(code.lower()):
         return one
-    close = get_close_matches(code, [*rules, *named], n=3, cutoff=0.5)
-    raise KeyError(f"rule is {code!r}; expected one of {', '.join(rules)}. Did you mean {' or '.join(close) or 'one of these'}?")
+    close = " or ".join(get_close_matches(code, [*rules, *named], n=3, cutoff=0.5)) or "one of these"
+    raise SetupError(f"rule is {code!r}; expected one of {', '.join(rules)}. Did you mean {close}?")
 
 
 def select(chosen: Iterable[str] | None = None, ignored: Iterable[str] = ()) -> list[Rule]:
@@ -85,8 +86,3 @@ def select(chosen: Iterable[str] | None = None, ignored: Iterable[str] = ()) -> 
             find(prefix)
     wanted = tuple(chosen) if chosen is not None else ("",)
     return [one for code, one in rules.items() if code.startswith(wanted) and not code.startswith(tuple(ignored))]
-
-
-def weight(finding: Finding) -> int:
-    """Where a severity stands, the gravest first."""
-    return SEVERITIES.index(finding.severity or "note")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nbdebug.views.base import View
-    from nbdebug.views.findings import Progress
 
 # The debugging pyramid, by family of rules: what is wrong further down explains what shows further up.
 PYRAMID = "DLMGOTERP"
@@ -62,7 +61,7 @@ class Report(Result):
         """The errors and warnings; notes never count as faults."""
         return tuple(one for one in self.findings if one.severity != "note")
 
-    def view(self, progress: Progress | None = None) -> View:
+    def view(self, progress: dict[str, Any] | None = None) -> View:
         """Ranked cards."""
         from nbdebug.views.findings import Findings
 
@@ -80,7 +79,8 @@ class Report(Result):
         """One row a finding, by rank."""
         import pandas as pd
 
-        columns = ["code", "name", "severity", "message", "module", "parameter", "sample", "file", "line", "source", "cause", "fix"]
+        columns = ["code", "name", "severity", "message"]
+        columns += ["module", "parameter", "sample", "file", "line", "source", "cause", "fix"]
         rows: list[dict[str, Any]] = [{**vars(one), **vars(one.where)} for one in self.findings]
         return pd.DataFrame(rows, columns=columns)
 
@@ -93,7 +93,8 @@ class Report(Result):
 
     def __str__(self) -> str:
         """The findings in plain text, then what was not checked."""
-        head = "\n".join(filter(None, [f"nbdebug checkup{' (stopped)' if self.stopped else ''}: {self.summary}", self.subject]))
+        title = f"nbdebug checkup{' (stopped)' if self.stopped else ''}: {self.summary}"
+        head = "\n".join(filter(None, [title, self.subject]))
         skipped = [f"  {one.code} {one.name}: {one.why}" for one in self.not_checked]
         tail = "\n".join([f"not checked ({len(skipped)}):", *skipped]) if skipped else ""
         return "\n\n".join(filter(None, [head, *map(str, self.findings), tail]))

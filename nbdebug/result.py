@@ -49,4 +49,4 @@ class Result:
         from nbdebug.views.screen import was_just_shown
 
         if not was_just_shown(self):
-            display(self._repr_mimebundle_(), raw=True)
+            display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]

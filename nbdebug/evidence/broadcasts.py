@@ -13,13 +13,15 @@ from nbdebug.graph.broadcasts import Broadcast, BroadcastWatch
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors, transform
 
+
 @measurement
 def broadcasts(setup: Setup, first_pass: Pass, output: Any) -> list[Broadcast]:
     """The calls of the loss in which output and target have different shapes and are stretched over each other."""
     if setup.loss_fn is None or not tensors(first_pass.batch.targets):
         raise NotChecked("the model computes its loss itself, or there is no target")
     detached = transform(output, lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf)
-    with BroadcastWatch(tensors(detached), tensors(first_pass.batch.targets)) as watch:
+    watch = BroadcastWatch(tensors(detached), tensors(first_pass.batch.targets))
+    with watch:
         try:
             setup.loss_of(detached, first_pass.batch)
         except Exception as error:

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.first_pass import class_axis as class_axis_of
 from nbdebug.evidence.ledger import measurement
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import Kind
+from nbdebug.setup.losses import Kind, scores
 from nbdebug.setup.task import Task
-from nbdebug.setup.training import scores
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def expected_loss(setup: Setup, first_pass: Pass, output: Any, task: Task, loss_
         return float(setup.loss(answer.expand_as(logits).clone(), first_pass.batch).detach())
 
     if loss_kind in ("cross-entropy", "nll"):
-        return for_classes(logits, target, of)
+        return for_classes(logits, target, class_axis_of(setup, first_pass, output, loss_kind), of)
     if loss_kind in ("bce", "bce-with-logits"):
         return for_probabilities(logits, target, of, loss_kind)
     if task.name in ("regression", "reconstruction") and loss_kind in ("squared", "absolute"):
@@ -56,9 +56,8 @@ def expected_loss(setup: Setup, first_pass: Pass, output: Any, task: Task, loss_
     raise NotChecked(f"no constant answer is known for the task {task.name} with a loss of your own")
 
 
-def for_classes(logits: Tensor, target: Tensor, of: Callable[[Tensor], float]) -> Expected:
+def for_classes(logits: Tensor, target: Tensor, axis: int, of: Callable[[Tensor], float]) -> Expected:
     """Equal log-probabilities, and those of the label frequencies; both are logits and log-probabilities at once."""
-    axis = 1 if logits.dim() > 1 else 0
     classes = logits.shape[axis]
     if classes < 2:
         raise NotChecked("the output has a single class")

@@ -97,3 +97,19 @@ def loss_kind(setup: Setup, first_pass: Pass) -> losses.Kind:
 def task(setup: Setup, first_pass: Pass, loss_kind: losses.Kind) -> Task:
     """What the model is to learn: as given, else inferred from loss and targets."""
     return setup.task or infer(first_pass.batch, first_pass.output, loss_kind)
+
+
+@measurement
+def class_axis(setup: Setup, first_pass: Pass, output: Any, loss_kind: losses.Kind) -> int:
+    """The axis of the output that runs over the classes, for cross-entropy and NLL."""
+    logits = losses.scores(output)
+    if loss_kind not in ("cross-entropy", "nll") or not isinstance(logits, Tensor) or not logits.dim():
+        raise NotChecked("the loss is not over classes")
+    if losses.named(setup.loss_fn) != "other":
+        return 1 if logits.dim() > 1 else 0
+    found = first_pass.trace.graph(first_pass.value).named("LogSoftmax") if first_pass.value is not None else ()
+    width = next((softmaxed.saved("result").shape[1] for softmaxed in found), None)
+    axes = [axis for axis in (-1, 1) if -logits.dim() <= axis < logits.dim() and logits.shape[axis] == width]
+    if not axes:
+        raise NotChecked("a loss of your own reshapes the output, so that its classes cannot be counted")
+    return axes[0] % logits.dim()

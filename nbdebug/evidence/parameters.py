@@ -32,6 +32,11 @@ class Entry:
         return self.name.rpartition(".")[0]
 
 
+def listed(entries: list[Entry], most: int = 4) -> str:
+    """The names of some parameters, as a phrase."""
+    return ", ".join(one.name for one in entries[:most]) + (", …" if len(entries) > most else "")
+
+
 @measurement
 def parameters(setup: Setup, model: nn.Module) -> list[Entry]:
     """Every parameter of the model, each once, with its names and its places in the optimizers."""

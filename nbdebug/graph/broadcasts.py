@@ -15,7 +15,7 @@ from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
 DIFFERENCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "subtract", "rsub", "__sub__", "__rsub__"}
-PRODUCTS = {"mul", "multiply", "__mul__", "__rmul__", "div", "__truediv__", "pow", "__pow__", "add", "__add__", "where", "maximum", "minimum"}
+PRODUCTS = {"mul", "multiply", "__mul__", "__rmul__", "div", "__truediv__", "pow", "__pow__", "add", "__add__", "where"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class BroadcastWatch(TorchFunctionMode):
         if not ours.dim() or not theirs.dim() or ours.shape == theirs.shape or name not in DIFFERENCES | PRODUCTS:
             return
         try:
-            joined = torch.broadcast_shapes(ours.shape, theirs.shape)
+            joined = torch.Size(torch.broadcast_shapes(ours.shape, theirs.shape))  # type: ignore[no-untyped-call]
         except RuntimeError:
             return
         grown = ours.dim() != theirs.dim() and joined.numel() > max(ours.numel(), theirs.numel())

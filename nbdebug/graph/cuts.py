@@ -56,14 +56,15 @@ class CutWatch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the call as it is, and notes it when a gradient ends there."""
-        before = [t for t in tensors((args, kwargs or {})) if t.requires_grad]
+        given = tensors((args, kwargs or {}))
+        before = [t for t in given if t.requires_grad]
         result = func(*args, **(kwargs or {}))
         after = tensors(result)
-        name = getattr(func, "__name__", "")
-        if before and not any(t.requires_grad for t in after) and (after or name in TO_PYTHON):
+        made = [t for t in after if t.requires_grad and t.is_leaf and not any(t is known for known in before)]
+        self.fresh.update({id(t): (t, from_frame(sys._getframe(1))) for t in made})
+        flows = any((t.requires_grad and not t.is_leaf) or any(t is known for known in before) for t in after)
+        if before and not flows and (after or getattr(func, "__name__", "") in TO_PYTHON):
             self.note(func, before, result)
-        if not before and any(t.requires_grad and t.is_leaf for t in after):
-            self.fresh.update({id(t): (t, from_frame(sys._getframe(1))) for t in after})
         return result
 
     def note(self, func: Any, before: list[Tensor], result: Any) -> None:

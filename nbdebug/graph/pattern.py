@@ -10,9 +10,12 @@ from nbdebug.graph.reader import Graph
 
 # Operations that move or copy values, or drop some, and leave each as it is.
 HARMLESS = frozenset(
-    "Alias AsStrided Cat Chunk Clone Contiguous CopySlices Expand Flatten Gather Index IndexSelect MaskedSelect Narrow "
-    "NativeDropout Permute Reshape ReshapeAlias Select Slice Split SplitWithSizes Squeeze Stack Swapaxes T Take ToCopy "
-    "Transpose Unbind UnsafeSplit UnsafeView Unsqueeze View".split()
+    {
+        *("View", "UnsafeView", "Reshape", "ReshapeAlias", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Alias"),
+        *("Transpose", "T", "Permute", "Swapaxes", "Clone", "Contiguous", "ToCopy", "AsStrided", "CopySlices"),
+        *("Select", "Slice", "Narrow", "Index", "IndexSelect", "Gather", "Take", "MaskedSelect"),
+        *("Split", "SplitWithSizes", "UnsafeSplit", "Chunk", "Unbind", "Cat", "Stack", "NativeDropout"),
+    }
 )
 
 

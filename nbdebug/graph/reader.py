@@ -61,5 +61,5 @@ def placed(function: Any, spans: list[Span]) -> Node:
     line = from_traceback(function.metadata.get("traceback_") or ())
     number = function._sequence_nr() if hasattr(function, "_sequence_nr") else None
     index = bisect_right(spans, number, key=lambda span: span[0]) - 1 if number is not None else -1
-    module = spans[index][1] if 0 <= index else None
+    module = spans[index][1] if index >= 0 else None
     return Node(function, module or None, line)

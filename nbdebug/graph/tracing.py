@@ -57,7 +57,8 @@ def next_number() -> int | None:
     """The sequence number that the next operation will have, counted by autograd in each thread; None if untold."""
     with torch.enable_grad():
         function = PROBE.view(0).grad_fn
-    return int(function._sequence_nr()) + 1 if hasattr(function, "_sequence_nr") else None
+    number = getattr(function, "_sequence_nr", None)
+    return int(number()) + 1 if number is not None else None
 
 
 @contextmanager

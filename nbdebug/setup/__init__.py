@@ -1,4 +1,4 @@
-"""The training set-up under test: the user's objects, and the guesses that join them, each of which can be overridden."""
+"""The training set-up under test: the user's objects, and the guesses that join them."""
 
 from nbdebug.setup.batch import Batch as Batch
 from nbdebug.setup.loaders import Replay as Replay

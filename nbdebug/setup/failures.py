@@ -6,15 +6,28 @@ import re
 
 from nbdebug.errors import SetupError
 
+UNSPLIT = "Say how to split a batch: unpack=lambda batch: (inputs, target)"
 KNOWN = (
-    (r"mat1 and mat2 shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)", "a layer that takes {0} features, not {1}. Set its in_features to {0}"),
-    (r"[Ee]xpected all tensors to be on the same device|Input type .*cuda.*weight type", "one device for model and data. Call model.to(device) and move each batch"),
-    (r"Input type \((?:unsigned char|torch\.\w*Byte\w*|torch\.ByteTensor|Byte)\)", "float inputs. Convert them where the data are read: x.float() / 255"),
-    (r"(?:Byte|Long|Int|unsigned char|long).*(?:same dtype|Float|float)|(?:Float|float).*(?:Byte|Long|unsigned char)", "inputs of the dtype of the weights. Convert them: x.float(), and divide images by 255"),
-    (r"[Ee]xpected more than 1 value per channel", "more than one sample for batch normalization. Use a larger batch, or drop_last=True"),
-    (r"takes (\d+) positional arguments? but (\d+) (?:was|were) given", "a batch of what forward takes. Say how to split it: unpack=lambda batch: (inputs, target)"),
-    (r"missing \d+ required positional argument", "all that forward takes. Say how to split a batch: unpack=lambda batch: (inputs, target)"),
-)  # fmt: skip
+    (
+        r"mat1 and mat2 shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)",
+        "a layer that takes {0} features, not {1}. Set its in_features to {0}",
+    ),
+    (
+        r"[Ee]xpected all tensors to be on the same device|Input type .*cuda.*weight type",
+        "one device for model and data. Call model.to(device), and move each batch there",
+    ),
+    (
+        r"Input type \((?:unsigned char|\S*Byte\S*)\)|(?:Byte|Long|Int|unsigned char|long).*(?:same dtype|[Ff]loat)"
+        r"|[Ff]loat.*(?:Byte|Long|unsigned char)",
+        "inputs of the dtype of the weights. Convert them where they are read: x.float(), and images by 255",
+    ),
+    (
+        r"[Ee]xpected more than 1 value per channel",
+        "more than one sample for batch normalization. Use a larger batch, or drop_last=True",
+    ),
+    (r"takes \d+ positional arguments? but \d+ (?:was|were) given", f"a batch of what forward takes. {UNSPLIT}"),
+    (r"missing \d+ required positional argument", f"all that forward takes. {UNSPLIT}"),
+)
 
 
 def refusal(error: Exception, said: str) -> SetupError:

@@ -66,19 +66,22 @@ def batches(loader: Any, count: int, name: str) -> Iterator[tuple[Any, tuple[int
 
     Raises SetupError that names the sample where the data set raises, and where the loader is empty.
     """
-    number = -1
+    number = 0
     try:
-        for number, found in enumerate(islice(raw_batches(loader, count), count)):
+        for found in islice(raw_batches(loader, count), count):
             yield found
+            number += 1
     except (SetupError, GeneratorExit):
         raise
     except Exception as error:
         raise SetupError(
-            f"{name} raised {type(error).__name__} in batch {number + 1}: {error}; expected a batch. "
+            f"{name} raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
             f"Run next(iter({name})) to see it alone."
         ) from error
-    if number < 0 < count:
-        raise SetupError(f"{name} is empty; expected at least one batch. Check len(dataset), drop_last and the sampler.")
+    if not number and count:
+        raise SetupError(
+            f"{name} is empty; expected at least one batch. Check len(dataset), drop_last and the sampler."
+        )
 
 
 def raw_batches(loader: Any, count: int) -> Iterator[tuple[Any, tuple[int, ...] | None]]:

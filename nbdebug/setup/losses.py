@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, cast
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
+
+from nbdebug.setup.trees import tensors
 
 Kind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
 
@@ -65,3 +67,11 @@ def raised_in(error: BaseException | None) -> Kind:
         kind = known.get(trace.tb_frame.f_code.co_name, kind)
         trace = trace.tb_next
     return cast(Kind, kind)
+
+
+def scores(output: Any) -> Any:
+    """The tensor that one of torch's own losses takes: the output, its ``logits``, or its first tensor."""
+    if isinstance(output, Tensor):
+        return output
+    logits = getattr(output, "logits", None)
+    return logits if logits is not None else next(iter(tensors(output)), output)

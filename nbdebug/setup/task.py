@@ -58,8 +58,8 @@ def infer(batch: Batch, output: Any, kind: Kind) -> Task:
     if kind in ("cross-entropy", "nll"):
         return predicted_tokens(batch, target, kind)
     if kind in ("bce", "bce-with-logits"):
-        many = scores is not None and scores.dim() == 2 and scores.shape[1] > 1
-        return Task("multi-label" if many else "binary", f"{kind} over {scores.shape[1] if many and scores is not None else 1} outputs")
+        outputs = scores.shape[1] if scores is not None and scores.dim() == 2 else 1
+        return Task("multi-label" if outputs > 1 else "binary", f"{kind} over {outputs} outputs")
     if kind in ("squared", "absolute"):
         return Task("regression", f"{kind} error")
     return by_values(target, scores)
@@ -68,13 +68,14 @@ def infer(batch: Batch, output: Any, kind: Kind) -> Task:
 def same_values(target: Tensor, batch: Batch) -> bool:
     """Whether the target is one of the inputs over again."""
     inputs = tensors((batch.args, batch.kwargs))
-    return any(t is target or (t.shape == target.shape and t.dtype == target.dtype and torch.equal(t, target)) for t in inputs)
+    alike = (t for t in inputs if t.shape == target.shape and t.dtype == target.dtype)
+    return any(t is target or torch.equal(t, target) for t in alike)
 
 
 def predicted_tokens(batch: Batch, target: Tensor, kind: Kind) -> Task:
     """Cross-entropy of a sequence of tokens given a sequence of tokens is a language model."""
-    tokens = any(not t.is_floating_point() and t.shape == target.shape and t.dim() > 1 for t in tensors((batch.args, batch.kwargs)))
-    if tokens and target.dim() > 1:
+    inputs = tensors((batch.args, batch.kwargs))
+    if target.dim() > 1 and any(not t.is_floating_point() and t.shape == target.shape for t in inputs):
         return Task("language-model", f"{kind}, a token for each token")
     return Task("classification", kind)
 

@@ -13,7 +13,6 @@ from torch.nn.parameter import is_lazy
 from nbdebug.errors import SetupError
 from nbdebug.setup import loaders, losses, task, unpack
 from nbdebug.setup.batch import Batch
-from nbdebug.setup.trees import tensors
 
 
 @dataclass
@@ -21,7 +20,7 @@ class Setup:
     """What a user trains with: model, loaders, loss, optimizers and schedule, and how a batch goes through them.
 
     ``forward(model, inputs)`` calls the model, ``unpack(batch)`` gives ``(inputs, target)``, ``step_fn(batch)`` gives
-    the loss of a whole batch; each replaces the guess that is made without it. Raises SetupError for what cannot be used.
+    the loss of a whole batch; each replaces the guess that is made without it. Raises SetupError for what is unusable.
     """
 
     model: nn.Module
@@ -42,7 +41,7 @@ class Setup:
     def __post_init__(self) -> None:
         """Refuses what can never work, at the call that brought it."""
         if not isinstance(self.model, nn.Module):
-            raise SetupError(f"model is a {type(self.model).__name__}; expected a torch.nn.Module. Pass the module itself.")
+            raise SetupError(f"model is a {type(self.model).__name__}; expected a torch.nn.Module. Pass the module.")
         self.check_parameters()
         self.train_loader = loaders.wrapped(self.train_loader, "train_loader")
         self.val_loader = loaders.wrapped(self.val_loader, "val_loader")
@@ -53,14 +52,15 @@ class Setup:
         """Refuses a model without parameters, with lazy ones, or on a device that holds no data."""
         found = list(self.model.named_parameters())
         if not found:
-            raise SetupError("model has 0 parameters; expected at least one. Register layers as attributes or in nn.ModuleList.")
+            raise SetupError("model has 0 parameters; expected at least one. Register its layers as attributes.")
         if lazy := [name for name, p in found if is_lazy(p)]:
-            raise SetupError(f"{lazy[0]} is not materialized yet; expected a shape. Run one batch through the model first.")
+            raise SetupError(f"{lazy[0]} has no shape yet; expected one. Run one batch through the model first.")
         homes = {p.device for _, p in found}
         if torch.device("meta") in homes:
-            raise SetupError("model is on the meta device; expected one with data. Load weights first: model.to_empty(...).")
-        if self.device is not None and self.device not in homes and self.device.type not in {d.type for d in homes}:
-            raise SetupError(f"model is on {homes.pop()}; expected {self.device}, as device= says. Call model.to({str(self.device)!r}).")
+            raise SetupError("model is on the meta device; expected one with data. Load its weights first.")
+        if self.device is not None and self.device.type not in {home.type for home in homes}:
+            where, wanted = homes.pop(), str(self.device)
+            raise SetupError(f"model is on {where}; expected {wanted}, as device= says. Call model.to({wanted!r}).")
 
     @property
     def eager(self) -> nn.Module:
@@ -104,20 +104,23 @@ class Setup:
         """The user's own loss of an output; raises SetupError where it is no scalar tensor."""
         value = self.loss_of(output, batch)
         if not isinstance(value, Tensor):
-            raise SetupError(f"the loss is a {type(value).__name__}; expected a scalar tensor. Return the tensor, without .item().")
+            raise SetupError(f"the loss is a {type(value).__name__}; expected a scalar tensor. Drop .item().")
         if value.numel() != 1:
-            raise SetupError(f"the loss has shape {tuple(value.shape)}; expected a scalar. Use reduction='mean', or .mean().")
+            shape = tuple(value.shape)
+            raise SetupError(f"the loss has shape {shape}; expected a scalar. Use reduction='mean', or .mean().")
         return value
 
     def loss_of(self, output: Any, batch: Batch) -> Any:
         """What the user's loss returns: ``loss_fn``, else the loss that the model computed itself."""
         if self.loss_fn is not None:
-            return self.loss_fn(scores(output) if losses.named(self.loss_fn) != "other" else output, *batch.targets)
+            return self.loss_fn(
+                losses.scores(output) if losses.named(self.loss_fn) != "other" else output, *batch.targets
+            )
         own = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
         if own is None and isinstance(output, Tensor) and output.numel() == 1:
             own = output
         if own is None:
-            raise SetupError("loss_fn is None and the model returns no loss; expected one of them. Pass loss_fn=.")
+            raise SetupError("loss_fn is None and the model returns no loss; expected either. Pass loss_fn=.")
         return own
 
     def run(self, batch: Batch, model: nn.Module | None = None) -> tuple[Any, Tensor]:
@@ -130,16 +133,9 @@ class Setup:
     def loss_value(self, value: Any) -> Tensor:
         """A loss that ``step_fn`` gave; raises SetupError where it is no scalar tensor."""
         if not isinstance(value, Tensor) or value.numel() != 1:
-            raise SetupError(f"step_fn returned {type(value).__name__}; expected a scalar loss tensor. Return the loss of the batch.")
+            kind = type(value).__name__
+            raise SetupError(f"step_fn returned a {kind}; expected a scalar tensor. Return the loss of the batch.")
         return value
-
-
-def scores(output: Any) -> Any:
-    """The tensor that one of torch's own losses takes: the output, its ``logits``, or its first tensor."""
-    if isinstance(output, Tensor):
-        return output
-    logits = getattr(output, "logits", None)
-    return logits if logits is not None else next(iter(tensors(output)), output)
 
 
 def as_optimizers(given: Any) -> tuple[torch.optim.Optimizer, ...]:
@@ -150,6 +146,7 @@ def as_optimizers(given: Any) -> tuple[torch.optim.Optimizer, ...]:
     for one in several:
         if not isinstance(one, torch.optim.Optimizer):
             raise SetupError(
-                f"optimizer is a {type(one).__name__}; expected a torch.optim.Optimizer or a list of them. Pass optimizer=optimizer."
+                f"optimizer is a {type(one).__name__}; expected a torch.optim.Optimizer or a list of them. "
+                f"Pass what you call step() on."
             )
     return several

@@ -64,7 +64,11 @@ def rebuilt(tree: Mapping[Any, Any], changed: dict[Any, Any]) -> Mapping[Any, An
 
 def moved(tree: Any, device: torch.device) -> Any:
     """The tree with all that can be moved on ``device``."""
-    return transform(tree, lambda leaf: leaf.to(device) if isinstance(leaf, (Tensor, PackedSequence)) else leaf)
+
+    def move(leaf: Any) -> Any:
+        return leaf.to(device) if isinstance(leaf, (Tensor, PackedSequence)) else leaf  # type: ignore[arg-type]
+
+    return transform(tree, move)
 
 
 def described(tree: Any) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from nbdebug import registry
 from nbdebug.errors import SetupError
 from nbdebug.evidence import Evidence
 from nbdebug.preserve import Preserve
-from nbdebug import registry
 from nbdebug.registry import Rule
 from nbdebug.report import Report
 from nbdebug.setup import Setup
@@ -60,15 +60,22 @@ def chosen(budget: str, wanted: Iterable[str] | None, ignored: Iterable[str], op
     """The rules to ask; refuses a budget, a code or an option that there is not."""
     if budget not in BUDGETS:
         raise SetupError(f"budget is {budget!r}; expected one of {', '.join(BUDGETS)}. Leave it out for 'standard'.")
-    rules = registry.select([wanted] if isinstance(wanted, str) else wanted, (ignored,) if isinstance(ignored, str) else tuple(ignored))
+    rules = registry.select(several(wanted) if wanted is not None else None, several(ignored))
     known = {one.code: one.options for one in rules}
     for code, given in options.items():
         if code not in known:
             raise SetupError(f"options name {code!r}; expected one of {', '.join(known)}. Give a code that is checked.")
         if unknown := sorted(set(given) - set(known[code])):
             names = ", ".join(known[code]) or "none"
-            raise SetupError(f"option of {code} is {unknown[0]!r}; expected one of {names}. Its page says what they do.")
+            raise SetupError(
+                f"option of {code} is {unknown[0]!r}; expected one of {names}. Its page says what they do."
+            )
     return rules
+
+
+def several(codes: Iterable[str]) -> tuple[str, ...]:
+    """One code or many, as a tuple."""
+    return (codes,) if isinstance(codes, str) else tuple(codes)
 
 
 def overfitted(setup: Setup) -> dict[str, Any]:

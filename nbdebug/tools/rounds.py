@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,16 +34,22 @@ class Round:
     def run(self, screen: Screen) -> None:
         """All rules in turn until done or stopped; an interrupt stops too, and what was found is kept."""
         try:
-            for done, rule in enumerate(self.rules):
-                screen.update(self.report().view(self.progress(done, rule)))
-                if screen.stopped:
-                    self.stopped = True
-                    return
-                self.ask(rule)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.ask_all(screen)
         except KeyboardInterrupt:
             self.stopped = True
             if not isinstance(screen, LiveScreen):
                 raise
+
+    def ask_all(self, screen: Screen) -> None:
+        """Rule after rule, while the Stop button is not pressed."""
+        for done, rule in enumerate(self.rules):
+            screen.update(self.report().view(self.progress(done, rule)))
+            if screen.stopped:
+                self.stopped = True
+                return
+            self.ask(rule)
 
     def ask(self, rule: Rule) -> None:
         """One rule; what it cannot measure, or breaks on, is kept beside its name."""

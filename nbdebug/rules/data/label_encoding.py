@@ -13,15 +13,14 @@ from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import Kind
-from nbdebug.setup.training import scores
+from nbdebug.setup.losses import Kind, named, scores
 from nbdebug.setup.trees import described, tensors
 
 Misfit = tuple[str, str]
 
 
 @rule("D102", "error")
-def label_encoding(first_pass: Pass, output: Any, loss_kind: Kind) -> Iterator[Finding]:
+def label_encoding(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind) -> Iterator[Finding]:
     """Targets do not have the shape, dtype or encoding that the loss expects.
 
     ## What it does
@@ -39,14 +38,15 @@ def label_encoding(first_pass: Pass, output: Any, loss_kind: Kind) -> Iterator[F
     The line that is given, where the targets are made.
 
     ## When to ignore
-    Never, for torch's own losses; a loss of your own is judged only where one of them is inside it.
+    Never, for torch's own losses; a loss of your own is judged only when one of them raised inside it.
 
     ## References
     Documentation of torch.nn.CrossEntropyLoss, BCEWithLogitsLoss and MSELoss, section on shapes.
     """
     target = next(iter(tensors(first_pass.batch.targets)), None)
     logits = scores(output)
-    if target is None or not isinstance(logits, Tensor) or loss_kind == "other":
+    reshaped = named(setup.loss_fn) == "other" and first_pass.failure is None
+    if target is None or not isinstance(logits, Tensor) or loss_kind == "other" or reshaped:
         return
     misfit = wrong_length(logits, target) or FORMS[loss_kind](logits, target)
     if misfit:
@@ -56,7 +56,11 @@ def label_encoding(first_pass: Pass, output: Any, loss_kind: Kind) -> Iterator[F
             where=first_pass.line.where() if first_pass.line else Where(),
             cause=f"The target is not in the form that {loss_kind} is defined for.",
             fix=repair,
-            evidence={"output": described(logits), "target": described(target), "raised": str(first_pass.failure or "")},
+            evidence={
+                "output": described(logits),
+                "target": described(target),
+                "raised": str(first_pass.failure or ""),
+            },
             explains=("L205", "L207", "L208", "L211", "L214", "D101", "T601", "T607", "T608", "E706"),
         )
 
@@ -79,7 +83,7 @@ def for_classes(logits: Tensor, target: Tensor) -> Misfit | None:
             return None
         return "Class labels are floats", "target = target.long()" + (".squeeze(1)" if same else "")
     if same and target.shape == logits.shape and logits.dim() > 1:
-        return "Class labels are one-hot integers", "target = target.argmax(dim=1)   # or target.float(), to keep them as probabilities"
+        return "Class labels are one-hot integers", "target = target.argmax(dim=1)"
     if same and logits.dim() > 1:
         return "Class labels have an axis too many", "target = target.squeeze(1)"
     if target.dtype not in (torch.int64, torch.uint8):
@@ -89,9 +93,10 @@ def for_classes(logits: Tensor, target: Tensor) -> Misfit | None:
 
 def for_probabilities(logits: Tensor, target: Tensor) -> Misfit | None:
     """Floats of the shape of the output."""
-    repair = "target = target.float()" if not target.is_floating_point() else "target = target"
+    repair = "target = target" if target.is_floating_point() else "target = target.float()"
     if target.shape != logits.shape:
-        match = ".unsqueeze(1)" if logits.dim() == target.dim() + 1 and logits.shape[-1] == 1 else f".view({tuple(logits.shape)})"
+        column = logits.dim() == target.dim() + 1 and logits.shape[-1] == 1
+        match = ".unsqueeze(1)" if column else f".view({tuple(logits.shape)})"
         return "Binary targets have another shape than the output", repair + match
     if not target.is_floating_point():
         return "Binary targets are integers", repair

@@ -13,17 +13,16 @@ from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import Kind
-from nbdebug.setup.training import scores
+from nbdebug.setup.losses import scores
 
 
 @rule("D101", "error")
-def label_out_of_range(setup: Setup, output: Any, loss_kind: Kind, rows: list[Rows]) -> Iterator[Finding]:
+def label_out_of_range(setup: Setup, output: Any, class_axis: int, rows: list[Rows]) -> Iterator[Finding]:
     """A class index is negative or not under the number of outputs.
 
     ## What it does
     Compares the class indices of every sample that can be read with the number of outputs. The ignore index of the
-    loss (−100 unless set) is allowed.
+    loss (-100 unless set) is allowed.
 
     ## Why it matters
     Cross-entropy raises an index error on the batch that holds the sample; on a GPU it ends the process with a
@@ -41,10 +40,7 @@ def label_out_of_range(setup: Setup, output: Any, loss_kind: Kind, rows: list[Ro
     ## References
     Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
     """
-    logits = scores(output)
-    if loss_kind not in ("cross-entropy", "nll") or not isinstance(logits, Tensor) or logits.dim() < 1:
-        return
-    classes, ignored = logits.shape[1 if logits.dim() > 1 else 0], ignore_index(setup.loss_fn)
+    classes, ignored = scores(output).shape[class_axis], ignore_index(setup.loss_fn)
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
         if labels is None or labels.is_floating_point() or not labels.dim():
@@ -59,19 +55,20 @@ def finding(part: Rows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:
     marked = wrong.flatten(1).any(1) if wrong.dim() > 1 else wrong
     samples = [int(part.indices[row]) for row in marked.nonzero().flatten().tolist() if row < len(part.indices)]
     values = sorted(set(labels[wrong].tolist()))
-    most = int(labels.max())
+    most, from_one = int(labels.max()), int(labels.max()) == classes and int(labels.min()) == 1
     return Finding(
-        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {part.split} samples are outside 0…{classes - 1}: the output has {classes} classes.",
+        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {part.split} samples are outside "
+        f"0…{classes - 1}: the output has {classes} classes.",
         where=Where(sample=samples[0] if samples else None),
-        cause="Labels are counted from 1." if most == classes and int(labels.min()) == 1 else "The head has fewer outputs than the labels have classes.",
-        fix="labels = labels - 1" if most == classes and int(labels.min()) == 1 else f"# give the head {most + 1} outputs, or renumber the labels",
+        cause="Labels are counted from 1." if from_one else "The head has fewer outputs than the labels have classes.",
+        fix="labels = labels - 1" if from_one else f"# give the head {most + 1} outputs, or renumber the labels",
         evidence={"split": part.split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
         explains=("L207", "D119", "L208"),
     )
 
 
 def ignore_index(loss_fn: Any) -> int:
-    """The label that the loss leaves out, −100 unless it was set."""
+    """The label that the loss leaves out, -100 unless it was set."""
     if isinstance(loss_fn, partial):
         return int(loss_fn.keywords.get("ignore_index", -100))
     return int(getattr(loss_fn, "ignore_index", -100))

@@ -58,10 +58,10 @@ def looked(setup: Setup, part: Rows, name: str, tensor: Tensor) -> Iterator[Find
     columns = named_columns(setup, ~good) if tensor.dim() == 2 and not name.startswith("target") else []
     kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
     listed = ", ".join(map(str, samples[:5])) + (", …" if len(samples) > 5 else "")
+    what = name if name.startswith("target") else f"input {name}".strip()
+    column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""
     yield Finding(
-        message=f"{kind} in {name if name.startswith('target') else f'input {name}'} of {len(samples)} of {len(tensor)} {part.split} samples: {listed}"
-        + (f" (column {', '.join(map(str, columns[:3]))})" if columns else "")
-        + ".",
+        message=f"{kind} in the {what} of {len(samples)} of {len(tensor)} {part.split} samples: {listed}{column}.",
         where=Where(sample=samples[0] if samples else None),
         cause="The data hold entries that are missing or overflowed.",
         fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or fill: torch.nan_to_num(x)",

@@ -40,7 +40,7 @@ def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
     """
     for one in broadcasts[:1]:
         yield Finding(
-            message=f"The loss joins an output {one.output} with a target {one.target}: {one.call} stretches them to {one.result}.",
+            message=f"{one.call} stretches an output {one.output} and a target {one.target} to {one.result}.",
             where=one.line.where() if one.line else Where(),
             cause="Each prediction is compared with the targets of other samples or outputs.",
             fix=repair(one),
@@ -55,7 +55,7 @@ def repair(one: Broadcast) -> str:
         return "loss = loss_fn(output.squeeze(-1), target)"
     if one.target[-1] == 1 and len(one.target) == len(one.output) + 1:
         return "loss = loss_fn(output, target.squeeze(-1))"
-    return f"# make the model's output {one.target}, as its target, or reshape the target to mean what {one.output} says"
+    return f"# give the model's output the shape of its target, {one.target}"
 
 
 def bad() -> Setup:

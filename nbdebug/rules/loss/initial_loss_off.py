@@ -48,7 +48,9 @@ def initial_loss_off(
     """
     found = float(loss.detach())
     if expected_loss.prior > 0 and found < trained * expected_loss.prior:
-        raise NotChecked(f"the loss {found:.3g} is under that of a constant answer, {expected_loss.prior:.3g}: the model is trained")
+        raise NotChecked(
+            f"the model is trained: its loss {found:.3g} is under that of a constant, {expected_loss.prior:.3g}"
+        )
     if not math.isfinite(found):
         raise NotChecked("the loss is not finite")
     if expected_loss.classes:
@@ -62,14 +64,21 @@ def initial_loss_off(
 
 def finding(found: float, expected: Expected) -> Finding:
     """The loss beside what was expected, and what to do."""
-    constant = f"the same score for all {expected.classes} classes gives" if expected.classes else "the mean of the targets gives"
+    times = f"{expected.uniform:.4g}, {found / expected.uniform:.1f} times less"
+    numbers = {"loss": found, "uniform": expected.uniform, "label prior": expected.prior, "classes": expected.classes}
+    if expected.classes:
+        return Finding(
+            message=f"The loss before training is {found:.4g}; equal scores for all classes give {times}.",
+            cause="The untrained output is confident and wrong.",
+            fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer",
+            evidence=numbers,
+        )
     return Finding(
-        message=f"The loss before training is {found:.4g}; {constant} {expected.uniform:.4g}, {found / expected.uniform:.1f} times less.",
-        cause="The untrained output is confident and wrong." if expected.classes else f"The targets have mean {expected.mean:.4g} and standard deviation {expected.std:.4g}; the untrained output is elsewhere.",
-        fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer"
-        if expected.classes
-        else "y_mean, y_std = y.mean(), y.std()\ny = (y - y_mean) / y_std   # and undo it on the predictions",
-        evidence={"loss": found, "uniform": expected.uniform, "label prior": expected.prior, "classes": expected.classes},
+        message=f"The loss before training is {found:.4g}; the mean of the targets gives {times}.",
+        cause=f"The targets have mean {expected.mean:.4g} and standard deviation {expected.std:.4g}; "
+        "the untrained output is elsewhere.",
+        fix="y_mean, y_std = y.mean(), y.std()\ny = (y - y_mean) / y_std   # and undo it on the predictions",
+        evidence={**numbers, "target mean": expected.mean, "target std": expected.std},
     )
 
 

@@ -53,8 +53,12 @@ def loss_detached(first_pass: Pass, loss: Tensor, parameters: list[Entry]) -> It
         message="The loss has no path back to any parameter: " + what(bool(fresh), cut) + ".",
         where=line.where(cut.module if cut else None) if line else Where(module=cut.module if cut else None),
         cause="The output was turned into plain numbers before the loss was made of it.",
-        fix="loss = loss_fn(model(inputs), target)   # of the output itself: no .item(), .detach(), .numpy(), torch.tensor(...)",
-        evidence={"cut by": cut.call if cut else None, "fresh leaf": bool(fresh), "trainable parameters": len(trainable)},
+        fix="loss = loss_fn(model(inputs), target)   # of the output itself: no .item(), .detach(), torch.tensor()",
+        evidence={
+            "cut by": cut.call if cut else None,
+            "fresh leaf": bool(fresh),
+            "trainable parameters": len(trainable),
+        },
         explains=CONSEQUENCES,
     )
 
@@ -68,7 +72,7 @@ def what(fresh: bool, cut: Cut | None) -> str:
     """What broke it, in words."""
     if fresh:
         return "it is made of a fresh tensor, with a gradient of its own that leads nowhere"
-    return f"{cut.call} cut it off" if cut else "it was computed without a graph"
+    return f"{cut.call} cuts it off" if cut else "it was computed without a graph"
 
 
 def rebuilt(output: Tensor, target: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def sigmoid_before_bce_with_logits(graph: Graph) -> Iterator[Finding]:
     Documentation of torch.nn.BCEWithLogitsLoss: it combines a sigmoid layer and BCELoss in one class.
     """
     twice = ((inner, outer) for inner, outer in TWICE.matches(graph) if feeds_loss(outer))
-    for producer, consumer in [*WITH_LOGITS.matches(graph), *twice]:
+    for producer, _ in [*WITH_LOGITS.matches(graph), *twice]:
         yield Finding(
             message=(
                 "A sigmoid output goes into a loss that applies its own sigmoid: no probability can fall below 0.50, "
@@ -55,7 +55,7 @@ def sigmoid_before_bce_with_logits(graph: Graph) -> Iterator[Finding]:
             where=producer.where,
             cause="The sigmoid is applied twice: by the model and by the loss.",
             fix=fix(producer),
-            evidence={"consumer": consumer.name, "floor of a negative": math.log(2), "floor of a positive": math.log1p(math.exp(-1))},
+            evidence={"floor of a negative": math.log(2), "floor of a positive": math.log1p(math.exp(-1))},
             explains=CONSEQUENCES,
         )
 

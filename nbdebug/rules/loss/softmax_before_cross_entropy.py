@@ -53,7 +53,7 @@ def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
             where=producer.where,
             cause=f"{call} is applied to the output, and the loss applies its own.",
             fix=fix(producer, call),
-            evidence={"producer": producer.name, "consumer": consumer.name, "classes": classes, "floor": floor(classes)},
+            evidence={"producer": producer.name, "consumer": consumer.name, "floor": floor(classes)},
             explains=CONSEQUENCES,
             severity="warning" if (producer.name, consumer.name) == ("LogSoftmax", "LogSoftmax") else "error",
         )

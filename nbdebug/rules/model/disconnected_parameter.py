@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.parameters import Entry
+from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
 from nbdebug.registry import rule
@@ -17,7 +17,9 @@ from nbdebug.setup import Setup
 
 
 @rule("M301", "error")
-def disconnected_parameter(graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]) -> Iterator[Finding]:
+def disconnected_parameter(
+    graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]
+) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
     ## What it does
@@ -55,14 +57,15 @@ def disconnected_parameter(graph: Graph, first_pass: Pass, unreached: list[Entry
 
 def finding(entries: list[Entry], cut: Cut | None) -> Finding:
     """What is cut off, by which call; or what was never used."""
-    names = ", ".join(one.name for one in entries[:4]) + (", …" if len(entries) > 4 else "")
-    reason = f"{cut.call} cuts them off" if cut else "the forward pass never uses them"
-    place = cut.line.where(entries[0].module, entries[0].name) if cut and cut.line else Where(entries[0].module, entries[0].name)
+    first = entries[0]
+    reason = f"{cut.call} cuts it off" if cut else "the forward pass never uses it"
+    where = cut.line.where(first.module, first.name) if cut and cut.line else Where(first.module, first.name)
+    unused = f"# use {first.module or first.name} in forward, take it out, or freeze it: requires_grad_(False)"
     return Finding(
-        message=f"{names} {'is' if len(entries) == 1 else 'are'} trainable and {'has' if len(entries) == 1 else 'have'} no path to the loss: {reason}.",
-        where=place,
-        cause=f"After {cut.call} no gradient flows back." if cut else "The module is registered, and its result goes nowhere.",
-        fix=f"# take {cut.call} out of this line" if cut else f"# call {entries[0].module or 'it'} in forward, or remove it, or freeze it with requires_grad_(False)",
+        message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
+        where=where,
+        cause=f"After {cut.call} no gradient flows back." if cut else "It is registered, and its result goes nowhere.",
+        fix=f"# take {cut.call} out of this line" if cut else unused,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
     )
@@ -78,7 +81,8 @@ class Detached(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits, of a hidden layer that learns nothing."""
         hidden = torch.relu(self.body(x)).detach()
-        return self.head(hidden)
+        logits: Tensor = self.head(hidden)
+        return logits
 
 
 def bad() -> Setup:

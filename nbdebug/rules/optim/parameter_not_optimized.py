@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os.path import commonprefix
+from itertools import takewhile
 
 import torch
 
-from nbdebug.evidence.parameters import Entry
+from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
@@ -17,7 +17,9 @@ MOST = 3
 
 
 @rule("O503", "error")
-def parameter_not_optimized(parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...]) -> Iterator[Finding]:
+def parameter_not_optimized(
+    parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...]
+) -> Iterator[Finding]:
     """A trainable parameter that is in no parameter group.
 
     ## What it does
@@ -43,16 +45,21 @@ def parameter_not_optimized(parameters: list[Entry], optimizers: tuple[torch.opt
     missing = [one for one in parameters if one.parameter.requires_grad and not one.groups]
     for module, entries in by_module(missing):
         values = sum(one.parameter.numel() for one in entries)
-        names = ", ".join(one.name for one in entries[:4]) + (", …" if len(entries) > 4 else "")
-        one = len(entries) == 1
         yield Finding(
-            message=f"{names} ({values:,} values) {'is' if one else 'are'} trainable and in no parameter group: no step moves {'it' if one else 'them'}.",
+            message=f"No parameter group holds {listed(entries)} ({values:,} trainable values): no step moves them.",
             where=Where(module=module, parameter=entries[0].name),
             cause="The optimizer was made from a part of the model, or before this part was added.",
-            fix=f"optimizer = {type(optimizers[0]).__name__}(model.parameters(), lr={optimizers[0].param_groups[0].get('lr')})",
-            evidence={"parameters": [one.name for one in entries], "values": values, "of": sum(e.parameter.numel() for e in parameters)},
+            fix=remade(optimizers[0]),
+            evidence={"parameters": [one.name for one in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
         )
+
+
+def remade(optimizer: torch.optim.Optimizer) -> str:
+    """The line that makes an optimizer again, with the whole model."""
+    kind = type(optimizer)
+    home = "torch.optim." if getattr(torch.optim, kind.__name__, None) is kind else ""
+    return f"optimizer = {home}{kind.__name__}(model.parameters(), lr={optimizer.defaults.get('lr')})"
 
 
 def by_module(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
@@ -62,14 +69,17 @@ def by_module(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
         groups.setdefault(one.module, []).append(one)
     if len(groups) <= MOST:
         return list(groups.items())
-    shared = commonprefix([path.split(".") for path in groups])
+    depths = zip(*(path.split(".") for path in groups), strict=False)
+    shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, depths)]
     return [(".".join(shared), entries)]
 
 
 def bad() -> Setup:
     """An optimizer that was given the head alone."""
     model = network(3)
-    return program(model, *points(), torch.nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(model[2].parameters(), lr=0.1),))
+    return program(
+        model, *points(), torch.nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(model[2].parameters(), lr=0.1),)
+    )
 
 
 def good() -> Setup:

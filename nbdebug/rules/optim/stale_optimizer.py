@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nbdebug.evidence.parameters import Entry
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
+from nbdebug.rules.optim.parameter_not_optimized import remade
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 
@@ -49,15 +50,31 @@ def stale_optimizer(
     if not foreign:
         return
     stale = bool(missing) and (len(foreign) == len(held) or covers(foreign, [one.parameter for one in missing]))
-    yield Finding(
-        message=f"The optimizer holds {len(foreign)} tensors that are not the model's"
-        + (f", and lacks {len(missing)} that are: its steps change nothing that is used." if stale else "."),
-        where=Where(module=missing[0].module, parameter=missing[0].name) if stale else Where(),
-        cause="The model was built again after the optimizer was made." if stale else "They may belong to another module.",
-        fix=f"optimizer = {type(optimizers[0]).__name__}(model.parameters(), lr={optimizers[0].param_groups[0].get('lr')})" if stale else "",
-        evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "held": len(held), "missing": [one.name for one in missing[:8]]},
+    yield stale_finding(optimizers, foreign, missing) if stale else foreign_finding(foreign)
+
+
+def stale_finding(
+    optimizers: tuple[torch.optim.Optimizer, ...], foreign: list[Tensor], missing: list[Entry]
+) -> Finding:
+    """An optimizer of an earlier model."""
+    return Finding(
+        message=f"The optimizer holds {len(foreign)} tensors that are not the model's, "
+        f"and lacks {len(missing)} that are: its steps change nothing that is used.",
+        where=Where(module=missing[0].module, parameter=missing[0].name),
+        cause="The model was built again after the optimizer was made.",
+        fix=remade(optimizers[0]),
+        evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [one.name for one in missing[:8]]},
         explains=("O503", "G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314"),
-        severity="error" if stale else "note",
+    )
+
+
+def foreign_finding(foreign: list[Tensor]) -> Finding:
+    """Tensors that may well be another module's."""
+    return Finding(
+        message=f"The optimizer also holds {len(foreign)} tensors that are not the model's.",
+        cause="They may belong to another module that is trained along.",
+        evidence={"foreign": [tuple(p.shape) for p in foreign[:8]]},
+        severity="note",
     )
 
 
