@@ -1,0 +1,54 @@
+"""What a checkup and an overfit test cost, in training steps of the same set-up, measured in one run.
+
+    python benchmarks/checkup.py
+
+A step is zero_grad, forward, loss, backward, step and the reading of its batch; the median of five rounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+from programs import PROGRAMS
+
+from nbdebug.debugger import Debugger
+from nbdebug.setup import Setup
+
+ROUNDS, STEPS = 5, 10
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """The time of one call."""
+    started = time.perf_counter()
+    act()
+    return time.perf_counter() - started
+
+
+def train(setup: Setup) -> None:
+    """``STEPS`` plain training steps."""
+    for _, (x, y) in zip(range(STEPS), setup.train_loader, strict=False):
+        setup.optimizers[0].zero_grad()
+        setup.loss(setup.model(x), setup.split((x, y))).backward()
+        setup.optimizers[0].step()
+
+
+def main() -> None:
+    """One line for each program."""
+    torch.set_num_threads(1)
+    print(f"{'program':12} {'step, ms':>9} {'checkup, steps':>15} {'overfit, steps':>15}")
+    for name, build in PROGRAMS.items():
+        setup = build()
+        debugger = Debugger.of(setup)
+        debugger.checkup()
+        train(setup)
+        rounds = [(seconds(lambda: train(setup)) / STEPS, seconds(debugger.checkup)) for _ in range(ROUNDS)]
+        step, checkup = (median(column) for column in zip(*rounds, strict=True))
+        overfit = seconds(debugger.overfit)
+        print(f"{name:12} {1000 * step:9.2f} {checkup / step:15.1f} {overfit / step:15.1f}")
+
+
+if __name__ == "__main__":
+    main()

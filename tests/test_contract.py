@@ -1,0 +1,85 @@
+"""What is true of every rule: its page, its name, its program that must fire and its program that must not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import nbdebug.rules
+from nbdebug import registry
+from nbdebug.debugger import Debugger
+from nbdebug.evidence import known
+from nbdebug.registry import Rule
+from nbdebug.report import PYRAMID, Report
+from nbdebug.setup import Setup
+
+RULES = registry.load()
+HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix", "When to ignore", "References"]
+every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+
+
+def said_of(setup: Setup, rule: Rule) -> Report:
+    """Everything said of a program: by the checkup, and by the overfit test for the rules that read it."""
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    if "overfit" in rule.needs:
+        debugger.overfit()
+    return debugger.findings
+
+
+@every_rule
+def test_the_bad_program_draws_the_rule(rule: Rule) -> None:
+    found = [one for one in said_of(rule.module.bad(), rule) if one.code == rule.code]
+    assert found
+    for one in found:
+        assert one.name == rule.name
+        assert one.severity in ("error", "warning", "note")
+        assert one.message.endswith(".")
+        assert one.cause
+        assert one.evidence
+
+
+@every_rule
+def test_the_good_program_draws_no_error_and_no_warning(rule: Rule) -> None:
+    assert [str(one) for one in said_of(rule.module.good(), rule).loud] == []
+
+
+@every_rule
+def test_the_page_has_its_headings_in_order(rule: Rule) -> None:
+    assert re.findall(r"^## (.+)$", rule.page, re.MULTILINE) == HEADINGS
+    assert re.match(r"[A-Z].*\.\n\n## ", rule.page), "the page opens with one sentence"
+
+
+@every_rule
+def test_file_name_and_code_belong_together(rule: Rule) -> None:
+    assert re.fullmatch(r"[A-Z]\d{3}", rule.code)
+    assert rule.code[0] in PYRAMID
+    assert rule.module.__name__.rpartition(".")[2] == rule.name.replace("-", "_")
+    assert rule.module.__doc__.startswith(f"{rule.code}: ")
+
+
+@every_rule
+def test_what_a_rule_needs_is_evidence(rule: Rule) -> None:
+    assert set(rule.needs) <= set(known())
+
+
+def test_every_file_holds_one_rule_of_its_own() -> None:
+    files = Path(nbdebug.rules.__path__[0]).glob("*/[a-z]*.py")
+    assert len(list(files)) == len(RULES)
+
+
+def test_every_evidence_has_a_line_that_says_what_it_is() -> None:
+    assert all(line for line in known().values())
+
+
+def test_unknown_codes_are_refused_with_the_closest() -> None:
+    with pytest.raises(registry.SetupError, match="softmax-before-cross-entropy"):
+        registry.find("softmax-before-crossentropy")
+    with pytest.raises(registry.SetupError, match="expected one of"):
+        registry.select(["Q9"])
+
+
+def test_rules_are_found_by_code_and_by_name() -> None:
+    assert registry.find("l201") is registry.find("softmax-before-cross-entropy")

@@ -1,0 +1,106 @@
+"""Watching the user's own loop."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import nbdebug
+from nbdebug.record import Record
+from nbdebug.rules.programs import classifier
+from nbdebug.setup import Setup
+
+
+def train(setup: Setup, epochs: int = 2) -> list[float]:
+    """A plain loop; gives the losses that it saw."""
+    losses = []
+    for _ in range(epochs):
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            loss = setup.loss_fn(setup.model(x), y)
+            loss.backward()
+            setup.optimizers[0].step()
+            losses.append(loss.item())
+    return losses
+
+
+def test_every_step_is_seen_with_its_loss_and_rate() -> None:
+    setup = classifier()
+    with nbdebug.watch(setup.model, setup.optimizers[0]) as watch:
+        losses = train(setup)
+    frame = watch.result.to_frame()
+    assert frame["step"].tolist() == list(range(1, len(losses) + 1))
+    assert frame["loss"].tolist() == pytest.approx(losses)
+    assert set(frame["learning_rate"]) == {1e-2}
+
+
+def test_a_watched_run_ends_bit_for_bit_where_an_unwatched_one_does() -> None:
+    alone, watched = classifier(), classifier()
+    train(alone)
+    with nbdebug.watch(watched.model, watched.optimizers[0]):
+        train(watched)
+    pairs = zip(alone.model.parameters(), watched.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_accumulated_losses_count_as_one_step() -> None:
+    setup = classifier()
+    optimizer = setup.optimizers[0]
+    losses = []
+    with nbdebug.watch(setup.model, optimizer) as watch:
+        for x, y in setup.train_loader:
+            loss = setup.loss_fn(setup.model(x), y)
+            loss.backward()
+            losses.append(loss.item())
+        optimizer.step()
+    assert watch.result.steps == 1
+    assert watch.result.loss[0][1] == pytest.approx(sum(losses) / len(losses))
+
+
+def test_without_an_optimizer_each_backward_pass_is_a_step() -> None:
+    weight = nn.Linear(2, 1)
+    with nbdebug.watch(weight) as watch:
+        for _ in range(3):
+            weight(torch.ones(1, 2)).sum().backward()
+    assert watch.result.steps == 3
+
+
+def test_an_exception_passes_through_and_what_was_seen_is_kept() -> None:
+    setup = classifier()
+    backward = torch.autograd.backward
+    watch = nbdebug.watch(setup.model, setup.optimizers[0])
+    with pytest.raises(RuntimeError, match="in the loop"), watch:
+        train(setup, epochs=1)
+        raise RuntimeError("in the loop")
+    assert watch.result.steps == 4
+    assert torch.autograd.backward is backward
+    assert not setup.optimizers[0]._optimizer_step_post_hooks
+
+
+def test_an_interrupt_leaves_a_partial_result() -> None:
+    setup = classifier()
+    watch = nbdebug.watch(setup.model, setup.optimizers[0])
+    with pytest.raises(KeyboardInterrupt), watch:
+        train(setup, epochs=1)
+        raise KeyboardInterrupt
+    assert watch.result.interrupted
+    assert "interrupted" in str(watch.result)
+
+
+def test_a_block_without_training_says_so() -> None:
+    with nbdebug.watch(nn.Linear(1, 1)) as watch:
+        pass
+    assert "no backward pass was seen" in str(watch.result)
+    assert watch.result.to_frame().empty
+
+
+def test_a_record_is_thinned_and_never_cut() -> None:
+    record = Record(most=100)
+    for step in range(10_000):
+        record.append({"step": step, "loss": float(step)})
+    steps = [step for step, _ in record.column("loss")]
+    assert 50 <= len(steps) <= 100
+    assert steps[0] == 0
+    assert steps[-1] > 9_000
+    assert len({b - a for a, b in zip(steps, steps[1:], strict=False)}) == 1
