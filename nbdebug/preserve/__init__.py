@@ -1,0 +1,5 @@
+"""Preserve: the block inside which anything may be done to a training set-up, and after which it is as it was."""
+
+from nbdebug.preserve.block import Preserve, RestoreError, restore
+
+__all__ = ["Preserve", "RestoreError", "restore"]

@@ -1,0 +1,163 @@
+"""What other tools got wrong when they put a model back, each guarded by a test."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from nbdebug.preserve import Preserve, restore
+from tests.preserve.fingerprint import fingerprint
+from tests.programs import PROGRAMS, Program, train
+
+
+def test_r1_the_copy_is_no_alias(program: Program) -> None:
+    before, alias = copy.deepcopy(program.model.state_dict()), program.model.state_dict()
+    with Preserve(program.model):
+        train(program, program.loader(), 2)
+        assert not torch.equal(alias["0.weight"], before["0.weight"])
+    assert all(torch.equal(value, before[name]) for name, value in program.model.state_dict().items())
+
+
+def test_r2_what_is_not_in_the_state_dict_comes_back() -> None:
+    program = PROGRAMS["lstm"]()
+    train(program, program.loader(), 2)
+    before = fingerprint(program.model)
+    seen, cache = program.model.seen, program.model.cache
+    with Preserve(program.model):
+        train(program, program.loader(), 3)
+        program.model.seen, program.model.extra = [], torch.ones(1)
+        assert program.model.calls == 5
+    before.check()
+    assert program.model.calls == 2
+    assert program.model.seen is seen
+    assert program.model.cache is cache
+
+
+def test_r3_a_model_that_cannot_be_deep_copied_is_kept() -> None:
+    model = nn.Linear(2, 2)
+    model.cached = model(torch.ones(1, 2))
+    with pytest.raises(RuntimeError, match="deepcopy"):
+        copy.deepcopy(model)
+    before = fingerprint(model)
+    with Preserve(model):
+        model.cached = model(torch.zeros(1, 2))
+    before.check()
+
+
+def test_r3_hooks_put_on_inside_are_gone_and_others_keep_their_order() -> None:
+    model = nn.Linear(2, 2)
+    handles = [model.register_forward_hook(lambda *_: None) for _ in range(3)]
+    before = fingerprint(model)
+    with Preserve(model):
+        handles[0].remove()
+        model.register_forward_hook(lambda *_: None, prepend=True)
+        model.register_full_backward_hook(lambda *_: None)
+        model.weight.register_hook(lambda _: None)
+        model.bias.register_post_accumulate_grad_hook(lambda _: None)
+    before.check()
+    model(torch.ones(1, 2)).sum().backward()
+
+
+def test_r3_hooks_of_a_tensor_keep_their_order() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    first = weight.register_hook(lambda _: None)
+    last = weight.register_post_accumulate_grad_hook(lambda _: None)
+    before = fingerprint(weight)
+    with Preserve(weight):
+        weight.register_hook(lambda grad: grad * 2)
+        weight.register_post_accumulate_grad_hook(lambda _: 1 / 0)
+        first.remove()
+        last.remove()
+    before.check()
+    weight.sum().backward()
+    assert torch.equal(weight.grad, torch.ones(2))
+
+
+def test_r4_each_submodule_keeps_its_own_mode() -> None:
+    model = PROGRAMS["frozen"]().model
+    before = [module.training for module in model.modules()]
+    with Preserve(model):
+        model.eval()
+        model.train()
+        assert model[1].training
+    assert [module.training for module in model.modules()] == before
+    assert not model[1].training
+
+
+def test_r5_running_statistics_do_not_move() -> None:
+    model = PROGRAMS["batch_norm"]().model
+    norm = model[1]
+    mean, count = norm.running_mean, norm.num_batches_tracked
+    with Preserve(model):
+        model.train()(torch.randn(8, 1, 6, 6))
+        assert count == 1
+    assert norm.running_mean is mean
+    assert count == 0
+    assert not mean.any()
+
+
+def test_r6_gradients_are_set_aside_and_come_back(program: Program) -> None:
+    program.model[0].bias.grad = None
+    kept = {parameter: parameter.grad for parameter in program.model.parameters()}
+    values = [None if grad is None else grad.clone() for grad in kept.values()]
+    with Preserve(program.model, program.optimizer) as preserve:
+        assert all(parameter.grad is None for parameter in program.model.parameters())
+        assert all(preserve.gradients[parameter] is grad for parameter, grad in kept.items())
+        train(program, program.loader(), 1)
+        program.model.zero_grad(set_to_none=False)
+    for (parameter, grad), value in zip(kept.items(), values, strict=True):
+        assert parameter.grad is grad
+        assert (grad is None and value is None) or torch.equal(grad, value)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_r12_every_way_out_restores(program: Program, error: type[BaseException]) -> None:
+    before = fingerprint(program.model, program.optimizer)
+    with pytest.raises(error), Preserve(program.model, program.optimizer):  # noqa: PT012
+        program.model.register_forward_hook(lambda *_: None)
+        train(program, program.loader(), 1)
+        raise error
+    before.check()
+
+
+def test_r12_the_panic_button_restores_a_block_that_never_ended(program: Program) -> None:
+    before = fingerprint(program.model, program.optimizer)
+    Preserve(program.model, program.optimizer).__enter__()
+    train(program, program.loader(), 1)
+    assert restore() == 1
+    before.check()
+    assert restore() == 0
+
+
+def test_r13_lazy_modules_stay_lazy() -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d(), nn.Linear(3, 1))
+    before = fingerprint(model)
+    with Preserve(model):
+        model(torch.ones(2, 7)).sum().backward()
+        assert model[0].in_features == 7
+    before.check()
+    assert model(torch.ones(2, 4)).shape == (2, 1)
+
+
+def test_r13_tied_weights_stay_one_and_are_copied_once() -> None:
+    model = PROGRAMS["tied"]().model
+    before = fingerprint(model)
+    with Preserve(model) as preserve:
+        model.output.weight = nn.Parameter(torch.zeros(11, 6))
+        assert len(preserve.gradients) == 1
+    assert model.output.weight is model.embedding.weight
+    before.check()
+
+
+@pytest.mark.parametrize("how", ["half", "double", "to_empty"])
+def test_r13_moved_weights_come_back_to_their_memory(program: Program, how: str) -> None:
+    before = fingerprint(program.model, program.optimizer)
+    memory = [parameter.data_ptr() for parameter in program.model.parameters()]
+    with Preserve(program.model, program.optimizer):
+        program.model.to_empty(device="meta") if how == "to_empty" else getattr(program.model, how)()
+    assert [parameter.data_ptr() for parameter in program.model.parameters()] == memory
+    before.check()
+    train(program, program.loader(), 1)
