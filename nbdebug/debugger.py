@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -64,6 +65,18 @@ class Debugger:
             device=torch.device(device) if device is not None else None,
             extra_state=tuple(extra_state),
         )
+        self.begin()
+
+    @classmethod
+    def of(cls, setup: Setup) -> Debugger:
+        """The debugger of a set-up that is there already."""
+        self = cls.__new__(cls)
+        self.setup = setup
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """Forgets what has been said."""
         self.reports: dict[str, Report] = {}
         self.results: dict[str, Result] = {}
 
@@ -89,11 +102,8 @@ class Debugger:
 
         Raises SetupError when model or loss cannot be run and no finding says why; ``findings`` has the rest.
         """
-        report, refusal = checkups.checkup(self.setup, budget=budget, select=select, ignore=ignore, options=options)
-        self.reports["checkup"] = report
-        if refusal is not None:
-            raise refusal
-        return report
+        keep = partial(self.reports.__setitem__, "checkup")
+        return checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
 
     def overfit(self, **options: Any) -> Overfit:
         """Whether the model can memorize a tiny batch, and if not, what was ruled out."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nbdebug.views.base import View
+    from nbdebug.views.findings import Progress
 
 # The debugging pyramid, by family of rules: what is wrong further down explains what shows further up.
 PYRAMID = "DLMGOTERP"
@@ -61,7 +62,7 @@ class Report(Result):
         """The errors and warnings; notes never count as faults."""
         return tuple(one for one in self.findings if one.severity != "note")
 
-    def view(self, progress: dict[str, Any] | None = None) -> View:
+    def view(self, progress: Progress | None = None) -> View:
         """Ranked cards."""
         from nbdebug.views.findings import Findings
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -103,4 +105,4 @@ def test_a_record_is_thinned_and_never_cut() -> None:
     assert 50 <= len(steps) <= 100
     assert steps[0] == 0
     assert steps[-1] > 9_000
-    assert len({b - a for a, b in zip(steps, steps[1:], strict=False)}) == 1
+    assert len({b - a for a, b in itertools.pairwise(steps)}) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from nbdebug import registry
@@ -22,16 +22,18 @@ BUDGETS = ("quick", "standard", "thorough")
 
 def checkup(
     setup: Setup,
+    keep: Callable[[Report], None],
     *,
     budget: Budget = "standard",
     select: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
     options: Options | None = None,
-) -> tuple[Report, SetupError | None]:
-    """The findings on a set-up, and why it cannot be run, where it cannot and no finding says so.
+) -> Report:
+    """The findings on a set-up; nothing of the user's is changed.
 
-    Nothing of the user's is changed. ``budget`` "thorough" runs the tiny-batch overfit test too; ``select`` and
-    ``ignore`` are prefixes of codes; ``options`` maps codes to the keyword options of their rules.
+    ``keep`` is given the report whatever happens. ``budget`` "thorough" runs the tiny-batch overfit test too;
+    ``select`` and ``ignore`` are prefixes of codes; ``options`` maps codes to the keyword options of their rules.
+    Raises SetupError when the set-up cannot be run and no finding says why.
     """
     rules = chosen(budget, select, ignore, options or {})
     given = overfitted(setup) if budget == "thorough" else {}
@@ -42,9 +44,12 @@ def checkup(
                 asked.run(screen)
             finally:
                 report = asked.report()
+                keep(report)
                 screen.finish(report)
-    explained = any(one.severity == "error" for one in report)
-    return report, None if explained else asked.refusal or failed(asked.evidence)
+    refused = asked.refusal or failed(asked.evidence)
+    if refused and not any(one.severity == "error" for one in report):
+        raise refused
+    return report
 
 
 def judged(setup: Setup, **given: Any) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence import Evidence
@@ -14,6 +14,9 @@ from nbdebug.registry import Rule
 from nbdebug.report import PYRAMID, Report, Skipped, ranked
 from nbdebug.setup import Setup
 from nbdebug.views.screen import LiveScreen, Screen
+
+if TYPE_CHECKING:
+    from nbdebug.views.findings import Progress
 
 Options = Mapping[str, Mapping[str, Any]]
 
@@ -65,7 +68,7 @@ class Round:
             why = f"the rule itself broke: {type(error).__name__}: {error}"
         self.skipped.append(Skipped(rule.code, rule.name, why))
 
-    def progress(self, done: int, rule: Rule) -> dict[str, Any]:
+    def progress(self, done: int, rule: Rule) -> Progress:
         """How far the round is, with the seconds left at the pace so far."""
         elapsed = time.perf_counter() - self.started
         left = elapsed / done * (len(self.rules) - done) if done else None

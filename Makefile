@@ -1,0 +1,55 @@
+# make demo   the first tutorial, run without a browser: findings, and demo-report.html
+# make lab    the same notebook in JupyterLab
+# make test   lint and all tests, browser tests included
+# Each makes its own virtual environment, .venv, the first time.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+TYPESCRIPT = typescript@5.9.3
+export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export OMP_NUM_THREADS = 1
+
+.PHONY: demo lab test lint browser binder-check clean
+
+demo: $(VENV)/lab
+	$(BIN)/nbdebug demo
+
+lab: $(VENV)/lab
+	$(BIN)/jupyter lab notebooks/01_my_model_does_not_learn.ipynb
+
+test: lint browser
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if command -v npx >/dev/null; then npx --yes --package $(TYPESCRIPT) tsc --project nbdebug/views; \
+	else echo "=== SKIPPED: the .js files are not type-checked, since node is not installed ==="; fi
+
+# A Chromium that is there, else Debian's where this may install it, else Playwright's own.
+browser: $(VENV)/test
+	@if $(BIN)/python -m tests.browser; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium; \
+	else $(BIN)/playwright install chromium; fi \
+	|| echo "=== NO BROWSER: the browser tests will be skipped; install Chromium, or set CHROMIUM to its path ==="
+
+binder-check: ## Builds the environment of binder/ from its own files, and imports the package there.
+	bash binder/check
+
+$(VENV)/python: 
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/lab: $(VENV)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --editable '.[lab]'
+	touch $@
+
+$(VENV)/test: $(VENV)/lab
+	$(BIN)/pip install --quiet --editable '.[lab,test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache demo-report.html
