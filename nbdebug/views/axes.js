@@ -1,0 +1,99 @@
+// @ts-check
+/** Ticks, scales and a canvas: what every chart of the package is drawn with. */
+
+/** @typedef {[number, number]} Pair */
+
+/** Round numbers inside a range, about `n` of them. @param {Pair} range @param {number} [n] @returns {number[]} */
+export function ticks([lo, hi], n = 5) {
+  const raw = (hi - lo) / n;
+  if (!(raw > 0)) return [lo];
+  const mag = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * mag).find((s) => s >= raw * 0.999) ?? raw;
+  const out = [];
+  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(Number((i * step).toPrecision(12)));
+  return out;
+}
+
+/** Powers of ten inside a range, and their 2 and 5 folds where it is narrow. @param {Pair} range @param {number} [n] @returns {number[]} */
+export function logTicks([lo, hi], n = 5) {
+  const decades = Math.log10(hi / lo), every = Math.max(1, Math.ceil(decades / n));
+  if (decades < 1) return ticks([lo, hi], n);
+  const folds = decades * 3 <= n + 2 ? [1, 2, 5] : [1], out = [];
+  for (let e = Math.floor(Math.log10(lo)); e <= Math.log10(hi); e++) {
+    if (e % every === 0) out.push(...folds.map((f) => Number(`${f}e${e}`)));
+  }
+  return out.filter((v) => v >= lo && v <= hi);
+}
+
+/** Maps a data range onto pixels, straight or by logarithm. @param {Pair} from @param {Pair} to @param {boolean} [log] */
+export function scale(from, to, log = false) {
+  const f = log ? Math.log10 : (/** @type {number} */ v) => v;
+  const [a, b] = from.map(f), [c, d] = to, k = (d - c) / (b - a || 1);
+  const at = (/** @type {number} */ v) => c + (f(v) - a) * k;
+  at.invert = (/** @type {number} */ px) => (log ? 10 ** (a + (px - c) / k) : a + (px - c) / k);
+  return at;
+}
+
+/** The range of the finite (for a logarithm: positive) values; never empty. @param {Iterable<number | null>} values @param {boolean} [log] @returns {Pair} */
+export function extent(values, log = false) {
+  let lo = Infinity, hi = -Infinity;
+  for (const v of values) {
+    if (v === null || (log && v <= 0)) continue;
+    if (v < lo) lo = v;
+    if (v > hi) hi = v;
+  }
+  if (lo > hi) return log ? [0.1, 1] : [0, 1];
+  const air = lo < hi ? 0 : Math.abs(lo) / 10 || 1;
+  return [lo - air, hi + air];
+}
+
+/** A little air around a range; zero joins in where it is near. @param {Pair} range @param {boolean} [log] @returns {Pair} */
+export function roomy([lo, hi], log = false) {
+  const air = (hi - lo) * 0.06, fold = (hi / lo) ** 0.05;
+  if (log) return [lo / fold, hi * fold];
+  return [lo >= 0 && lo < 0.4 * hi ? 0 : lo - air, hi + air];
+}
+
+/** Makes a canvas sharp at the given size and clears it. @param {HTMLCanvasElement} node @param {number} width @param {number} height */
+export function sharp(node, width, height) {
+  const dpr = devicePixelRatio || 1, g = /** @type {CanvasRenderingContext2D} */ (node.getContext("2d"));
+  Object.assign(node, { width: Math.round(width * dpr), height: Math.round(height * dpr) });
+  Object.assign(node.style, { width: `${width}px`, height: `${height}px` });
+  g.scale(dpr, dpr);
+  return g;
+}
+
+/** Reads colors of the theme as the browser resolves them. @param {HTMLElement} el */
+export function palette(el) {
+  const probe = document.createElement("i");
+  el.append(probe);
+  const [ink, soft, faint, paper, error, ...lines] = "ink soft faint paper error line0 line1 line2 line3 line4 line5".split(" ").map((name) => {
+    probe.style.color = `var(--nb-${name})`;
+    return getComputedStyle(probe).color;
+  });
+  probe.remove();
+  return { ink, soft, faint, paper, error, lines };
+}
+
+/**
+ * The unbroken stretches of a line in pixels; points that no pixel would show are left out.
+ * @param {number[]} xs @param {(number | null)[]} ys @param {(x: number) => number} atX @param {(y: number) => number} atY @param {boolean} [log]
+ */
+export function stretches(xs, ys, atX, atY, log = false) {
+  /** @type {Pair[][]} */
+  const out = [];
+  /** @type {Pair[] | null} */
+  let open = null;
+  let column = NaN, top = 0, bottom = 0;
+  for (let i = 0; i < ys.length; i++) {
+    const x = xs[i], y = ys[i];
+    if (y === null || (log && y <= 0)) { open = null; column = NaN; continue; }
+    const px = atX(x), py = atY(y);
+    if (Math.round(px) !== column) [column, top, bottom] = [Math.round(px), Infinity, -Infinity];
+    if (py >= top && py <= bottom) continue;
+    [top, bottom] = [Math.min(top, py), Math.max(bottom, py)];
+    if (!open) out.push(open = []);
+    open.push([px, py]);
+  }
+  return out;
+}

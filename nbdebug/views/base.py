@@ -1,0 +1,110 @@
+"""A view: the state of one picture, and that picture as a page that stands alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2s
+from pathlib import Path
+from typing import Any, ClassVar
+
+HERE = Path(__file__).parent
+LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "\./([\w.]+)";\n', re.M)
+TEXT = r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`'
+COMMENT = re.compile(r"^ *//.*\n|/\*\*(?:[^*]|\*(?!/))*\*/", re.M)
+BLANK = re.compile(rf"({TEXT})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}]) *|^\s+", re.M)
+
+PAGE = """<div class="nbdebug" data-view="{key}" style="min-height:{height}px"><div class="nb-plain">{plain}</div></div>
+<style>{css}</style>
+<script type="module">
+const el = document.querySelector('[data-view="{key}"]:not([data-on])');
+if (el) {{
+  el.dataset.on = "";
+  const plain = el.firstElementChild, state = {state};
+  const url = URL.createObjectURL(new Blob([{module}], {{type: "text/javascript"}}));
+  const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
+  const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};
+  try {{
+    (await import(url)).default.render({{model, el}});
+  }} catch (error) {{
+    console.error(error);
+    plain.className = "";
+    el.replaceChildren(plain);
+  }}
+  URL.revokeObjectURL(url);
+}}
+</script>"""
+
+
+@dataclass
+class View:
+    """The state of one picture. A subclass adds its fields and names the module that draws them."""
+
+    module: ClassVar[str]
+    height: ClassVar[int] = 0
+    count: int = field(default=0, init=False, repr=False)
+
+    def state(self) -> dict[str, Any]:
+        """What the module draws, ready for JSON."""
+        raise NotImplementedError
+
+    def html(self) -> str:
+        """The content as plain, escaped HTML, for readers that run no scripts."""
+        raise NotImplementedError
+
+    def head(self) -> dict[str, Any]:
+        """The small parts of the state that may change with every row."""
+        return {}
+
+    def append(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """Takes in one row, counts it, and gives the numbers of it that are sent."""
+        raise TypeError(f"{type(self).__name__} is a view without rows; expected one with a series. Use update().")
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state together with the number of rows that it holds."""
+        return {**self.state(), "rows": self.count}
+
+
+@cache
+def inline(path: Path) -> str:
+    """The module at ``path`` with its local imports in place and without comments and needless blanks.
+
+    Every statement in a module ends with a semicolon or a brace, so that lines may be joined.
+    """
+    seen: set[str] = set()
+
+    def put(found: re.Match[str]) -> str:
+        if found[1] in seen:
+            return ""
+        seen.add(found[1])
+        text = (path.parent / found[1]).read_text(encoding="utf-8")
+        return re.sub(r"^export ", "", LOCAL_IMPORT.sub(put, text), flags=re.M)
+
+    whole = LOCAL_IMPORT.sub(put, path.read_text(encoding="utf-8"))
+    return BLANK.sub(lambda found: "".join(filter(None, found.groups())), COMMENT.sub("", whole))
+
+
+def module(view: View) -> str:
+    """The text of the JavaScript module that draws ``view``."""
+    return inline(HERE / view.module)
+
+
+@cache
+def css() -> str:
+    """The style sheet of every view."""
+    return (HERE / "nbdebug.css").read_text(encoding="utf-8")
+
+
+def static_html(view: View) -> str:
+    """``view`` as HTML that stands alone: drawn by its module where scripts run, readable as it is elsewhere."""
+    plain, state = view.html(), script(view.state())
+    key = blake2s((plain + state).encode(), digest_size=6).hexdigest()
+    return PAGE.format(key=key, height=view.height, plain=plain, css=css(), state=state, module=script(module(view)))
+
+
+def script(value: Any) -> str:
+    """``value`` as JSON that may stand inside a script element."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

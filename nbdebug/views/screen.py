@@ -1,0 +1,198 @@
+"""What a tool shows while it works, and the result that stays in its place."""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from threading import Event, RLock, Timer
+from types import TracebackType
+from typing import Any
+
+from nbdebug.views.base import View, css, module, static_html
+from nbdebug.views.series import pack
+
+_shown: list[tuple[Callable[[], Any], int]] = []
+
+
+class Screen:
+    """The face of every screen; by itself it shows nothing, as in a script."""
+
+    trouble = ""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the Stop button was pressed."""
+        return False
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Adds one row to the series of the view."""
+
+    def update(self, view: View) -> None:
+        """Shows ``view`` in place of what is there; of several in a hurry the last one counts."""
+
+    def finish(self, result: Any) -> None:
+        """Puts the static picture of ``result`` where the live one was."""
+
+    def __enter__(self) -> Screen:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Leaves nothing that dangles; exceptions pass through."""
+
+
+class LiveScreen(Screen):
+    """A view under the running cell: at most one message each ``every`` seconds, and no row lost.
+
+    A front end that fails turns the screen silent and leaves the reason in ``trouble``; the tool goes on.
+    """
+
+    def __init__(self, view: View, clock: Callable[[], float], every: float) -> None:
+        """Puts ``view`` under the cell."""
+        self._view, self._clock, self._every = view, clock, every
+        self._rows: list[dict[str, float]] = []
+        self._stale = self._answered = False
+        self._pressed, self._lock = Event(), RLock()
+        self._live: Any = None
+        self._handle: Any = None
+        self._timer: Timer | None = None
+        self._sent_at = clock() - every
+        self._try(self._open)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the Stop button was pressed."""
+        self._try(self._tick)
+        return self._pressed.is_set()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Adds one row to the series of the view."""
+        if self._live is not None:
+            self._try(lambda: self._take(row))
+
+    def update(self, view: View) -> None:
+        """Shows ``view`` in place of what is there; of several in a hurry the last one counts."""
+        with self._lock:
+            self._view, self._stale = view, True
+        self._try(self._tick)
+
+    def finish(self, result: Any) -> None:
+        """Puts the static picture of ``result`` where the live one was."""
+        self._try(self._send)
+        if self._handle is not None and self._try(lambda: self._replace(_bundle(result))):
+            _shown.append((_reference(result), _execution_count()))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Leaves a picture of the last state where no result took its place; exceptions pass through."""
+        if self._handle is not None:
+            self._try(self._leave)
+
+    def _open(self) -> None:
+        from IPython.display import display
+
+        from nbdebug.views.live import Live
+
+        live = Live(module(self._view), css(), self._snapshot)
+        live.on_msg(self._heard)
+        self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
+        self._live = live
+
+    def _leave(self) -> None:
+        self._replace({"text/plain": type(self._view).__name__, "text/html": static_html(self._view)})
+
+    def _snapshot(self) -> dict[str, Any]:
+        with self._lock:
+            return self._view.snapshot()
+
+    def _heard(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
+        """May run on another thread, and so only sets a flag."""
+        if content.get("kind") == "stop":
+            self._pressed.set()
+
+    def _take(self, row: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._rows.append(self._view.append(row))
+        self._tick()
+
+    def _tick(self) -> None:
+        """Sends what waits, now or (should the tool be busy with one long step) when it is due."""
+        due = self._sent_at + self._every - self._clock()
+        if due <= 0:
+            self._send()
+        elif (self._rows or self._stale) and (self._timer is None or not self._timer.is_alive()):
+            self._timer = Timer(due, self._try, (self._tick,))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _send(self) -> None:
+        """One message with all that waits: rows, or a whole state that holds them."""
+        with self._lock:
+            news = self._pressed.is_set() and not self._answered
+            if self._live is None or not (self._rows or self._stale or news):
+                return
+            message, buffers = self._message()
+            self._rows, self._stale, self._answered = [], False, self._pressed.is_set()
+            self._sent_at = self._clock()
+            self._live.send({**message, "stopping": self._answered}, buffers)
+
+    def _message(self) -> tuple[dict[str, Any], list[bytes]]:
+        if self._stale:
+            return {"state": self._view.snapshot()}, []
+        columns = list(dict.fromkeys(name for row in self._rows for name in row))
+        first = self._view.count - len(self._rows)
+        message = {"first": first, "columns": columns, "head": self._view.head()}
+        return message, [pack(self._rows, columns)]
+
+    def _replace(self, bundle: dict[str, str]) -> None:
+        with self._lock:
+            handle, live, self._handle, self._live = self._handle, self._live, None, None
+        try:
+            handle.update(bundle, raw=True)
+        finally:
+            if live is not None:
+                live.close()
+
+    def _try(self, act: Callable[[], None]) -> bool:
+        """Runs ``act``; what a front end throws must not end a training run."""
+        try:
+            act()
+        except Exception as error:
+            self.trouble, self._live = f"{type(error).__name__}: {error}", None
+            return False
+        return True
+
+
+def show(view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1) -> Screen:
+    """A screen with ``view`` on it: live where a notebook kernel runs, else a silent one with the same face."""
+    return LiveScreen(view, clock, every) if _in_kernel() else Screen()
+
+
+def was_just_shown(result: object) -> bool:
+    """Whether a screen put ``result`` under the cell that is running now."""
+    now = _execution_count()
+    _shown[:] = [(reference, count) for reference, count in _shown if count == now and reference() is not None]
+    return any(reference() is result for reference, _ in _shown)
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def _in_kernel() -> bool:
+    return getattr(_shell(), "kernel", None) is not None
+
+
+def _execution_count() -> int:
+    return int(getattr(_shell(), "execution_count", -1))
+
+
+def _reference(result: Any) -> Callable[[], Any]:
+    return weakref.ref(result)
+
+
+def _bundle(result: Any) -> dict[str, str]:
+    made = result._repr_mimebundle_()
+    return dict(made[0] if isinstance(made, tuple) else made)

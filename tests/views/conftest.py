@@ -1,0 +1,44 @@
+"""Pages from disk in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbdebug.views.base import View, static_html
+from tests.browser import errors_of
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Opens views, one under the other, from a file; any error of the page fails the test."""
+    contexts: list[Any] = []
+    errors: list[list[str]] = []
+
+    def opened(*views: View, width: int = 900, dark: bool = False, scripts: bool = True, scale: float = 1) -> Any:
+        scheme = "dark" if dark else "light"
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            java_script_enabled=scripts,
+            device_scale_factor=scale,
+        )
+        contexts.append(context)
+        errors.append(errors_of(context))
+        page = context.new_page()
+        file = tmp_path / "page.html"
+        file.write_text("<!doctype html><meta charset=utf-8>" + "".join(map(static_html, views)), encoding="utf-8")
+        page.goto(file.as_uri())
+        if scripts:
+            page.wait_for_function("!document.querySelector('.nb-plain')")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [error for of_one in errors for error in of_one] == []
