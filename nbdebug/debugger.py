@@ -105,11 +105,14 @@ class Debugger:
         keep = partial(self.reports.__setitem__, "checkup")
         return checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
 
-    def overfit(self, **options: Any) -> Overfit:
-        """Whether the model can memorize a tiny batch, and if not, what was ruled out."""
+    def overfit(self, *, examples: int = 16, steps: int = 300, seed: int = 0) -> Overfit:
+        """Whether the model can memorize 2 to 64 examples in at most 300 steps, and if not, what was ruled out.
+
+        Raises SetupError for a set-up that cannot be run.
+        """
         from nbdebug.tools.overfit import overfit
 
-        result = overfit(self.setup, **options)
+        result = overfit(self.setup, examples=examples, steps=steps, seed=seed)
         self.results["overfit"] = result
         self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
         return result
@@ -135,13 +138,15 @@ def given_task(name: str | None) -> task.Task | None:
 
 
 def checkup(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Report:
-    """A checkup in one call; takes what Debugger takes."""
-    return Debugger(model, train_loader, val_loader, **given).checkup()
+    """A checkup in one call; takes what Debugger and its ``checkup`` take."""
+    options = {name: given.pop(name) for name in ("budget", "select", "ignore", "options") if name in given}
+    return Debugger(model, train_loader, val_loader, **given).checkup(**options)
 
 
 def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Overfit:
-    """The tiny-batch overfit test in one call; takes what Debugger takes."""
-    return Debugger(model, train_loader, val_loader, **given).overfit()
+    """The tiny-batch overfit test in one call; takes what Debugger and its ``overfit`` take."""
+    options = {name: given.pop(name) for name in ("examples", "steps", "seed") if name in given}
+    return Debugger(model, train_loader, val_loader, **given).overfit(**options)
 
 
 def watch(model: nn.Module, optimizer: Any = None) -> Watch:

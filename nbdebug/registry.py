@@ -74,8 +74,9 @@ def find(code: str) -> Rule:
     named = {one.name: one for one in rules.values()}
     if one := rules.get(code.upper()) or named.get(code.lower()):
         return one
-    close = " or ".join(get_close_matches(code, [*rules, *named], n=3, cutoff=0.5)) or "one of these"
-    raise SetupError(f"rule is {code!r}; expected one of {', '.join(rules)}. Did you mean {close}?")
+    close = " or ".join(get_close_matches(code, [*rules, *named], n=3, cutoff=0.5))
+    act = f"Did you mean {close}?" if close else "List them by: nbdebug rule."
+    raise SetupError(f"rule is {code!r}; expected one of {', '.join(rules)}. {act}")
 
 
 def select(chosen: Iterable[str] | None = None, ignored: Iterable[str] = ()) -> list[Rule]:

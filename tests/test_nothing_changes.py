@@ -59,7 +59,9 @@ class Case:
         if wire is not None:
             wire.attach(self.program)
         model, loss_fn, optimizer, _ = self.program
-        self.debugger = Debugger(model, self.loader, self.loader, loss_fn=loss_fn, optimizer=optimizer, scheduler=self.scheduler)
+        self.debugger = Debugger(
+            model, self.loader, self.loader, loss_fn=loss_fn, optimizer=optimizer, scheduler=self.scheduler
+        )
         self.before: Fingerprint = fingerprint(model, loss_fn, optimizer, self.scheduler, loaders=[self.loader])
 
 

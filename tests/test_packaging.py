@@ -64,6 +64,8 @@ def test_the_browser_code_names_no_remote_address() -> None:
 def test_the_readme_lists_every_rule() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("<!-- rules: begin -->\n")[2].partition("<!-- rules: end -->")[0]
-    rows = [f"| {one.code} | {one.name} | {one.severity} | {one.page.splitlines()[0]} |" for one in registry.load().values()]
+    rows = [
+        f"| {one.code} | {one.name} | {one.severity} | {one.page.splitlines()[0]} |" for one in registry.load().values()
+    ]
     wanted = "\n".join(["| code | name | severity | says |", "|---|---|---|---|", *rows]) + "\n"
     assert table == wanted, f"the table should be\n{wanted}"

@@ -14,7 +14,7 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.first_pass import class_axis as class_axis_of
 from nbdebug.evidence.ledger import measurement
-from nbdebug.setup import Setup
+from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 from nbdebug.setup.task import Task
 
@@ -40,8 +40,8 @@ def expected_loss(setup: Setup, first_pass: Pass, output: Any, task: Task, loss_
     target = first_pass.batch.target
     if setup.loss_fn is None or not isinstance(scores(output), Tensor) or not isinstance(target, Tensor):
         raise NotChecked("loss, output and target are not one callable and two tensors")
-    if not isinstance(output, Tensor) and loss_kind == "other":
-        raise NotChecked(f"a loss of your own over {type(output).__name__} outputs")
+    if not isinstance(output, Tensor) and losses.named(setup.loss_fn) == "other":
+        raise NotChecked(f"a loss of your own takes the whole {type(output).__name__} that the model returns")
     logits = scores(output).detach()
 
     def of(answer: Tensor) -> float:

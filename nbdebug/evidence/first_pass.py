@@ -11,7 +11,7 @@ from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence.ledger import measurement
 from nbdebug.graph import Graph, Trace, tracing
 from nbdebug.graph.source import Line, from_exception
-from nbdebug.setup import Batch, Setup, losses
+from nbdebug.setup import Batch, Setup, losses, names
 from nbdebug.setup.task import Task, infer
 
 
@@ -45,6 +45,7 @@ def run(setup: Setup, batch: Batch) -> Pass:
             if setup.step_fn is not None:
                 return Pass(batch, trace, None, setup.run(batch)[1], stage="step_fn")
             output = setup.predict(batch)
+            names.check(setup, batch, output)
             stage = "loss"
             return Pass(batch, trace, output, setup.loss(output, batch), stage=stage)
         except SetupError:
@@ -107,9 +108,23 @@ def class_axis(setup: Setup, first_pass: Pass, output: Any, loss_kind: losses.Ki
         raise NotChecked("the loss is not over classes")
     if losses.named(setup.loss_fn) != "other":
         return 1 if logits.dim() > 1 else 0
-    found = first_pass.trace.graph(first_pass.value).named("LogSoftmax") if first_pass.value is not None else ()
-    width = next((softmaxed.saved("result").shape[1] for softmaxed in found), None)
-    axes = [axis for axis in (-1, 1) if -logits.dim() <= axis < logits.dim() and logits.shape[axis] == width]
+    axes = extra_axes(logits, first_pass.batch.target) or softmaxed_axes(logits, first_pass)
     if not axes:
         raise NotChecked("a loss of your own reshapes the output, so that its classes cannot be counted")
     return axes[0] % logits.dim()
+
+
+def extra_axes(logits: Tensor, target: Any) -> list[int]:
+    """The one axis that the output has and class indices lack; none where several could be it."""
+    if not isinstance(target, Tensor) or target.is_floating_point():
+        return []
+    shape = tuple(logits.shape)
+    axes = [axis for axis in range(logits.dim()) if shape[:axis] + shape[axis + 1 :] == tuple(target.shape)]
+    return axes if len(axes) == 1 else []
+
+
+def softmaxed_axes(logits: Tensor, first_pass: Pass) -> list[int]:
+    """The last axis or the second, where it is as long as what the loss takes its log-softmax over."""
+    found = first_pass.trace.graph(first_pass.value).named("LogSoftmax") if first_pass.value is not None else ()
+    width = next((node.saved("result").shape[1] for node in found), None)
+    return [axis for axis in (-1, 1) if axis < logits.dim() and logits.shape[axis] == width]

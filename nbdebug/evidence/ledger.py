@@ -14,7 +14,7 @@ from nbdebug.setup import Setup
 MEASUREMENTS: dict[str, Callable[..., Any]] = {}
 GIVEN = {
     "setup": "the set-up under test",
-    "overfit": "the tiny-batch overfit test of this set-up, once it has been run",
+    "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
 }
 
 
@@ -62,7 +62,7 @@ class Evidence(Mapping[str, Any]):
     def measured(self, name: str) -> Any:
         """A fresh value, or the error that says why there is none."""
         if name not in MEASUREMENTS:
-            return NotChecked(f"{GIVEN[name]}: not run")
+            return NotChecked(f"needs {GIVEN[name]}")
         function = MEASUREMENTS[name]
         try:
             return function(*(self[need] for need in inspect.signature(function).parameters))

@@ -14,8 +14,8 @@ from nbdebug.graph.cuts import call_name
 from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
-DIFFERENCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "subtract", "rsub", "__sub__", "__rsub__"}
-PRODUCTS = {"mul", "multiply", "__mul__", "__rmul__", "div", "__truediv__", "pow", "__pow__", "add", "__add__", "where"}
+LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+OPERATORS = {"add", "sub", "rsub", "mul", "truediv", "pow", "radd", "rmul", "subtract", "multiply", "div", "where"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,11 @@ class Broadcast:
 
 
 class BroadcastWatch(TorchFunctionMode):
-    """Records every element-wise call between something made of the output and something made of the target."""
+    """Records each element-wise call that stretches something made of the output over something made of the target.
+
+    Torch's own losses take equal shapes. An operator may stretch one side on purpose, as for quantiles or weights; it
+    is recorded when the result is larger than both, which takes operands of another number of axes.
+    """
 
     def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
         super().__init__()
@@ -55,20 +59,14 @@ class BroadcastWatch(TorchFunctionMode):
 
     def look(self, func: Any, ours: Tensor, theirs: Tensor) -> None:
         """Keeps the call when one side is stretched in a way that nobody means."""
-        name = getattr(func, "__name__", "")
-        if not ours.dim() or not theirs.dim() or ours.shape == theirs.shape or name not in DIFFERENCES | PRODUCTS:
+        name = getattr(func, "__name__", "").strip("_")
+        if not ours.dim() or not theirs.dim() or ours.shape == theirs.shape or name not in LOSSES | OPERATORS:
             return
         try:
             joined = torch.Size(torch.broadcast_shapes(ours.shape, theirs.shape))  # type: ignore[no-untyped-call]
         except RuntimeError:
             return
         grown = ours.dim() != theirs.dim() and joined.numel() > max(ours.numel(), theirs.numel())
-        if grown or (name in DIFFERENCES and ours.dim() == theirs.dim() and not pairs(ours, theirs)):
+        if grown or name in LOSSES:
             line = from_frame(sys._getframe(2))
             self.found.append(Broadcast(call_name(func), tuple(ours.shape), tuple(theirs.shape), tuple(joined), line))
-
-
-def pairs(ours: Tensor, theirs: Tensor) -> bool:
-    """Whether both sides are stretched, as for all pairs, which takes an unsqueeze and so is meant."""
-    both = list(zip(ours.shape, theirs.shape, strict=True))
-    return any(a < b for a, b in both) and any(a > b for a, b in both)

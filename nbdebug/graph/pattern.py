@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from nbdebug.graph.node import Node
 from nbdebug.graph.reader import Graph
 
@@ -43,5 +45,14 @@ class Pattern:
             seen.add(node)
             if node.name in self.producer:
                 yield node
-            elif node.name in self.through:
+            elif node.name in self.through or is_dropout(node):
                 todo += node.inputs
+
+
+def is_dropout(node: Node) -> bool:
+    """Whether a multiplication is a dropout: by a mask of zeros and one other value, which wants no gradient."""
+    mask = node.saved("other") if node.name == "Mul" else None
+    if not isinstance(mask, Tensor) or mask.requires_grad or not mask.numel():
+        return False
+    kept = mask[mask != 0]
+    return 0 < kept.numel() < mask.numel() and bool((kept == kept[0]).all())

@@ -13,7 +13,7 @@ KNOWN = (
         "a layer that takes {0} features, not {1}. Set its in_features to {0}",
     ),
     (
-        r"[Ee]xpected all tensors to be on the same device|Input type .*cuda.*weight type",
+        r"[Ee]xpected all tensors to be on the same device|not on the expected device|Input type .*cuda.*weight type",
         "one device for model and data. Call model.to(device), and move each batch there",
     ),
     (

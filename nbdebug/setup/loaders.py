@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
@@ -18,10 +18,15 @@ class Replay:
         self.kept: list[Any] = []
         self.rest = iter(source)
 
-    def peek(self, count: int) -> list[Any]:
-        """The next ``count`` batches, which stay to be given out."""
-        self.kept += islice(self.rest, max(count - len(self.kept), 0))
-        return self.kept[:count]
+    def peek(self) -> Iterator[Any]:
+        """The batches to come, one after the other, which stay to be given out."""
+        for place in count():
+            if place == len(self.kept):
+                try:
+                    self.kept.append(next(self.rest))
+                except StopIteration:
+                    return
+            yield self.kept[place]
 
     def __iter__(self) -> Iterator[Any]:
         """Every batch once: those that were looked at, then the rest."""
@@ -61,14 +66,14 @@ def is_indexed(loader: Any) -> bool:
     )
 
 
-def batches(loader: Any, count: int, name: str) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
-    """Up to ``count`` batches with their indices in the data set; none is taken from the user.
+def batches(loader: Any, most: int, name: str) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
+    """Up to ``most`` batches with their indices in the data set; none is taken from the user.
 
     Raises SetupError that names the sample where the data set raises, and where the loader is empty.
     """
     number = 0
     try:
-        for found in islice(raw_batches(loader, count), count):
+        for found in islice(raw_batches(loader), most):
             yield found
             number += 1
     except (SetupError, GeneratorExit):
@@ -78,16 +83,16 @@ def batches(loader: Any, count: int, name: str) -> Iterator[tuple[Any, tuple[int
             f"{name} raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
             f"Run next(iter({name})) to see it alone."
         ) from error
-    if not number and count:
+    if not number and most:
         raise SetupError(
             f"{name} is empty; expected at least one batch. Check len(dataset), drop_last and the sampler."
         )
 
 
-def raw_batches(loader: Any, count: int) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
+def raw_batches(loader: Any) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
     """Batches by the way that fits the loader: kept ones, made by index, or read from a plain iterable."""
     if isinstance(loader, Replay):
-        yield from ((batch, None) for batch in loader.peek(count))
+        yield from ((batch, None) for batch in loader.peek())
     elif is_indexed(loader):
         yield from indexed_batches(loader)
     elif isinstance(loader, DataLoader) and type(loader).__iter__ is DataLoader.__iter__:

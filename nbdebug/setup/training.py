@@ -88,7 +88,7 @@ class Setup:
     def split(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """A raw batch as inputs and targets, on the model's device."""
         if self.unpack is not None:
-            batch = unpack.given(self.unpack(raw), raw)
+            batch = unpack.given(self.unpack(raw))
         else:
             batch = unpack.guess(raw, self.eager, self.loss_fn)
         return replace(batch, indices=indices, raw=raw).to(self.home)

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nbdebug.errors import SetupError
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.trees import children
 
@@ -82,9 +83,15 @@ def from_names(batch: Any, named: Mapping[Any, Any], model: nn.Module, loss_fn: 
     return Batch(tuple(inputs[: max(required, 1)]), targets=targets)
 
 
-def given(answer: Any, batch: Any) -> Batch:
+def given(answer: Any) -> Batch:
     """What the user's own ``unpack`` returned, ``(inputs, target)``; inputs may be a tuple or a mapping."""
+    if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+        kind = type(answer).__name__
+        raise SetupError(
+            f"unpack returned a {kind}; expected (inputs, target). Give None as the target if there is none."
+        )
     inputs, target = answer
+    targets = () if target is None else (target,)
     if isinstance(inputs, Mapping):
-        return Batch((), dict(inputs), (target,))
-    return Batch(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), targets=(target,))
+        return Batch((), dict(inputs), targets)
+    return Batch(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), targets=targets)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from nbdebug import registry
-from nbdebug.errors import SetupError
+from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence import Evidence
 from nbdebug.preserve import Preserve
 from nbdebug.registry import Rule
@@ -84,10 +84,13 @@ def several(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def overfitted(setup: Setup) -> dict[str, Any]:
-    """The tiny-batch test as evidence."""
+    """The tiny-batch test as evidence, or why it cannot be had."""
     from nbdebug.tools.overfit import overfit
 
-    return {"overfit": overfit(setup)}
+    try:
+        return {"overfit": overfit(setup)}
+    except SetupError as refusal:
+        return {"overfit": NotChecked(str(refusal))}
 
 
 def failed(evidence: Evidence) -> SetupError | None:

@@ -18,9 +18,9 @@ def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
     """Prediction and target have different shapes, and the loss stretches one over the other.
 
     ## What it does
-    Follows output and target through the loss, and looks at each call that joins them element by element: their shapes
-    must be equal. It speaks when the joined shape is larger than both, as (N, 1) with (N,), which gives N x N, and when
-    a difference stretches either side.
+    Follows output and target through the loss, and looks at each call that joins them element by element. It speaks
+    when the joined shape is larger than both, as (N, 1) with (N,), which gives N x N, and when one of torch's own
+    losses is given two shapes.
 
     ## Why it matters
     Every prediction is compared with the targets of all samples. The best answer to that is the mean of the targets for
@@ -33,7 +33,7 @@ def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
 
     ## When to ignore
-    Losses over all pairs, which unsqueeze both sides, are left alone.
+    Losses of your own that stretch one side on purpose, for all pairs, for quantiles or for weights, are left alone.
 
     ## References
     Documentation of torch.nn.functional.mse_loss, which warns of differing sizes; PyTorch broadcasting semantics.

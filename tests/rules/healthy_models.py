@@ -1,0 +1,147 @@
+"""Models that look odd and are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    """Softmax inside, by hand and in a torch module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.layer = nn.Linear(8, 24), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.pool, self.head = nn.Linear(8, 1), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        x = self.layer(x + F.softmax(q @ k.transpose(1, 2) / 8**0.5, dim=-1) @ v)
+        return self.head((torch.softmax(self.pool(x), dim=1) * x).sum(1))
+
+
+class Gated(nn.Module):
+    """A mixture of two experts under a softmax gate, and a sigmoid gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.switch = nn.Linear(4, 2), nn.Linear(4, 3)
+        self.experts = nn.ModuleList(nn.Linear(4, 3) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = self.gate(x).softmax(-1)
+        mixed = torch.stack([expert(x) for expert in self.experts], -1) @ weights.unsqueeze(-1)
+        return mixed.squeeze(-1) * torch.sigmoid(self.switch(x))
+
+
+class VAE(nn.Module):
+    """Samples, and returns a tuple."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(12, 8), nn.Linear(4, 12)
+
+    def forward(self, x: Tensor) -> Any:
+        mean, log_variance = self.encoder(x).chunk(2, dim=1)
+        z = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+        return self.decoder(z), mean, log_variance
+
+    @staticmethod
+    def loss(output: Any, x: Tensor) -> Tensor:
+        logits, mean, log_variance = output
+        divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(1)
+        return (F.binary_cross_entropy_with_logits(logits, x, reduction="none").sum(1) + divergence).mean()
+
+
+class GAN(nn.Module):
+    """Both players in one step, the fakes detached for one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker, self.judge = nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+
+    def forward(self, real: Tensor) -> Any:
+        fake = self.maker(torch.randn(len(real), 3))
+        return self.judge(real), self.judge(fake.detach()), self.judge(fake)
+
+    @staticmethod
+    def loss(scores: Any, ones: Tensor) -> Tensor:
+        real, fake, fooling = scores
+        bce = F.binary_cross_entropy_with_logits
+        return bce(real, ones) + bce(fake, 1 - ones) + bce(fooling, ones)
+
+
+class Siamese(nn.Module):
+    """Two views, one of them behind a stop-gradient; the loss is negative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.predictor = nn.Linear(6, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Any:
+        one, other = self.encoder(x + 0.1 * torch.randn_like(x)), self.encoder(x)
+        return self.predictor(one), other.detach()
+
+    @staticmethod
+    def loss(output: Any, _: Tensor) -> Tensor:
+        return -F.cosine_similarity(*output).mean()
+
+
+class Frozen(nn.Module):
+    """A backbone that is not trained, in eval mode and without gradients, under a head that is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU()).requires_grad_(False).eval()
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            features = self.backbone(x)
+        return self.head(features)
+
+
+class Adapter(nn.Module):
+    """A frozen layer with a low-rank update that begins at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = nn.Linear(4, 3).requires_grad_(False)
+        self.down, self.up = nn.Linear(4, 2, bias=False), nn.Linear(2, 3, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+
+class TakingTurns(nn.Module):
+    """Two heads on alternating batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.heads, self.calls = nn.Linear(4, 8), nn.ModuleList([nn.Linear(8, 1), nn.Linear(8, 1)]), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.heads[self.calls % 2](torch.relu(self.body(x)))
+
+
+class TiedLanguageModel(nn.Module):
+    """A causal Transformer whose output layer is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.position = nn.Embedding(11, 16), nn.Parameter(0.02 * torch.randn(6, 16))
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        nn.init.normal_(self.embed.weight, std=0.05)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.layer(self.embed(tokens) + self.position, src_mask=mask, is_causal=True) @ self.embed.weight.t()
+
+    @staticmethod
+    def loss(logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
