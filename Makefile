@@ -11,7 +11,7 @@ export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo lab test lint browser binder-check clean
+.PHONY: demo lab test lint browser pictures binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -35,6 +35,9 @@ browser: $(VENV)/test
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium; \
 	else $(BIN)/playwright install chromium; fi \
 	|| echo "=== NO BROWSER: the browser tests will be skipped; install Chromium, or set CHROMIUM to its path ==="
+
+pictures: $(VENV)/test ## Takes the pictures of the README anew, in JupyterLab.
+	$(BIN)/python -m tests.lab.pictures
 
 binder-check: ## Builds the environment of binder/ from its own files, and imports the package there.
 	bash binder/check

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
@@ -44,7 +45,7 @@ def main() -> None:
         debugger = Debugger.of(setup)
         debugger.checkup()
         train(setup)
-        rounds = [(seconds(lambda: train(setup)) / STEPS, seconds(debugger.checkup)) for _ in range(ROUNDS)]
+        rounds = [(seconds(partial(train, setup)) / STEPS, seconds(debugger.checkup)) for _ in range(ROUNDS)]
         step, checkup = (median(column) for column in zip(*rounds, strict=True))
         overfit = seconds(debugger.overfit)
         print(f"{name:12} {1000 * step:9.2f} {checkup / step:15.1f} {overfit / step:15.1f}")

@@ -45,9 +45,12 @@ def executed(path: Path) -> Any:
     notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     # Without any directory of kernels there is one kernel left: the interpreter that runs this.
     kernel = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
-    place = {"metadata": {"path": str(path.parent)}}
-    quiet = ["--log-level=ERROR"]
-    return NotebookClient(notebook, km=kernel, timeout=SECONDS, resources=place, extra_arguments=quiet).execute()
+    options = {
+        "resources": {"metadata": {"path": str(path.parent)}},
+        "extra_arguments": ["--log-level=ERROR"],
+        "store_widget_state": False,  # what is left of a live view is a static page
+    }
+    return NotebookClient(notebook, km=kernel, timeout=SECONDS, **options).execute()
 
 
 def said(notebook: Any) -> list[str]:
@@ -63,7 +66,7 @@ def page(notebook: Any) -> str:
         from nbconvert import HTMLExporter
     except ImportError as error:
         raise needs_lab(error) from error
-    offline = {"mathjax_url": "", "require_js_url": "", "jquery_url": "", "jupyter_widgets_base_url": ""}
+    offline = {name: "" for name in HTMLExporter.class_trait_names() if name.endswith("_url")}
     body, _ = HTMLExporter(**offline).from_notebook_node(notebook)  # type: ignore[no-untyped-call]
     return str(body)
 

@@ -66,7 +66,10 @@ def nbdebug(line: str) -> None:
     if topic == "rule" and len(rest) != 1:
         raise usage(f"rule is {' '.join(rest)!r}; expected one code or name. Try %nbdebug rule L201.")
     answers = {"rules": listing, "restore": restored, "help": manual}
-    print(page(rest[0]) if topic == "rule" else answers[topic]())
+    if topic == "rule":
+        show(page(rest[0]))
+    else:
+        print(answers[topic]())
 
 
 MAGICS: dict[str, Callable[[str], Any]] = {"checkup": checkup, "overfit": overfit, "nbdebug": nbdebug}
@@ -79,6 +82,13 @@ def page(code: str) -> str:
     except ValueError as error:
         raise usage(str(error)) from None
     return f"{rule.code} {rule.name} ({rule.severity})\n\n{rule.page}"
+
+
+def show(text: str) -> None:
+    """A page in Markdown, set where it can be, with headings that stay below those of the notebook."""
+    from IPython.display import display
+
+    display({"text/markdown": f"#### {text}".replace("\n## ", "\n##### "), "text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def listing() -> str:

@@ -34,13 +34,13 @@ class Skipped:
 class Report(Result):
     """Findings by rank, causes before what they explain; iterates over them.
 
-    ``checked`` counts the rules that could be asked, ``subject`` is a line about what was looked at, ``seconds`` what
-    it took, ``stopped`` whether it was cut short.
+    ``asked`` are the codes of the rules that could answer, ``subject`` is a line about what was looked at, ``seconds``
+    what it took, ``stopped`` whether it was cut short.
     """
 
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[Skipped, ...] = ()
-    checked: int = 0
+    asked: frozenset[str] = frozenset()
     subject: str = ""
     seconds: float = 0.0
     stopped: bool = False
@@ -71,7 +71,7 @@ class Report(Result):
             subtitle=self.subject,
             findings=[one.to_dict() for one in self.findings],
             not_checked=[vars(one) for one in self.not_checked],
-            checked=self.checked,
+            checked=len(self.asked),
             progress=progress,
             stopped=self.stopped,
         )
@@ -105,7 +105,7 @@ class Report(Result):
         """One phrase, such as ``1 error, 2 warnings, by 14 rules in 0.4 s``."""
         counts = Counter(one.severity for one in self.findings)
         said = ", ".join(f"{counts[s]} {s}{'s' if counts[s] > 1 else ''}" for s in SEVERITIES if counts[s])
-        return f"{said or 'nothing found'}, by {self.checked} rules in {self.seconds:.1f} s"
+        return f"{said or 'nothing found'}, by {len(self.asked)} rules in {self.seconds:.1f} s"
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -124,14 +124,14 @@ def merged(reports: Iterable[Report]) -> Report:
     """Several reports as one, each finding once."""
     several = list(reports)
     findings = {(one.code, one.message): one for report in several for one in report.findings}
-    asked = {one.code for one in findings.values()}
+    asked = frozenset(code for report in several for code in report.asked)
     skipped = {one.code: one for report in several for one in report.not_checked if one.code not in asked}
     first = several[0] if several else Report()
     return replace(
         first,
         findings=ranked(findings.values()),
         not_checked=tuple(skipped.values()),
-        checked=sum(one.checked for one in several),
+        asked=asked,
         seconds=sum(one.seconds for one in several),
         stopped=any(one.stopped for one in several),
     )

@@ -47,7 +47,7 @@ def test_another_checkup_replaces_the_last(debugger: Debugger) -> None:
 def test_rules_can_be_chosen_ignored_and_set(debugger: Debugger) -> None:
     assert len(debugger.checkup(ignore=["L201"])) == 0
     assert len(debugger.checkup(select="O5")) == 0
-    assert debugger.checkup(select=["L"]).checked == sum(code.startswith("L") for code in nbdebug.registry.load())
+    assert debugger.checkup(select=["L"]).asked == {code for code in nbdebug.registry.load() if code.startswith("L")}
     assert [one.code for one in debugger.checkup(options={"L208": {"excess": -1.0}})] == ["L201"]
 
 
@@ -102,6 +102,14 @@ def test_an_interrupt_keeps_what_was_found(debugger: Debugger, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt):
         debugger.checkup()
     assert debugger.findings.stopped
+
+
+def test_what_a_later_tool_could_ask_is_no_longer_unchecked(debugger: Debugger) -> None:
+    debugger.checkup()
+    assert {"M314", "T608"} <= {one.code for one in debugger.findings.not_checked}
+    debugger.overfit(steps=20)
+    assert not {"M314", "T608"} & {one.code for one in debugger.findings.not_checked}
+    assert len(debugger.findings.asked) == len(nbdebug.registry.load())
 
 
 def test_public_names() -> None:

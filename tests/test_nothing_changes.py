@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -82,10 +83,8 @@ def test_a_tool_that_is_cut_short_leaves_no_trace(name: str, tool: str, act: Cal
     assert moments
     for moment in range(moments):
         case = Case(name, Wire(moment, act))
-        try:
+        with suppress(ValueError, KeyboardInterrupt):
             TOOLS[tool](case.debugger)
-        except (ValueError, KeyboardInterrupt):
-            pass
         case.before.check()
 
 

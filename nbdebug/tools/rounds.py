@@ -30,7 +30,7 @@ class Round:
         self.findings: list[Finding] = []
         self.skipped: list[Skipped] = []
         self.refusal: SetupError | None = None
-        self.checked = 0
+        self.asked: set[str] = set()
         self.stopped = False
         self.started = time.perf_counter()
 
@@ -58,7 +58,7 @@ class Round:
         """One rule; what it cannot measure, or breaks on, is kept beside its name."""
         try:
             self.findings += rule(self.evidence, **self.options.get(rule.code, {}))
-            self.checked += 1
+            self.asked.add(rule.code)
             return
         except NotChecked as reason:
             why = str(reason)
@@ -79,7 +79,7 @@ class Round:
         return Report(
             findings=ranked(self.findings),
             not_checked=tuple(self.skipped),
-            checked=self.checked,
+            asked=frozenset(self.asked),
             subject=subject(self.evidence),
             seconds=time.perf_counter() - self.started,
             stopped=self.stopped,

@@ -116,7 +116,7 @@ def test_r6_gradients_are_set_aside_and_come_back(program: Program) -> None:
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_r12_every_way_out_restores(program: Program, error: type[BaseException]) -> None:
     before = fingerprint(program.model, program.optimizer)
-    with pytest.raises(error), Preserve(program.model, program.optimizer):  # noqa: PT012
+    with pytest.raises(error), Preserve(program.model, program.optimizer):
         program.model.register_forward_hook(lambda *_: None)
         train(program, program.loader(), 1)
         raise error

@@ -75,7 +75,7 @@ def test_models_that_cannot_be_used(model: Any, words: str) -> None:
 
 
 def test_a_model_elsewhere_than_the_device_that_was_named() -> None:
-    with pytest.raises(SetupError, match="model is on cpu; expected cuda:0, as device= says. Call model.to"):
+    with pytest.raises(SetupError, match=r"model is on cpu; expected cuda:0, as device= says. Call model.to"):
         Debugger(network(3), loader(), loss_fn=LOSS, device="cuda:0")
 
 
@@ -122,7 +122,7 @@ def test_a_forward_pass_that_raises_is_told_with_the_next_act(model: nn.Module, 
     with pytest.raises(SetupError, match=words) as caught:
         debugger.checkup()
     assert "the forward pass raised" in str(caught.value)
-    assert debugger.findings.checked
+    assert debugger.findings.asked
 
 
 def test_targets_of_another_length_are_a_finding() -> None:

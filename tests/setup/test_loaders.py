@@ -131,7 +131,7 @@ def test_a_generator_that_raises_names_the_batch() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 3, DATA.tensors[0].mean])
 def test_what_is_no_loader_is_refused(wrong: Any) -> None:
-    with pytest.raises(nbdebug.SetupError, match="train_loader is .*; expected"):
+    with pytest.raises(nbdebug.SetupError, match=r"train_loader is .*; expected"):
         Setup(network(3), wrong)
 
 

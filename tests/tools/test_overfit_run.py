@@ -257,6 +257,6 @@ def test_the_result_is_plain_data_with_a_picture_a_frame_and_a_page() -> None:
     page = static_html(result.view())
     assert "odd" in page
     assert len(page) < 200_000
-    assert str(result).startswith(f"overfit: {result.verdict}. ")
+    assert str(result).startswith(f"nbdebug overfit: {result.verdict}. ")
     assert all(0 <= score <= 1 for point in result.attempts[0].points for score in point.score)
     assert all(len(point.prediction) == 16 for point in result.attempts[0].points)

@@ -1,0 +1,42 @@
+"""The pictures of the README: the checkup of the first tutorial, light and dark, taken in JupyterLab.
+
+python -m tests.lab.pictures
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from nbdebug import demo
+from tests.browser import started
+from tests.lab.labpage import LabPage
+from tests.lab.server import ROOT, serving
+
+PICTURES = ROOT / "notebooks/pictures"
+WIDTH, MARGIN = 940, 12
+
+
+def main() -> None:
+    """Runs the tutorial once for each theme."""
+    PICTURES.mkdir(exist_ok=True)
+    with started() as browser, tempfile.TemporaryDirectory() as folder, serving(browser, Path(folder, "lab")) as lab:
+        shutil.copyfile(demo.tutorial(), lab.notebooks / demo.NAME)
+        for theme in ("light", "dark"):
+            with lab.open(demo.NAME, theme, size=(WIDTH, 7000), scale=2) as page:
+                page.run_all()
+                page.wait_idle(120)
+                take(page, PICTURES / f"checkup-{theme}.png")
+
+
+def take(page: LabPage, path: Path) -> None:
+    """The cell with the first checkup."""
+    cell = page.page.locator(".jp-Notebook .jp-Cell", has_text="dbg.checkup()").first
+    box = cell.bounding_box()
+    clip = {"x": 0, "y": box["y"] - MARGIN, "width": WIDTH, "height": box["height"] + MARGIN}
+    page.page.screenshot(path=path, clip=clip)
+
+
+if __name__ == "__main__":
+    main()
