@@ -34,7 +34,7 @@ def take(page: LabPage, path: Path) -> None:
     """The cell with the first checkup."""
     cell = page.page.locator(".jp-Notebook .jp-Cell", has_text="dbg.checkup()").first
     box = cell.bounding_box()
-    clip = {"x": 0, "y": box["y"] - MARGIN, "width": WIDTH, "height": box["height"] + MARGIN}
+    clip = {"x": box["x"], "y": box["y"] - MARGIN, "width": box["width"], "height": box["height"] + MARGIN}
     page.page.screenshot(path=path, clip=clip)
 
 
