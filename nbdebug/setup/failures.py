@@ -16,6 +16,7 @@ KNOWN = (
         r"[Ee]xpected all tensors to be on the same device|not on the expected device|Input type .*cuda.*weight type",
         "one device for model and data. Call model.to(device), and move each batch there",
     ),
+    (r"expected (?:target dtype to be|scalar type) Long", "class indices. Convert them where they are read: y.long()"),
     (
         r"Input type \((?:unsigned char|\S*Byte\S*)\)|(?:Byte|Long|Int|unsigned char|long).*(?:same dtype|[Ff]loat)"
         r"|[Ff]loat.*(?:Byte|Long|unsigned char)",

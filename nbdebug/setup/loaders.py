@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import Any
 
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from nbdebug.errors import SetupError
 
@@ -49,7 +49,8 @@ def wrapped(loader: Any, name: str) -> Any:
     """The loader itself, or a Replay of it where reading would eat it; refuses what cannot be iterated."""
     if loader is None or isinstance(loader, Replay):
         return loader
-    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+    samples = isinstance(loader, Dataset) and not isinstance(loader, IterableDataset)
+    if samples or (not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__")):
         raise SetupError(
             f"{name} is a {type(loader).__name__}; expected a DataLoader or any iterable of batches. "
             f"Pass torch.utils.data.DataLoader(dataset, batch_size=...)."

@@ -42,7 +42,8 @@ def given(name: str) -> Task:
     plain = ALIASES.get(plain, plain)
     if plain in TASKS:
         return Task(plain, "as given")
-    if close := get_close_matches(plain, [*TASKS, *ALIASES], n=1, cutoff=0.75):
+    begun = [one for one in TASKS if plain and one.startswith(plain)]
+    if close := begun or get_close_matches(plain, [*TASKS, *ALIASES], n=1, cutoff=0.75):
         raise SetupError(f"task is {name!r}; expected one of {', '.join(TASKS)}. Did you mean {close[0]!r}?")
     return Task("other", f"{name!r}, as given")
 

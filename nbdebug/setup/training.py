@@ -41,7 +41,9 @@ class Setup:
     def __post_init__(self) -> None:
         """Refuses what can never work, at the call that brought it."""
         if not isinstance(self.model, nn.Module):
-            raise SetupError(f"model is a {type(self.model).__name__}; expected a torch.nn.Module. Pass the module.")
+            raise SetupError(f"model is {kind(self.model)}; expected a torch.nn.Module. Pass the module.")
+        if self.loss_fn is not None and (isinstance(self.loss_fn, type) or not callable(self.loss_fn)):
+            raise SetupError(f"loss_fn is {kind(self.loss_fn)}; expected what takes output and target. Pass the loss.")
         self.check_parameters()
         self.train_loader = loaders.wrapped(self.train_loader, "train_loader")
         self.val_loader = loaders.wrapped(self.val_loader, "val_loader")
@@ -133,9 +135,13 @@ class Setup:
     def loss_value(self, value: Any) -> Tensor:
         """A loss that ``step_fn`` gave; raises SetupError where it is no scalar tensor."""
         if not isinstance(value, Tensor) or value.numel() != 1:
-            kind = type(value).__name__
-            raise SetupError(f"step_fn returned a {kind}; expected a scalar tensor. Return the loss of the batch.")
+            raise SetupError(f"step_fn returned {kind(value)}; expected a scalar tensor. Return the loss of the batch.")
         return value
+
+
+def kind(value: Any) -> str:
+    """What a value is, in words."""
+    return f"the class {value.__name__}, not made yet" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
 def as_optimizers(given: Any) -> tuple[torch.optim.Optimizer, ...]:
@@ -146,7 +152,7 @@ def as_optimizers(given: Any) -> tuple[torch.optim.Optimizer, ...]:
     for one in several:
         if not isinstance(one, torch.optim.Optimizer):
             raise SetupError(
-                f"optimizer is a {type(one).__name__}; expected a torch.optim.Optimizer or a list of them. "
+                f"optimizer is {kind(one)}; expected a torch.optim.Optimizer or a list of them. "
                 f"Pass what you call step() on."
             )
     return several

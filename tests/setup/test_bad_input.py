@@ -63,11 +63,12 @@ class Raises(nn.Module):
     ("model", "words"),
     [
         (lambda x: x, "model is a function; expected a torch.nn.Module"),
+        (nn.ReLU, "model is the class ReLU, not made yet; expected a torch.nn.Module"),
         (nn.ReLU(), "model has 0 parameters; expected at least one"),
         (nn.LazyLinear(3), "weight has no shape yet; expected one. Run one batch through the model"),
         (nn.Linear(4, 3, device="meta"), "model is on the meta device; expected one with data"),
     ],
-    ids=["function", "no parameters", "lazy", "meta"],
+    ids=["function", "class", "no parameters", "lazy", "meta"],
 )
 def test_models_that_cannot_be_used(model: Any, words: str) -> None:
     with pytest.raises(SetupError, match=words):
@@ -81,8 +82,14 @@ def test_a_model_elsewhere_than_the_device_that_was_named() -> None:
 
 @pytest.mark.parametrize("wrong", ["adam", torch.optim.Adam, [3]])
 def test_what_is_no_optimizer(wrong: Any) -> None:
-    with pytest.raises(SetupError, match=r"optimizer is a \w+; expected a torch.optim.Optimizer or a list of them"):
+    with pytest.raises(SetupError, match=r"optimizer is (a|the class) .*; expected a torch.optim.Optimizer or"):
         Debugger(network(3), loader(), loss_fn=LOSS, optimizer=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["cross-entropy", nn.CrossEntropyLoss])
+def test_what_is_no_loss(wrong: Any) -> None:
+    with pytest.raises(SetupError, match=r"loss_fn is (a str|the class CrossEntropyLoss, not made yet); expected"):
+        Debugger(network(3), loader(), loss_fn=wrong)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_a_generator_that_raises_names_the_batch() -> None:
         first(loaders.wrapped(batches(), "train_loader"))
 
 
-@pytest.mark.parametrize("wrong", [None, 3, DATA.tensors[0].mean])
+@pytest.mark.parametrize("wrong", [None, 3, DATA, DATA.tensors[0].mean])
 def test_what_is_no_loader_is_refused(wrong: Any) -> None:
     with pytest.raises(nbdebug.SetupError, match=r"train_loader is .*; expected"):
         Setup(network(3), wrong)

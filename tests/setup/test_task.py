@@ -73,7 +73,7 @@ def test_a_given_task_is_shown() -> None:
     assert "task other ('gan', as given)" in dbg.checkup().subject
 
 
-@pytest.mark.parametrize("wrong", ["clasification", "regresion", "multi-lable"])
+@pytest.mark.parametrize("wrong", ["clasification", "regresion", "multi-lable", "classif"])
 def test_a_misspelled_task_is_refused(wrong: str) -> None:
     setup = classifier()
     with pytest.raises(nbdebug.SetupError, match=r"task is .*; expected one of .*\. Did you mean"):
