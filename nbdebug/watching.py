@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,20 +27,22 @@ if TYPE_CHECKING:
     from nbdebug.views.base import View
 
 FETCH_SECONDS = 0.1
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Watched(Result):
-    """A run that was watched: its loss and learning rate by step."""
+    """A run that was watched: its loss and learning rate by step; ``overhead`` is the share of the time it cost."""
 
     loss: tuple[tuple[float, float], ...]
     rate: tuple[tuple[float, float], ...]
     steps: int
     interrupted: bool = False
+    overhead: float = 0.0
 
     def view(self) -> View:
         """The loss by step."""
-        status = f"{self.steps} steps" + (", interrupted" if self.interrupted else "")
+        status = f"{self.steps} steps{', interrupted' if self.interrupted else ''}; watching took {self.cost}"
         return Curves(title="Training", x_label="step", y_label="loss", series={"loss": list(self.loss)}, status=status)
 
     def to_frame(self) -> pandas.DataFrame:
@@ -58,7 +61,13 @@ class Watched(Result):
     def __str__(self) -> str:
         """Steps, and the loss at both ends."""
         ends = f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was seen"
-        return f"nbdebug watch: {self.steps} steps{ends}" + (" (interrupted)" if self.interrupted else "")
+        cut = " (interrupted)" if self.interrupted else ""
+        return f"nbdebug watch: {self.steps} steps{ends}{cut}; watching took {self.cost}"
+
+    @property
+    def cost(self) -> str:
+        """The overhead in words."""
+        return f"{self.overhead:.1%} of the time"
 
 
 class Watch:
@@ -70,6 +79,7 @@ class Watch:
     def __init__(self, setup: Setup) -> None:
         self.setup, self.record = setup, Record()
         self.step, self.fetched = 0, time.monotonic()
+        self.started = self.spent = 0.0
         self.pending: list[tuple[int, Tensor, float]] = []
         self.since_step: list[Tensor] = []
         self.result: Watched | None = None
@@ -78,20 +88,34 @@ class Watch:
         """Opens the probes and the live view."""
         self.stack = ExitStack()
         self.screen = self.stack.enter_context(show(Curves(title="Training", x_label="step", y_label="loss")))
-        self.stack.enter_context(losses(self.seen_loss))
-        self.stack.enter_context(steps(self.setup.optimizers, self.seen_step))
+        self.stack.enter_context(losses(self.timed(self.seen_loss)))
+        self.stack.enter_context(steps(self.setup.optimizers, self.timed(self.seen_step)))
+        self.started = time.perf_counter()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Closes the probes and leaves a static picture in place of the live view; exceptions pass through."""
+        overhead = self.spent / (time.perf_counter() - self.started)
         with self.stack:
             if self.since_step:
                 self.seen_step(float("nan"))
             self.fetch()
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
             loss, rate = tuple(self.record.column("loss")), tuple(self.record.column("lr"))
-            self.result = Watched(loss, rate, self.step, stopped)
+            self.result = Watched(loss, rate, self.step, stopped, overhead)
             self.screen.finish(self.result)
+
+    def timed(self, act: Callable[[Value], None]) -> Callable[[Value], None]:
+        """The same, with its time added to what watching costs."""
+
+        def call(value: Value) -> None:
+            begun = time.perf_counter()
+            try:
+                act(value)
+            finally:
+                self.spent += time.perf_counter() - begun
+
+        return call
 
     def seen_loss(self, loss: Tensor) -> None:
         """Keeps a loss until its step; where no optimizer is known, each backward pass counts as a step."""

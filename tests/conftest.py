@@ -1,7 +1,8 @@
-"""What all tests share: one thread for torch, a browser, and a loud word on browser tests that did not run."""
+"""What all tests share: one thread for torch, interrupts, a browser, and a loud word on tests that lacked one."""
 
 from __future__ import annotations
 
+import signal
 from asyncio import events
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from tests.browser import ABSENT, absent, errors_of, started
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 import torch
@@ -106,3 +107,17 @@ def test_a_record_is_thinned_and_never_cut() -> None:
     assert steps[0] == 0
     assert steps[-1] > 9_000
     assert len({b - a for a, b in itertools.pairwise(steps)}) == 1
+
+
+def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = classifier()
+    with nbdebug.watch(setup.model, setup.optimizers[0]) as watch:
+        train(setup)
+    assert 0 < watch.result.overhead < 1
+    assert f"watching took {watch.result.overhead:.1%} of the time" in str(watch.result)
+
+    slow = nbdebug.watch(setup.model, setup.optimizers[0])
+    monkeypatch.setattr(slow, "seen_loss", lambda _: time.sleep(0.02))
+    with slow:
+        train(setup)
+    assert slow.result.overhead > 0.5
