@@ -6,6 +6,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# Jupyter asks for this in a container, where everyone is root.
+AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 TYPESCRIPT = typescript@5.9.3
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -17,7 +19,7 @@ demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
 
 lab: $(VENV)/lab
-	$(BIN)/jupyter lab notebooks/01_my_model_does_not_learn.ipynb
+	$(BIN)/jupyter lab $(AS_ROOT) notebooks/01_my_model_does_not_learn.ipynb
 
 test: lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -78,7 +79,9 @@ def open_lab() -> int:
     copy = Path.cwd() / NAME
     if not copy.exists():
         shutil.copyfile(tutorial(), copy)
-    return subprocess.call([sys.executable, "-m", "jupyterlab", str(copy)])
+    # Jupyter asks for this in a container, where everyone is root.
+    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return subprocess.call([sys.executable, "-m", "jupyterlab", *as_root, str(copy)])
 
 
 def needs_lab(error: ImportError | None) -> SetupError:
