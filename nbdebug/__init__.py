@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nbdebug.assertion import assert_healthy as assert_healthy
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.debugger import checkup as checkup
     from nbdebug.debugger import overfit as overfit
@@ -21,6 +22,7 @@ HOMES = {
     "Finding": "finding",
     "Report": "report",
     "SetupError": "errors",
+    "assert_healthy": "assertion",
     "checkup": "debugger",
     "load_ipython_extension": "magics",
     "overfit": "debugger",
@@ -28,7 +30,7 @@ HOMES = {
     "unload_ipython_extension": "magics",
     "watch": "debugger",
 }
-__all__ = ["Debugger", "Finding", "Report", "SetupError", "checkup", "overfit", "restore", "watch"]
+__all__ = ["Debugger", "Finding", "Report", "SetupError", "assert_healthy", "checkup", "overfit", "restore", "watch"]
 
 try:
     __version__ = version("nbdebug")

@@ -13,6 +13,7 @@ from nbdebug.finding import Finding
 from nbdebug.registry import Rule
 from nbdebug.report import PYRAMID, Report, Skipped, ranked
 from nbdebug.setup import Setup
+from nbdebug.suppression import is_ignored
 from nbdebug.views.screen import LiveScreen, Screen
 
 if TYPE_CHECKING:
@@ -57,9 +58,7 @@ class Round:
     def ask(self, rule: Rule) -> None:
         """One rule; what it cannot measure, or breaks on, is kept beside its name."""
         try:
-            self.findings += rule(self.evidence, **self.options.get(rule.code, {}))
-            self.asked.add(rule.code)
-            return
+            return self.heard(rule, rule(self.evidence, **self.options.get(rule.code, {})))
         except NotChecked as reason:
             why = str(reason)
         except SetupError as refusal:
@@ -67,6 +66,15 @@ class Round:
         except Exception as error:
             why = f"the rule itself broke: {type(error).__name__}: {error}"
         self.skipped.append(Skipped(rule.code, rule.name, why))
+
+    def heard(self, rule: Rule, found: list[Finding]) -> None:
+        """Keeps what a rule found, less what the user's source says is meant."""
+        meant = [one for one in found if is_ignored(one)]
+        why = "a comment at {} says to ignore it"
+        self.skipped += [Skipped(rule.code, rule.name, why.format(one.where)) for one in meant]
+        self.findings += [one for one in found if one not in meant]
+        if not meant or len(meant) < len(found):
+            self.asked.add(rule.code)
 
     def progress(self, done: int, rule: Rule) -> Progress:
         """How far the round is, with the seconds left at the pace so far."""
