@@ -141,9 +141,9 @@ def test_stop_ends_the_overfit_test_and_keeps_the_part_that_ran(begun: Begun) ->
 
 
 def test_stop_ends_the_checkup_and_keeps_what_was_found(begun: Begun) -> None:
-    with begun("type(model).forward = lambda self, x: (time.sleep(0.3), self.layer(x))[1]\ndbg.checkup()") as lab:
+    with begun("type(model).forward = lambda self, x: (time.sleep(3), self.layer(x))[1]\ndbg.checkup()") as lab:
         lab.output(1).locator(".nb-stop").click()
-        lab.wait_idle(20)
+        lab.wait_idle(60)
         lab.output(1).get_by_text("Stopped after").wait_for()
         assert kinds(lab, 1) == STATIC
 
