@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -37,7 +37,12 @@ class Pattern:
 
     def feeding(self, consumer: Node) -> Iterator[Node]:
         """The producers that feed one consumer."""
-        seen, todo = {consumer}, list(consumer.inputs)
+        return self.behind(consumer.inputs)
+
+    def behind(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """The producers whose values one of ``nodes`` is, or hands on as they are."""
+        seen: set[Node] = set()
+        todo = list(nodes)
         while todo:
             node = todo.pop()
             if node in seen:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from nbdebug.graph.node import Node
+
 
 class Unwrap(ast.NodeTransformer):
     """Puts the first argument (or the receiver) in place of calls of some names."""
@@ -26,6 +28,15 @@ class Unwrap(ast.NodeTransformer):
             return node
         self.done = True
         return inside
+
+
+def drop(producer: Node, names: Collection[str], act: str) -> str:
+    """The user's line without an activation of one of ``names``; else the module to take out; else ``act``."""
+    if producer.line and (line := without_call(producer.line.text, names)):
+        return line
+    if producer.module:
+        return f"# take module {producer.module!r} out of the model: {act}"
+    return f"# {act}"
 
 
 def is_namespace(node: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.finding import Finding
 from nbdebug.graph import HARMLESS, Graph, Node, Pattern
-from nbdebug.graph.rewrite import without_call
+from nbdebug.graph.rewrite import drop
 from nbdebug.registry import rule
 from nbdebug.rules.loss.softmax_before_cross_entropy import CONSEQUENCES
 from nbdebug.rules.programs import network, points, program
@@ -54,7 +54,7 @@ def sigmoid_before_bce_with_logits(graph: Graph) -> Iterator[Finding]:
             ),
             where=producer.where,
             cause="The sigmoid is applied twice: by the model and by the loss.",
-            fix=fix(producer),
+            fix=drop(producer, {"sigmoid", "Sigmoid"}, "return the logits, without sigmoid"),
             evidence={"floor of a negative": math.log(2), "floor of a positive": math.log1p(math.exp(-1))},
             explains=CONSEQUENCES,
         )
@@ -70,15 +70,6 @@ def feeds_loss(node: Node) -> bool:
         if user.name in HARMLESS:
             todo += user.users
     return False
-
-
-def fix(producer: Node) -> str:
-    """The user's line without the sigmoid, or which module to take out."""
-    if producer.line and (line := without_call(producer.line.text, {"sigmoid", "Sigmoid"})):
-        return line
-    if producer.module:
-        return f"# take module {producer.module!r} (sigmoid) out of the model, and return the logits"
-    return "# return the logits: drop the sigmoid in front of the loss"
 
 
 def bad() -> Setup:

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from nbdebug.finding import Finding
 from nbdebug.graph import Graph, Node, Pattern
-from nbdebug.graph.rewrite import without_call
+from nbdebug.graph.rewrite import drop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
 
 TWICE = Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"}))
 WITH_LOGITS = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"}))
+CALLS = {"softmax", "log_softmax", "sigmoid", "Softmax"}
 CONSEQUENCES = ("L208", "L209", "L210", "G402", "G403", "T601", "T606", "T607", "T608", "T610", "E703", "O502")
 
 
@@ -52,7 +53,7 @@ def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
             message=message(call, consumer, classes),
             where=producer.where,
             cause=f"{call} is applied to the output, and the loss applies its own.",
-            fix=fix(producer, call),
+            fix=drop(producer, CALLS, f"return the logits, without {call}"),
             evidence={"producer": producer.name, "consumer": consumer.name, "floor": floor(classes)},
             explains=CONSEQUENCES,
             severity="warning" if (producer.name, consumer.name) == ("LogSoftmax", "LogSoftmax") else "error",
@@ -80,15 +81,6 @@ def message(call: str, consumer: Node, classes: int | None) -> str:
     lowest = floor(classes)
     cost = f": with {classes} classes the loss cannot fall below {lowest:.3f}, however good the model" if lowest else ""
     return f"The output of {call} goes into {target}, which takes logits{cost}."
-
-
-def fix(producer: Node, call: str) -> str:
-    """The user's line without the call, or which module to take out."""
-    if producer.line and (line := without_call(producer.line.text, {"softmax", "log_softmax", "sigmoid", "Softmax"})):
-        return line
-    if producer.module:
-        return f"# take module {producer.module!r} ({call}) out of the model, and return the logits"
-    return f"# return the logits: drop the {call} in front of the loss"
 
 
 def bad() -> Setup:
