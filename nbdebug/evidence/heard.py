@@ -1,0 +1,63 @@
+"""Which values of the output the loss listens to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.ledger import measurement
+from nbdebug.setup import Setup, losses
+from nbdebug.setup.losses import scores
+
+SAMPLES, MOST_VALUES = 16, 2_000_000
+STEPS = (-100.0, -1.0, 1.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """For some samples of the first batch, and for each column of the output, whether it moves the loss."""
+
+    samples: dict[int, bool]
+    columns: dict[int, bool]
+
+
+@measurement
+def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
+    """What is heard of the output: it is changed by a little and by much, up and down, and the loss is asked again."""
+    found = scores(output)
+    if setup.loss_fn is None or not isinstance(found, Tensor) or first_pass.batch.target is None:
+        raise NotChecked("loss and output are not one callable and one tensor")
+    if not isinstance(output, Tensor) and losses.named(setup.loss_fn) == "other":
+        raise NotChecked(f"a loss of your own takes the whole {type(output).__name__} that the model returns")
+    if found.dim() == 0 or len(found) != first_pass.batch.size or found.numel() > MOST_VALUES:
+        raise NotChecked("the output has no axis of the samples, or is too large to try")
+    base = found.detach()
+    silent = float(setup.loss(base.clone(), first_pass.batch).detach())
+
+    def moves(part: Any) -> bool:
+        return any(float(setup.loss(one, first_pass.batch).detach()) != silent for one in changed(base, part))
+
+    rows = range(0, len(base), max(1, len(base) // SAMPLES))
+    columns = range(base.shape[1]) if base.dim() == 2 and 1 < base.shape[1] <= SAMPLES else ()
+    return Heard({row: moves(row) for row in rows}, {column: moves((slice(None), column)) for column in columns})
+
+
+def changed(output: Tensor, part: Any) -> Iterator[Tensor]:
+    """The output with one part moved, each value of it differently, so that no sum over the part stays the same."""
+    size = output[part].numel()
+    slope = torch.linspace(0.5, 1.5, size, dtype=output.dtype, device=output.device).reshape(output[part].shape)
+    if bool(((output >= 0) & (output <= 1)).all()):
+        moved = [0.1 * slope, 1 - 0.1 * slope]  # probabilities, which some losses refuse to see outside
+    else:
+        spread = max(float(output.float().std()), 1e-3) if output.numel() > 1 else 1.0
+        moved = [output[part] + step * spread * slope for step in STEPS]
+    for values in moved:
+        copy = output.clone()
+        copy[part] = values
+        yield copy

@@ -1,0 +1,68 @@
+"""What the user's own loss says of a perfect answer, and of the opposite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.first_pass import Pass, class_axis
+from nbdebug.evidence.ledger import measurement
+from nbdebug.setup import Setup, losses
+from nbdebug.setup.losses import Kind, scores
+
+SURE = 6.0
+
+
+@dataclass(frozen=True)
+class Ideal:
+    """The loss of an answer that is right everywhere and sure of it, and of one that is wrong everywhere."""
+
+    right: float
+    wrong: float
+
+
+@measurement
+def ideal_loss(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, loss: Tensor) -> Ideal:
+    """The losses of a right and of a wrong answer to the first batch."""
+    target, found = first_pass.batch.target, scores(output)
+    if setup.loss_fn is None or not isinstance(found, Tensor) or not isinstance(target, Tensor):
+        raise NotChecked("loss, output and target are not one callable and two tensors")
+    if not isinstance(output, Tensor) and losses.named(setup.loss_fn) == "other":
+        raise NotChecked(f"a loss of your own takes the whole {type(output).__name__} that the model returns")
+
+    def of(answer: Tensor) -> float:
+        return float(setup.loss(answer.to(found), first_pass.batch).detach())
+
+    pairs = [Ideal(of(right), of(wrong)) for right, wrong in answers(setup, first_pass, found, target, loss_kind)]
+    if len({one.right > one.wrong for one in pairs}) > 1:
+        raise NotChecked("the loss of a perfect answer depends on whether outputs are logits or probabilities")
+    return pairs[0]
+
+
+def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind: Kind) -> list[tuple[Tensor, Tensor]]:
+    """Right and wrong answers of the shape of the output: as logits and as probabilities, where either can be meant."""
+    if kind in ("cross-entropy", "nll") and not target.is_floating_point():
+        return [for_classes(output, target, class_axis(setup, first_pass, output, kind))]
+    if output.shape != target.shape:
+        raise NotChecked("the output does not have the shape of the target")
+    target = target.float()
+    if bool(((target == 0) | (target == 1)).all()):
+        logits = (2 * target - 1) * SURE
+        both = {"bce-with-logits": [(logits, -logits)], "bce": [(logits.sigmoid(), (-logits).sigmoid())]}
+        return both.get(kind, [pair for one in both.values() for pair in one])
+    spread = target.std().clamp_min(1e-6) if target.numel() > 1 else torch.ones(())
+    return [(target, target + spread), (target, target - spread)]
+
+
+def for_classes(output: Tensor, target: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Log-probabilities, which are logits too, that favor the right class, and those that rule it out."""
+    classes = output.shape[axis]
+    if classes < 2:
+        raise NotChecked("the output has a single class")
+    rows = F.one_hot(target.clamp(0, classes - 1), classes).movedim(-1, axis).float()
+    return F.log_softmax(rows * SURE, dim=axis), F.log_softmax(-rows * SURE, dim=axis)

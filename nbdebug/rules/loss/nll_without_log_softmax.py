@@ -1,0 +1,70 @@
+"""L204: the NLL loss is fed something that is no log-probability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from nbdebug.finding import Finding
+from nbdebug.graph import Graph, Pattern
+from nbdebug.registry import rule
+from nbdebug.rules.programs import classifier
+from nbdebug.setup import Setup
+
+PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
+CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
+
+
+@rule("L204", "error")
+def nll_without_log_softmax(graph: Graph, *, tolerance: float = 0.02) -> Iterator[Finding]:
+    """The NLL loss is fed something that is no log-probability.
+
+    ## What it does
+    Takes what goes into the negative log-likelihood, and looks whether its exponentials sum to 1 over the classes.
+
+    ## Why it matters
+    The loss only picks the value of the right class and turns its sign. Of logits it falls for ever as they grow; of
+    probabilities it lies between -1 and 0 and hardly tells a bad answer from a good one.
+
+    ## How it is measured
+    On the first batch; the mean of the sums may differ from 1 by ``tolerance``, which half precision needs.
+
+    ## How to fix
+    Return log_softmax, or hand the logits to cross-entropy, which applies it.
+
+    ## When to ignore
+    When scores that are not normalized are meant.
+
+    ## References
+    Documentation of torch.nn.NLLLoss: the input is expected to contain log-probabilities.
+    """
+    fed_softmax = {consumer for _, consumer in PROBABILITIES.matches(graph)}
+    for node in graph.named("NllLoss", "NllLoss2D"):
+        values = node.saved("self")
+        if not isinstance(values, Tensor) or not values.numel():
+            continue
+        total = float(values.detach().float().exp().sum(1 if values.dim() > 1 else 0).mean())
+        if abs(total - 1) <= tolerance:
+            continue
+        what = "probabilities" if node in fed_softmax else "logits"
+        yield Finding(
+            message=f"NLL is fed {what}: their exponentials sum to {total:.3g} over the classes, not to 1.",
+            where=node.where,
+            cause="The loss takes log-probabilities, as log_softmax gives them.",
+            fix="loss_fn = nn.CrossEntropyLoss()  # on logits"
+            if what == "logits"
+            else "log_p = F.log_softmax(logits, dim=1)  # in place of softmax",
+            evidence={"sum of exponentials": total, "fed": what},
+            explains=CONSEQUENCES,
+        )
+
+
+def bad() -> Setup:
+    """Logits into NLL."""
+    return classifier(loss_fn=nn.NLLLoss())
+
+
+def good() -> Setup:
+    """Log-probabilities into NLL."""
+    return classifier(nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss())
