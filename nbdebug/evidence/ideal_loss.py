@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.first_pass import Pass, class_axis
+from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes, softmaxed_axes
 from nbdebug.evidence.ledger import measurement
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
@@ -48,6 +48,9 @@ def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind
     """Right and wrong answers of the shape of the output: as logits and as probabilities, where either can be meant."""
     if kind in ("cross-entropy", "nll") and not target.is_floating_point():
         return [for_classes(output, target, class_axis(setup, first_pass, output, kind))]
+    axes = extra_axes(output, target)
+    if axes and axes[0] - output.dim() in (a % output.dim() - output.dim() for a in softmaxed_axes(output, first_pass)):
+        return [for_classes(output, target, axes[0])]
     if output.shape != target.shape:
         raise NotChecked("the output does not have the shape of the target")
     target = target.float()

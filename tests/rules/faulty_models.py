@@ -135,3 +135,14 @@ def fresh_tensor(output: Tensor, target: Tensor) -> Tensor:
 
 def wrapped(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target) + 0.0
+
+
+class Headed(nn.Module):
+    """A model with something behind its head."""
+
+    def __init__(self, inner: nn.Module, tail: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.tail = inner, tail
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.tail(self.inner(x))

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.setup import Setup
+
 
 class Attention(nn.Module):
     """Softmax inside, by hand and in a torch module."""
@@ -145,3 +147,50 @@ class TiedLanguageModel(nn.Module):
     @staticmethod
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class SelfAttention(nn.Module):
+    """Attention over a sequence, written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.query(x) @ self.key(x).transpose(1, 2) / 8**0.5
+        return self.head((scores.softmax(-1) @ self.value(x)).mean(1))
+
+
+class TimeFirst(nn.Module):
+    """Weighs the steps of a sequence whose first axis is time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score, self.head = nn.Linear(4, 1), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.transpose(0, 1)
+        return self.head((self.score(x).softmax(0) * x).sum(0))
+
+
+class Pair(nn.Module):
+    """Two views, told from those of the other samples in both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(6, 4), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        left, right = F.normalize(self.left(x[:, 0]), dim=1), F.normalize(self.right(x[:, 1]), dim=1)
+        return left @ right.T / 0.1
+
+    @staticmethod
+    def loss(scores: Tensor, _: Tensor) -> Tensor:
+        same = scores.log_softmax(0).diagonal() + scores.log_softmax(1).diagonal()
+        return -same.mean() / 2
+
+
+def by_sgd(setup: Setup, lr: float) -> Setup:
+    """The same set-up, trained by SGD."""
+    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=lr),)
+    return setup

@@ -14,6 +14,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 from tests.rules import faulty_models as models
+from tests.rules import loss_faults
 
 X, Y = points()
 YES = Y.clamp(max=1).float()
@@ -132,11 +133,13 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
     "model made again": ("O504", only(lambda m: network(3).parameters()), "0"),
 }
 
+ALL = {**FAULTS, **loss_faults.FAULTS}
+
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, on what these programs do
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_mistake_is_found_and_placed(name: str) -> None:
-    code, build, place = FAULTS[name]
+    code, build, place = ALL[name]
     report = Debugger.of(build()).checkup()
     assert report.findings, "nothing was found"
     found = next((one for one in report if one.code == code), None)

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from nbdebug.debugger import Debugger
 from nbdebug.rules.programs import classifier, network, points, program, regressor
 from nbdebug.setup import Setup
+from tests.rules import loss_faults
 from tests.rules.healthy_models import (
     GAN,
     VAE,
@@ -152,9 +153,12 @@ PROGRAMS: dict[str, Callable[[], Setup]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+ALL = {**PROGRAMS, **loss_faults.HEALTHY}
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_healthy_program_draws_no_error_and_no_warning(name: str) -> None:
     torch.manual_seed(0)
-    report: Any = Debugger.of(PROGRAMS[name]()).checkup()
+    report: Any = Debugger.of(ALL[name]()).checkup()
     assert [str(one) for one in report.loud] == []
     assert [one for one in report.not_checked if "broke" in one.why] == []
