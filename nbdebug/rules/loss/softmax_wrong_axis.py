@@ -19,24 +19,8 @@ SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 INTO_LOSS = Pattern(SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
 LAST = Pattern(SOFTMAXES, frozenset())
 CONSEQUENCES = (
-    *(
-        "L201",
-        "L203",
-        "L204",
-        "L207",
-        "L208",
-        "D102",
-        "M304",
-        "M306",
-        "M307",
-        "G402",
-        "G403",
-        "G409",
-        "G411",
-        "G414",
-        "G415",
-    ),
-    *("G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
+    *("L201", "L203", "L204", "L207", "L208", "D102", "M304", "M306", "M307", "G402", "G403", "G409", "G411", "G414"),
+    *("G415", "G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
 )
 
 

@@ -1,0 +1,105 @@
+"""L215: padded positions count in the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.first_pass import Pass
+from nbdebug.finding import Finding
+from nbdebug.registry import rule
+from nbdebug.rules.programs import program
+from nbdebug.setup import Setup
+from nbdebug.setup.losses import scores
+from nbdebug.setup.trees import tensors
+
+
+@rule("L215", "warning")
+def padding_in_loss(
+    setup: Setup, first_pass: Pass, output: Any, loss: Tensor, *, share: float = 0.05
+) -> Iterator[Finding]:
+    """Padded positions count in the loss.
+
+    ## What it does
+    Where an embedding names its padding token, changes the output at the positions that hold it in the input and in the
+    target, and asks your loss whether it makes a difference.
+
+    ## Why it matters
+    The model is paid for guessing padding, which is easy: the loss falls, and what it learns of real tokens weighs less
+    the more padding there is.
+
+    ## How it is measured
+    On the first batch, for targets of token numbers; speaks when more than ``share`` of the targets are padding.
+
+    ## How to fix
+    ``nn.CrossEntropyLoss(ignore_index=padding_idx)``, or a mask.
+
+    ## When to ignore
+    When the padding token also ends the sequence, and the model has to learn where.
+
+    ## References
+    Documentation of torch.nn.CrossEntropyLoss, argument ``ignore_index``.
+    """
+    padding = {m.padding_idx for m in setup.eager.modules() if isinstance(m, nn.Embedding)} - {None}
+    target, found = first_pass.batch.target, scores(output)
+    if len(padding) != 1 or setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
+        raise NotChecked("no embedding names one padding token, or the loss takes more than output and target")
+    token = padding.pop()
+    padded = padding_of(first_pass, target, int(token or 0), found.shape)
+    weight = float(padded.float().mean())
+    if weight <= share:
+        return
+    moved = found.detach().clone()
+    moved[padded] += torch.linspace(-3, 3, moved.shape[-1], dtype=moved.dtype, device=moved.device)
+    if float(setup.loss(moved, first_pass.batch).detach()) == float(loss.detach()):
+        return
+    yield Finding(
+        message=f"{weight:.0%} of the targets are padding (token {token}), and they count in the loss.",
+        cause="The loss averages over padded positions too.",
+        fix=f"loss_fn = nn.CrossEntropyLoss(ignore_index={token})",
+        evidence={"share of padding": weight, "padding token": token},
+        explains=("L208", "M310", "T606"),
+    )
+
+
+def padding_of(first_pass: Pass, target: Tensor, token: int, shape: torch.Size) -> Tensor:
+    """Where input and target both hold the padding token, for outputs with the classes on their last axis."""
+    inputs = tensors((first_pass.batch.args, first_pass.batch.kwargs))
+    same = [one for one in inputs if one.shape == target.shape and not one.is_floating_point()]
+    if target.is_floating_point() or len(same) != 1 or tuple(shape[:-1]) != tuple(target.shape):
+        raise NotChecked("input and target are not two sequences of tokens with a score for each class at the end")
+    return (target == token) & (same[0] == token)
+
+
+def sentences() -> tuple[nn.Module, Tensor]:
+    """A model of tokens, and sentences of which the last third is padding."""
+    tokens = torch.randint(1, 9, (32, 6), generator=torch.Generator().manual_seed(0))
+    tokens[:, 4:] = 0
+    return nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Tanh(), nn.Linear(8, 9)), tokens
+
+
+def over_tokens(output: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of every position."""
+    return F.cross_entropy(output.flatten(0, 1), target.flatten())
+
+
+def over_words(output: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of the positions that hold a word."""
+    return F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=0)
+
+
+def bad() -> Setup:
+    """Padding that counts."""
+    model, tokens = sentences()
+    return program(model, tokens, tokens, over_tokens)
+
+
+def good() -> Setup:
+    """Padding that is ignored."""
+    model, tokens = sentences()
+    return program(model, tokens, tokens, over_words)
