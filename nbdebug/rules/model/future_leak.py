@@ -57,8 +57,6 @@ def future_leak(trial: Trial, shifted: Shift) -> Iterator[Finding]:
         message=f"Outputs before step {half} move by {largest:.3g} when only the input from there on is changed.",
         where=call.where if call else Where(),
         cause=f"{call.name if call else 'An operation'} lets a position read what comes after it.",
-        if call
-        else "Later steps reach earlier outputs.",
         fix="mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])  # and hand it to the attention\n"
         "# recurrent: bidirectional=False; convolution: pad on the left only",
         evidence={"largest change": largest, "from step": half},
