@@ -88,4 +88,4 @@ def is_rich(table: Table, codes: list[int]) -> bool:
     if any(len(row.unique()) >= ARRANGEMENTS for part in rows for row in part[:16]):
         return True
     continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
-    return any(len(column.unique()) > len(column) / 2 and len(column) > ARRANGEMENTS for column in continuous)
+    return any(len(column.unique()) >= len(column) / 2 and len(column) > ARRANGEMENTS for column in continuous)

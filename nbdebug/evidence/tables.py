@@ -39,7 +39,7 @@ class Table:
         if target is None or (target.dim() == 2 and target.shape[1] != 1) or target.dim() not in (1, 2):
             return None
         flat = target.reshape(-1)
-        return flat.long() if bool((flat == flat.round()).all()) and flat.unique().numel() <= len(flat) / 2 else None
+        return flat.long() if bool((flat == flat.round()).all()) and len(set(flat.tolist())) <= len(flat) / 2 else None
 
 
 @measurement
