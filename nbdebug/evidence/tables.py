@@ -54,13 +54,20 @@ def joined(split: str, parts: list[Rows]) -> Table:
     sizes = [shapes(one) for one in parts]
     commonest = Counter(sizes).most_common(1)[0][0]
     alike = [one for one, size in zip(parts, sizes, strict=True) if size == commonest]
-    indices = [index for one in alike for index in one.indices]
+    indices = places(alike)
     first = {index: place for place, index in reversed(list(enumerate(indices)))}
     chosen = torch.tensor(sorted(first.values()))
     inputs = [stacked([columns(one)[0][i] for one in alike], chosen) for i in range(len(commonest[0]))]
     targets = [stacked([columns(one)[1][i] for one in alike], chosen) for i in range(len(commonest[1]))]
     kept = [indices[place] for place in chosen.tolist()]
     return Table(split, tuple(inputs), tuple(targets), kept, all(one.whole for one in parts) and alike == parts)
+
+
+def places(parts: list[Rows]) -> list[int]:
+    """Where each row stands in the data set; in the order of reading where that is not known."""
+    found = [index for one in parts for index in one.indices]
+    unknown = len(parts) > 1 and any(isinstance(one.indices, range) for one in parts)
+    return list(range(len(found))) if unknown else found
 
 
 def columns(part: Rows) -> tuple[list[Tensor], list[Tensor]]:
