@@ -64,8 +64,8 @@ def odd_samples(split: Samples) -> Iterator[Finding]:
         reason = forms[odd[0]].differs(usual) or "sizes differ"
         at_least = " at least" if len(others) > MOST_ODD else ""
         yield Finding(
-            message=f"{len(odd)} of {len(forms)} {split.split} samples{at_least} do not fit into a batch with the others: "
-            f"sample {odd[0]} is ({forms[odd[0]]}), sample {typical} is ({usual}); {reason}.",
+            message=f"{len(odd)} of {len(forms)} {split.split} samples{at_least} do not fit into a batch with the "
+            f"others: sample {odd[0]} is ({forms[odd[0]]}), sample {typical} is ({usual}); {reason}.",
             where=Where(sample=odd[0]),
             cause="The data set returns samples of different form, and the loader stacks them.",
             fix=FIX,
