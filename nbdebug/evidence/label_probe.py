@@ -78,12 +78,14 @@ def numbers(part: Tensor) -> Tensor:
     """Rows of numbers: the values themselves, or how often each token occurs."""
     flat = part.reshape(len(part), -1)
     if not flat.is_floating_point() and flat.dtype != torch.uint8 and 0 <= int(flat.min()) <= int(flat.max()) < 4096:
-        flat = F.one_hot(flat.long()).sum(1)
+        tokens, width = flat.long(), int(flat.max()) + 1
+        flat = torch.zeros(len(flat), width).scatter_add_(1, tokens, torch.ones(tokens.shape))
     flat = flat.float()
     if flat.shape[1] <= MOST_COLUMNS:
         return flat
     generator = torch.Generator().manual_seed(0)
-    return flat @ torch.randn(flat.shape[1], MOST_COLUMNS, generator=generator) / MOST_COLUMNS**0.5
+    projected: Tensor = flat @ torch.randn(flat.shape[1], MOST_COLUMNS, generator=generator) / MOST_COLUMNS**0.5
+    return projected
 
 
 def learner(x: Tensor, others: Tensor) -> Tensor:
