@@ -28,7 +28,7 @@ class NonFinite:
 
 @measurement
 def non_finite(setup: Setup, batches: list[Batch], first_pass: Pass) -> NonFinite | None:
-    """The first batch whose loss is NaN or Inf, of those looked at, with the operation that began it; None without one."""
+    """The first batch whose loss is NaN or Inf, of those looked at, with the operation that began it; or None."""
     if isinstance(setup.eager, torch.jit.ScriptModule):
         raise NotChecked("a compiled script hides its operations")
     if first_pass.value is None:

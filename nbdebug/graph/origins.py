@@ -38,7 +38,7 @@ class Origin:
         return self.line.where(self.module) if self.line else Where(module=self.module)
 
 
-class OriginWatch(TorchDispatchMode):
+class OriginWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows what is not finite from the operation that made it, while it is on.
 
     Infinity that was put in, as a mask does, is no fault by itself, until an operation makes NaN of it. What is not
@@ -46,7 +46,7 @@ class OriginWatch(TorchDispatchMode):
     """
 
     def __init__(self, module: Callable[[], str | None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.module = module
         self.found: list[Origin] = []
         self.tainted: dict[int, Origin | None] = {}
