@@ -47,11 +47,25 @@ def run(setup: Setup, batch: Batch) -> Pass:
             output = setup.predict(batch)
             names.check(setup, batch, output)
             stage = "loss"
+            check_labels(setup, batch, output)
             return Pass(batch, trace, output, setup.loss(output, batch), stage=stage)
         except SetupError:
             raise
         except Exception as error:
             return Pass(batch, trace, output, None, error, stage, from_exception(error))
+
+
+def check_labels(setup: Setup, batch: Batch, output: Any) -> None:
+    """Raises what torch raises for a class index out of range, before a GPU ends the process over it."""
+    logits, target = losses.scores(output), batch.target
+    if losses.named(setup.loss_fn) not in ("cross-entropy", "nll") or not isinstance(target, Tensor):
+        return
+    if target.is_floating_point() or not isinstance(logits, Tensor) or logits.dim() != target.dim() + 1:
+        return
+    classes = logits.shape[1 if logits.dim() > 1 else 0]
+    wrong = target[((target < 0) | (target >= classes)) & (target != losses.ignore_index(setup.loss_fn))]
+    if wrong.numel():
+        raise IndexError(f"Target {int(wrong[0])} is out of bounds.")
 
 
 @measurement

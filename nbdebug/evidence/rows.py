@@ -1,10 +1,10 @@
-"""The data themselves, as far as they can be read in moments: whole tensor data sets, else the first batches."""
+"""The data themselves, as far as they can be read in moments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,11 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.trees import leaves
 from nbdebug.setup.unpack import guess
 
+if TYPE_CHECKING:
+    from nbdebug.evidence.samples import Samples
+
 MOST_VALUES = 100_000_000
+CHUNK = 64
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,13 @@ class Rows:
 
 
 @measurement
-def rows(setup: Setup, batches: list[Batch], val_batches: list[Batch]) -> list[Rows]:
-    """Samples of both splits: all of a TensorDataset, else those of the first batches."""
+def rows(setup: Setup, samples: list[Samples], batches: list[Batch], val_batches: list[Batch]) -> list[Rows]:
+    """Samples of both splits: all of a TensorDataset, else those read by index, else those of the first batches."""
     found: list[Rows] = []
     for split, loader, seen in (("train", setup.train_loader, batches), ("val", setup.val_loader, val_batches)):
         whole = whole_split(setup, split, loader.dataset) if is_plain(loader) else None
-        found += [whole] if whole else [from_batch(split, batch) for batch in seen]
+        read = next((from_samples(setup, one) for one in samples if one.split == split), [])
+        found += [whole] if whole else read or [from_batch(split, batch) for batch in seen]
     return found
 
 
@@ -58,6 +63,12 @@ def is_plain(loader: Any) -> bool:
         and type(loader.batch_sampler) is BatchSampler
         and type(loader.sampler) in (SequentialSampler, RandomSampler)
     )
+
+
+def is_stored(loader: Any) -> bool:
+    """Whether a loader reads from a TensorDataset, or from a Subset of one, in a way of torch's own."""
+    dataset = getattr(loader, "dataset", None)
+    return is_plain(loader) and type(dataset.dataset if isinstance(dataset, Subset) else dataset) is TensorDataset
 
 
 def whole_split(setup: Setup, split: str, dataset: Any) -> Rows | None:
@@ -72,6 +83,20 @@ def whole_split(setup: Setup, split: str, dataset: Any) -> Rows | None:
     batch = guess(tensors, setup.eager, setup.loss_fn)
     order = range(len(tensors[0])) if indices is None else list(indices)
     return Rows(split, named_inputs(batch), batch.targets, order, whole=True)
+
+
+def from_samples(setup: Setup, samples: Samples) -> list[Rows]:
+    """The samples that were read by index, collated as the loader does it; none where they do not fit together."""
+    if samples.loader.batch_sampler is None:
+        return []
+    size, order = samples.loader.batch_size or CHUNK, sorted(samples.read)
+    parts = [tuple(order[start : start + size]) for start in range(0, len(order), size)]
+    try:
+        raw = [(samples.loader.collate_fn([samples.read[index] for index in part]), part) for part in parts]
+        found = [from_batch(samples.split, setup.split(batch, part)) for batch, part in raw]
+    except Exception:
+        return []
+    return [replace(one, whole=samples.whole) for one in found]
 
 
 def from_batch(split: str, batch: Batch) -> Rows:

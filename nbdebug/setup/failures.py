@@ -23,6 +23,14 @@ KNOWN = (
         "inputs of the dtype of the weights. Convert them where they are read: x.float(), and images by 255",
     ),
     (
+        r"index out of range in self|indexSelect|srcIndex < srcSelectDimSize",
+        "indices from 0 to num_embeddings - 1. Print x.min() and x.max(), and give the embedding x.max() + 1 entries",
+    ),
+    (
+        r"device-side assert",
+        "class and token indices in range. Restart the kernel, and run one batch on the CPU to see which is not",
+    ),
+    (
         r"[Ee]xpected more than 1 value per channel",
         "more than one sample for batch normalization. Use a larger batch, or drop_last=True",
     ),

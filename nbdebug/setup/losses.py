@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, cast
@@ -11,6 +12,8 @@ from torch.nn import functional as F
 
 from nbdebug.setup.trees import tensors
 
+# What gather, indexing and one_hot say of a class that the scores do not have.
+OUTSIDE = re.compile(r"index -?\d+ is out of bounds for dimension \d+ with size \d+|Class values must be")
 Kind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
 
 MODULES: dict[type[nn.Module], Kind] = {
@@ -60,13 +63,20 @@ def named(loss_fn: Any) -> Kind:
 
 
 def raised_in(error: BaseException | None) -> Kind:
-    """The kind of the torch loss that an exception came out of."""
+    """The kind of the torch loss that an exception came out of; cross-entropy where a class index was out of range."""
     known = {function.__name__: kind for function, kind in FUNCTIONS.items()}
-    trace, kind = error.__traceback__ if error else None, "other"
+    trace, kind = error.__traceback__ if error else None, "cross-entropy" if OUTSIDE.search(str(error)) else "other"
     while trace is not None:
         kind = known.get(trace.tb_frame.f_code.co_name, kind)
         trace = trace.tb_next
     return cast(Kind, kind)
+
+
+def ignore_index(loss_fn: Any) -> int:
+    """The label that the loss leaves out, -100 unless it was set."""
+    if isinstance(loss_fn, partial):
+        return int(loss_fn.keywords.get("ignore_index", -100))
+    return int(getattr(loss_fn, "ignore_index", -100))
 
 
 def scores(output: Any) -> Any:

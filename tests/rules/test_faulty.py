@@ -93,7 +93,7 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
     "own squared error": ("L205", model(network(1), models.squared, y=VALUES), "(output - target)"),
     "own absolute error": ("L205", model(network(1), models.absolute, y=VALUES), "target.sub(output)"),
     "one target for three outputs": ("L205", model(network(3), MSE, y=VALUES.unsqueeze(1)), "(16, 3)"),
-    "raw pixels": ("L208", model(network(3), x=X * 255), ""),
+    "raw pixels": ("D104", model(network(3), x=X * 255), ""),
     "prices": ("L208", model(network(1), MSE, y=VALUES.unsqueeze(1) * 1e3 + 2e5), ""),
     "an angry head": ("L208", model(models.angry()), ""),
     "item": ("L212", lambda: classifier(loss_fn=models.by_items), "item"),

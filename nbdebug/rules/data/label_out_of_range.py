@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,8 +11,7 @@ from nbdebug.evidence.rows import Rows
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
-from nbdebug.setup import Setup
-from nbdebug.setup.losses import scores
+from nbdebug.setup import Setup, losses
 
 
 @rule("D101", "error")
@@ -40,7 +38,7 @@ def label_out_of_range(setup: Setup, output: Any, class_axis: int, rows: list[Ro
     ## References
     Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
     """
-    classes, ignored = scores(output).shape[class_axis], ignore_index(setup.loss_fn)
+    classes, ignored = losses.scores(output).shape[class_axis], losses.ignore_index(setup.loss_fn)
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
         if labels is None or labels.is_floating_point() or not labels.dim():
@@ -65,13 +63,6 @@ def finding(part: Rows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:
         evidence={"split": part.split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
         explains=("L207", "D119", "L208"),
     )
-
-
-def ignore_index(loss_fn: Any) -> int:
-    """The label that the loss leaves out, -100 unless it was set."""
-    if isinstance(loss_fn, partial):
-        return int(loss_fn.keywords.get("ignore_index", -100))
-    return int(getattr(loss_fn, "ignore_index", -100))
 
 
 def bad() -> Setup:

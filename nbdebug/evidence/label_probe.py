@@ -1,0 +1,116 @@
+"""How well labels can be predicted from inputs by a small learner that knows nothing of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.tables import Table
+
+MOST_ROWS, MOST_COLUMNS, LEAST_ROWS = 400, 256, 100
+DRAWS, RIDGE, UNSEEN = 50, 0.1, 2.0
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How many labels are predicted right out of sample, beside the same with labels drawn anew."""
+
+    right: float
+    chance: float
+    spread: float
+    rows: int
+
+    @property
+    def sigma(self) -> float:
+        """By how many standard deviations of chance the labels are predicted better than by chance."""
+        return (self.right - self.chance) / max(self.spread, 1e-6)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The relation of inputs and labels in each split, and what a learner of one split makes of the other.
+
+    Empty where a split has under a hundred samples, or not one class for each.
+    ``shifted`` holds that of training with the labels moved by one sample, measured where the plain one is not seen.
+    ``across`` counts for each class of the validation split (row) what a learner of the training split takes it for.
+    """
+
+    within: dict[str, Relation]
+    shifted: dict[int, Relation]
+    across: Tensor | None = None
+
+
+@measurement
+def label_probe(tables: dict[str, Table]) -> Probe:
+    """How well kernel ridge regression on some hundred samples predicts the labels of others, in and across splits."""
+    parts = {split: drawn(table) for split, table in tables.items()}
+    ready = {split: part for split, part in parts.items() if part is not None}
+    if "train" not in ready:
+        return Probe({}, {})
+    (x, y), classes = ready["train"], 1 + max(int(labels.max()) for _, labels in ready.values())
+    within = {split: relation(*part, classes) for split, part in ready.items()}
+    shifted: dict[int, Relation] = {}
+    if within["train"].sigma < UNSEEN and tables["train"].whole:
+        moved = {by: drawn(tables["train"], by) for by in (-1, 1)}
+        shifted = {by: relation(*part, classes) for by, part in moved.items() if part is not None}
+    comparable = "val" in ready and ready["val"][0].shape[1] == x.shape[1]
+    return Probe(within, shifted, confusion(x, y, *ready["val"], classes) if comparable else None)
+
+
+def drawn(table: Table, by: int = 0) -> tuple[Tensor, Tensor] | None:
+    """Some rows as standardized columns with their labels, moved ``by`` samples; None for too few or for one class."""
+    labels = table.labels
+    if labels is None or len(table) < LEAST_ROWS or len(set(labels.tolist())) < 2 or int(labels.min()) < 0:
+        return None
+    rows = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]
+    columns = torch.cat([numbers(part[rows]) for part in table.inputs], 1)
+    if not bool(columns.isfinite().all()):
+        return None
+    columns = (columns - columns.mean(0)) / columns.std(0).clamp_min(1e-6)
+    return columns, torch.roll(labels, by)[rows]
+
+
+def numbers(part: Tensor) -> Tensor:
+    """Rows of numbers: the values themselves, or how often each token occurs."""
+    flat = part.reshape(len(part), -1)
+    if not flat.is_floating_point() and flat.dtype != torch.uint8 and 0 <= int(flat.min()) <= int(flat.max()) < 4096:
+        tokens, width = flat.long(), int(flat.max()) + 1
+        flat = torch.zeros(len(flat), width).scatter_add_(1, tokens, torch.ones(tokens.shape))
+    flat = flat.float()
+    if flat.shape[1] <= MOST_COLUMNS:
+        return flat
+    generator = torch.Generator().manual_seed(0)
+    projected: Tensor = flat @ torch.randn(flat.shape[1], MOST_COLUMNS, generator=generator) / MOST_COLUMNS**0.5
+    return projected
+
+
+def learner(x: Tensor, others: Tensor) -> Tensor:
+    """The matrix that turns one-hot labels of ``x`` into scores of ``others``, with Gaussian kernels."""
+    apart = torch.cdist(x, x).square()
+    width = apart.median().clamp_min(1e-6)
+    kernel = torch.exp(-apart / width) + RIDGE * torch.eye(len(x))
+    matrix: Tensor = torch.linalg.solve(kernel, torch.exp(-torch.cdist(x, others).square() / width)).t()
+    return matrix
+
+
+def relation(x: Tensor, y: Tensor, classes: int) -> Relation:
+    """What one half of the rows tells of the other, beside the same with labels in random order."""
+    half = len(x) // 2
+    matrix, generator = learner(x[:half], x[half:]), torch.Generator().manual_seed(0)
+
+    def right(labels: Tensor) -> float:
+        scores = matrix @ (F.one_hot(labels, classes).float() - F.one_hot(y, classes).float().mean(0))
+        return float((scores.argmax(1) == y[half:]).float().mean())
+
+    null = torch.tensor([right(y[:half][torch.randperm(half, generator=generator)]) for _ in range(DRAWS)])
+    return Relation(right(y[:half]), float(null.mean()), float(null.std()), len(x))
+
+
+def confusion(x: Tensor, y: Tensor, others: Tensor, truth: Tensor, classes: int) -> Tensor:
+    """How often each class of ``truth`` (row) is taken for each (column) by what was learned of ``x``."""
+    guess = (learner(x, others) @ (F.one_hot(y, classes).float() - F.one_hot(y, classes).float().mean(0))).argmax(1)
+    return torch.bincount(truth * classes + guess, minlength=classes**2).reshape(classes, classes)
