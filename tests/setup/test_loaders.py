@@ -117,7 +117,9 @@ def test_an_empty_loader() -> None:
 
 def test_a_data_set_that_raises_names_the_sample() -> None:
     with pytest.raises(nbdebug.SetupError, match=r"sample 5 of the data set raised OSError: no such picture"):
-        debugger(DataLoader(Broken(), batch_size=4)).checkup()
+        first(DataLoader(Broken(), batch_size=4))
+    (found,) = debugger(DataLoader(Broken(), batch_size=4)).checkup()
+    assert (found.code, found.where.sample) == ("D121", 5)
 
 
 def test_a_generator_that_raises_names_the_batch() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.tables import Table
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
@@ -20,19 +21,24 @@ Misfit = tuple[str, str]
 
 
 @rule("D102", "error")
-def label_encoding(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind) -> Iterator[Finding]:
+def label_encoding(
+    setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, tables: dict[str, Table]
+) -> Iterator[Finding]:
     """Targets do not have the shape, dtype or encoding that the loss expects.
 
     ## What it does
     Compares shape and dtype of the target with what the loss is defined for: class indices (int64, without an axis for
     the classes) or probabilities (floats, with it) for cross-entropy; floats of the shape of the output for binary
-    cross-entropy; as many targets as outputs for all.
+    cross-entropy; as many targets as outputs for all. Names training labels that are all the same where those of the
+    validation split are not.
 
     ## Why it matters
-    Some of these raise an error that speaks of dtypes and not of labels; others broadcast and train on nonsense.
+    Some of these raise an error that speaks of dtypes and not of labels; others broadcast and train on nonsense. With
+    one label for all, the loss falls to nothing and nothing is learned.
 
     ## How it is measured
-    On the target and the output of the first batch, before torch's own error is shown.
+    On the target and the output of the first batch, before torch's own error is shown; one label for all on every
+    training sample, when all can be read.
 
     ## How to fix
     The line that is given, where the targets are made.
@@ -48,6 +54,8 @@ def label_encoding(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind)
     reshaped = named(setup.loss_fn) == "other" and first_pass.failure is None
     if target is None or not isinstance(logits, Tensor) or loss_kind == "other" or reshaped:
         return
+    if loss_kind in ("cross-entropy", "nll"):
+        yield from one_label(tables)
     misfit = wrong_length(logits, target) or FORMS[loss_kind](logits, target)
     if misfit:
         message, repair = misfit
@@ -62,6 +70,23 @@ def label_encoding(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind)
                 "raised": str(first_pass.failure or ""),
             },
             explains=("L205", "L207", "L208", "L211", "L214", "D101", "T601", "T607", "T608", "E706"),
+        )
+
+
+def one_label(tables: dict[str, Table]) -> Iterator[Finding]:
+    """The finding on a training split of one class beside a validation split of several."""
+    train, val = tables.get("train"), tables.get("val")
+    if train is None or val is None or not train.whole or train.labels is None or val.labels is None:
+        return
+    here, there = set(train.labels.tolist()), set(val.labels.tolist())
+    if len(here) == 1 < len(there):
+        yield Finding(
+            message=f"All {len(train)} training labels are {next(iter(here))}; those of the validation split have "
+            f"{len(there)} values, from {min(there)} to {max(there)}.",
+            cause="The labels were scaled with the inputs and cast to whole numbers, or the split holds one class.",
+            fix="x = x / 255   # the inputs only; leave the labels as they are",
+            evidence={"training labels": sorted(here), "validation labels": sorted(there)[:50], "samples": len(train)},
+            explains=("D106", "D110", "D119", "G415", "G416", "M307", "T607", "T609", "E702", "E706", "E709"),
         )
 
 

@@ -40,16 +40,17 @@ def non_finite_forward(non_finite: NonFinite | None) -> Iterator[Finding]:
     """The first operation whose result is NaN or Inf although its inputs were finite.
 
     ## What it does
-    Where the loss of one of the first batches is not finite, it runs that batch again and watches every operation.
-    It names the first that made NaN or Inf of finite numbers and whose result reaches the loss, your line, the range of
-    its input, and the samples it happened in. Infinity that a mask put in is no fault until something makes NaN of it.
+    Where the loss of one of the first batches, or its gradient, is not finite, it runs that batch again and watches
+    every operation. It names the first that made NaN or Inf of finite numbers and whose result reaches the loss, your
+    line, the range of its input, and the samples it happened in. NaN that is masked out of the loss afterwards still
+    ruins the gradient. Infinity that a mask put in is no fault until something makes NaN of it.
 
     ## Why it matters
     One step later every weight is NaN, and nothing says where it began.
 
     ## How it is measured
-    Exactly, under a dispatch mode that sees each operation of torch, in the modes the model is in. It costs nothing
-    beside the loss of four batches as long as these are finite.
+    Exactly, under a dispatch mode that sees each operation of torch, in the modes the model is in. As long as all is
+    finite, it costs forward and backward pass of four batches.
 
     ## How to fix
     Keep the input of the operation inside its domain, or use the stable form that torch has for the pair of operations.
@@ -69,8 +70,8 @@ def finding(seen: NonFinite, origin: Origin) -> Finding:
     samples = responsible(seen, origin)
     listed = f", in sample {', '.join(map(str, samples[:5]))}{', …' if len(samples) > 5 else ''}" if samples else ""
     return Finding(
-        message=f"The loss of batch {seen.number} is {seen.value}: {origin.operation} gives {origin.made} for finite "
-        f"inputs from {origin.low:.4g} to {origin.high:.4g}{listed}.",
+        message=f"The {seen.what} of batch {seen.number} is not finite: {origin.operation} gives {origin.made} for "
+        f"finite inputs from {origin.low:.4g} to {origin.high:.4g}{listed}.",
         where=replace(origin.where, sample=samples[0]) if samples else origin.where,
         cause=f"{origin.operation} is not finite everywhere, and these inputs are where it is not.",
         fix=next((act for name, act in REPAIRS.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)"),
@@ -81,6 +82,7 @@ def finding(seen: NonFinite, origin: Origin) -> Finding:
             "shape": origin.shape,
             "samples": samples[:50],
             "batch": seen.number,
+            "loss": seen.loss,
         },
         explains=CONSEQUENCES,
     )

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import nbdebug
 from nbdebug.debugger import Debugger
@@ -111,6 +111,21 @@ def test_classes_in_range_are_left_alone(name: str) -> None:
 )
 def test_a_dtype_error_is_told_as_a_matter_of_labels(labels: Tensor, loss_fn: Any) -> None:
     assert loud(program(network(3), X, labels, loss_fn)) == ["D102"]
+
+
+def pair(train: Tensor, val: Tensor) -> Setup:
+    loaders = [DataLoader(TensorDataset(X[part], y), 16) for part, y in ((slice(40), train), (slice(40, 64), val))]
+    return Setup(network(3), loaders[0], loaders[1], loss_fn=nn.CrossEntropyLoss())
+
+
+def test_labels_that_were_scaled_away_are_found() -> None:
+    assert loud(pair((Y[:40] / 255).long(), Y[40:])) == ["D102"]
+
+
+@pytest.mark.parametrize("val", [Y[40:], torch.zeros(24, dtype=torch.int64)], ids=["several classes", "one class"])
+def test_one_class_is_a_fault_only_beside_several(val: Tensor) -> None:
+    train = Y[:40] if int(val.max()) else torch.zeros(40, dtype=torch.int64)
+    assert loud(pair(train, val)) == []
 
 
 def test_a_token_beyond_the_embedding_is_told_with_the_next_act() -> None:

@@ -58,6 +58,15 @@ class Causal(nn.Module):
         return self.head((x @ x.transpose(1, 2) + self.mask).softmax(-1) @ x).mean(1)
 
 
+class Masked(Attentive):
+    """The same, with the masked positions taken out afterwards: the loss is finite, its gradient is not."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, padded = self.embedding(tokens), tokens == 0
+        mixed = self.attention(x, x, x, key_padding_mask=padded)[0]
+        return self.head(mixed.masked_fill(padded.unsqueeze(-1), 0).sum(1))
+
+
 def normalized_by_hand(h: Tensor) -> Tensor:
     h = torch.relu(h - 100)
     return (h - h.mean(1, keepdim=True)) / h.std(1, keepdim=True)
@@ -85,6 +94,7 @@ FAULTY: dict[str, tuple[Callable[[], Setup], str]] = {
     "log of softmax in the loss": (lambda: classifier(loss_fn=log_of_softmax), "torch.log("),
     "empty text": (on(Attentive, EMPTY), "self.attention"),
     "mask by multiplication": (of(lambda h: h + torch.zeros(8) * -torch.inf), "* -torch.inf"),
+    "empty text, masked out of the loss": (on(Masked, EMPTY), "self.attention"),
     "power": (of(lambda h: h**0.5), "h**0.5"),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
