@@ -1,0 +1,178 @@
+"""M303 on programs of many styles, and on programs that keep modules aside on purpose."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
+from nbdebug.rules.programs import points, program
+
+X, Y = points()
+
+
+class Network(nn.Module):
+    """A head over a body that ``keep`` stores and ``run`` applies."""
+
+    def __init__(self, keep: Callable[[Network], None], run: Callable[[Network, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.head, self.run = nn.Linear(4, 3), run
+        keep(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.run(self, x))
+
+
+@dataclass
+class Parts:
+    first: nn.Module
+    scale: float = 1.0
+
+
+class Helper:
+    def __init__(self) -> None:
+        self.net = nn.Linear(4, 4)
+
+
+def found(model: nn.Module, **given: Any) -> list[Finding]:
+    return [
+        one for one in Debugger.of(program(model, X, Y, nn.CrossEntropyLoss(), **given)).checkup() if one.code == "M303"
+    ]
+
+
+def keeping(**values: Any) -> Callable[[Network], None]:
+    def keep(self: Network) -> None:
+        for name, value in values.items():
+            setattr(self, name, value() if callable(value) and not isinstance(value, nn.Module) else value)
+
+    return keep
+
+
+def closure() -> Callable[[Tensor], Tensor]:
+    layer = nn.Linear(4, 4)
+    return lambda x: layer(x).relu()
+
+
+FAULTS: dict[str, tuple[Callable[[Network], None], Callable[[Network, Tensor], Tensor], str]] = {
+    "list": (keeping(body=lambda: [nn.Linear(4, 4)]), lambda self, x: self.body[0](x), "nn.ModuleList(self.body)"),
+    "dict": (keeping(body=lambda: {"a": nn.Linear(4, 4)}), lambda self, x: self.body["a"](x), "nn.ModuleDict"),
+    "nested": (keeping(body=lambda: {"a": [(nn.Linear(4, 4),)]}), lambda self, x: self.body["a"][0][0](x), "Dict"),
+    "dataclass": (keeping(body=lambda: Parts(nn.Linear(4, 4))), lambda self, x: self.body.first(x), "self.body"),
+    "object": (keeping(body=Helper), lambda self, x: self.body.net(x), "self.body"),
+    "closure": (keeping(body=closure), lambda self, x: self.body(x), "self.body"),
+    "partial": (
+        keeping(body=lambda: partial(torch.nn.functional.linear, weight=torch.eye(4, requires_grad=True))),
+        lambda self, x: self.body(x),
+        "self.body",
+    ),
+    "plain tensor": (
+        keeping(scale=lambda: torch.ones(4, requires_grad=True)),
+        lambda self, x: x * self.scale,
+        "nn.Parameter(self.scale",
+    ),
+    "parameters in a tuple": (
+        keeping(scales=lambda: (nn.Parameter(torch.ones(4)),)),
+        lambda self, x: x * self.scales[0],
+        "nn.ParameterList",
+    ),
+    "leaf in bfloat16": (
+        keeping(scale=lambda: torch.ones(4, dtype=torch.bfloat16, requires_grad=True)),
+        lambda self, x: x * self.scale.float(),
+        "nn.Parameter",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_it_is_found_with_the_line_to_write(name: str) -> None:
+    keep, run, fix = FAULTS[name]
+    (one,) = found(Network(keep, run))
+    assert one.severity == "error"
+    assert fix in one.fix
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = torch.ones(4, requires_grad=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gain
+
+
+def test_the_line_and_the_module_are_named_and_repeated_blocks_count_once() -> None:
+    (one,) = found(nn.Sequential(Block(), Block(), nn.Linear(4, 3)))
+    assert one.where.module == "0"
+    assert "self.gain = torch.ones" in (one.where.source or "")
+    assert "1 more modules" in one.message
+
+
+def test_what_an_optimizer_holds_is_a_warning() -> None:
+    model = Network(keeping(body=lambda: [nn.Linear(4, 4)]), lambda self, x: self.body[0](x))
+    optimizer = torch.optim.SGD([*model.parameters(), *model.body[0].parameters()], lr=0.1)
+    assert [one.severity for one in found(model, optimizers=(optimizer,))] == ["warning"]
+
+
+def references(self: Network) -> None:
+    self.body = nn.Linear(4, 4)
+    self.order = [self.body, self.head]
+
+
+def teacher(self: Network) -> None:
+    self.body = nn.Linear(4, 4)
+    self.teacher = [copy.deepcopy(self.body).requires_grad_(False)]
+
+
+def moving_average(self: Network) -> None:
+    self.body = nn.Linear(4, 4)
+    self.average = [copy.deepcopy(self.body)]
+
+
+def averaged(self: Network, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        self.seen = self.average[0](x)
+    return self.body(x)
+
+
+def input_with_gradient(self: Network, x: Tensor) -> Tensor:
+    self.point = x.clone().requires_grad_()
+    return self.point * 2
+
+
+HEALTHY: dict[str, tuple[Callable[[Network], None], Callable[[Network, Tensor], Tensor]]] = {
+    "references to registered layers": (references, lambda self, x: self.order[0](x)),
+    "frozen teacher": (teacher, lambda self, x: self.body(x) + self.teacher[0](x)),
+    "moving average": (moving_average, averaged),
+    "input with a gradient": (keeping(), input_with_gradient),
+    "constant tensor": (keeping(mean=lambda: torch.ones(4)), lambda self, x: x - self.mean),
+    "container": (keeping(body=lambda: nn.ModuleList([nn.Linear(4, 4)])), lambda self, x: self.body[0](x)),
+    "cached output": (keeping(body=nn.Linear(4, 4)), lambda self, x: setattr(self, "last", self.body(x)) or self.last),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_what_is_kept_aside_on_purpose_is_left_alone(name: str) -> None:
+    assert found(Network(*HEALTHY[name])) == []
+
+
+def test_a_recurrent_module_and_its_flat_weights_are_left_alone() -> None:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.head = (
+                nn.LSTM(4, 6, 2, batch_first=True),
+                nn.utils.parametrizations.weight_norm(nn.Linear(6, 3)),
+            )
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.lstm(x.unsqueeze(1))[0][:, -1])
+
+    assert found(Last()) == []
