@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 
 import torch
@@ -100,14 +101,13 @@ def learner(x: Tensor, others: Tensor) -> Tensor:
 def relation(x: Tensor, y: Tensor, classes: int) -> Relation:
     """What one half of the rows tells of the other, beside the same with labels in random order."""
     half = len(x) // 2
-    matrix, generator = learner(x[:half], x[half:]), torch.Generator().manual_seed(0)
-
-    def right(labels: Tensor) -> float:
-        scores = matrix @ (F.one_hot(labels, classes).float() - F.one_hot(y, classes).float().mean(0))
-        return float((scores.argmax(1) == y[half:]).float().mean())
-
-    null = torch.tensor([right(y[:half][torch.randperm(half, generator=generator)]) for _ in range(DRAWS)])
-    return Relation(right(y[:half]), float(null.mean()), float(null.std()), len(x))
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.arange(half), *(torch.randperm(half, generator=generator) for _ in range(DRAWS))]
+    centered = F.one_hot(y[:half], classes).float() - F.one_hot(y, classes).float().mean(0)
+    labels = torch.stack([centered[order] for order in orders], 1)
+    scores = (learner(x[:half], x[half:]) @ labels.flatten(1)).reshape(-1, 1 + DRAWS, classes)
+    right, *null = (scores.argmax(2) == y[half:, None]).float().mean(0).tolist()
+    return Relation(right, statistics.mean(null), statistics.stdev(null), len(x))
 
 
 def confusion(x: Tensor, y: Tensor, others: Tensor, truth: Tensor, classes: int) -> Tensor:

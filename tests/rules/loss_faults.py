@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 from tests.rules.faulty_models import Headed
-from tests.rules.healthy_models import Pair, SelfAttention, TimeFirst, by_sgd
+from tests.rules.healthy_models import Pair, TimeFirst, by_sgd
 
 X, Y = points()
 YES, VALUES = Y.clamp(max=1).float(), X.sum(1, keepdim=True)
@@ -154,7 +154,6 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
 }
 
 HEALTHY: dict[str, Build] = {
-    "attention over one key": lambda: program(SelfAttention(), torch.randn(32, 1, 8), torch.arange(32) % 3, CE),
     "softmax over time first": lambda: program(TimeFirst(), FRAMES, torch.arange(32) % 3, CE),
     "clip-style loss": lambda: program(Pair(), torch.randn(64, 2, 6), torch.zeros(64), Pair.loss),
     "sigmoid for unit targets": case(torch.sigmoid, MSE, YES[:, None], 1),
