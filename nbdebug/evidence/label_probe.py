@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.tables import Table
 
-MOST_ROWS, MOST_COLUMNS, LEAST_ROWS = 400, 256, 100
-DRAWS, RIDGE, UNSEEN = 50, 0.1, 2.0
+MOST_ROWS, MOST_COLUMNS, LEAST_ROWS = 300, 128, 100
+DRAWS, RIDGE, UNSEEN = 25, 0.1, 2.0
 
 
 @dataclass(frozen=True)

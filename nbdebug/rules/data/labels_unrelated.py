@@ -31,7 +31,7 @@ def labels_unrelated(label_probe: Probe, *, related: float = 5.0, unrelated: flo
     A network memorizes random labels as well as true ones; only the validation score shows it.
 
     ## How it is measured
-    In standard deviations of the share that is right over fifty shuffles. An error needs two measurements on the
+    In standard deviations of the share that is right over twenty-five shuffles. An error needs two measurements on the
     same task: ``related`` = 5 sigma where the labels belong to the inputs (the other split, or labels moved by one),
     and less than ``unrelated`` = 2, which chance exceeds once in 44 times, where they do not. No relation anywhere is
     a note: the task may be beyond this learner.
