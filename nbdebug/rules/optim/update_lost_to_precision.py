@@ -31,8 +31,9 @@ def update_lost_to_precision(rounded_step: list[Rounded], *, lost: float = 0.5) 
 
     ## How it is measured
     By a step of a fresh optimizer with the same groups, on copies of the parameters in their dtype and in float32, at
-    the highest rate of the schedule and with the sum that momentum comes to. It speaks when more than ``lost`` = half
-    of the values that a float32 step moves stay: rounding to the nearest then loses more steps than it keeps.
+    the highest rate of the schedule and with the sum that momentum comes to: later steps of Adam are smaller than this
+    first one. It speaks of weights of which more than ``lost`` = half of the values that a float32 step moves stay:
+    rounding to the nearest then loses more steps than it keeps. Biases and scales are not judged alone.
     Optimizers from outside torch may keep what was lost, and are not checked.
 
     ## How to fix
@@ -44,28 +45,29 @@ def update_lost_to_precision(rounded_step: list[Rounded], *, lost: float = 0.5) 
     ## References
     Micikevicius et al. 2017, arXiv:1710.03740, section 3.1: a master copy of the weights in float32.
     """
-    stuck = [one for one in rounded_step if one.asked and one.moved < (1 - lost) * one.asked]
-    asked, moved = sum(one.asked for one in rounded_step), sum(one.moved for one in rounded_step)
-    if rounded_step and not asked:
-        raise NotChecked("no parameter of fewer than 32 bits has a gradient to step by")
-    if asked and moved < (1 - lost) * asked:
-        yield finding(stuck, asked, moved)
+    weights = [one for one in rounded_step if one.entry.parameter.dim() > 1 and one.asked]
+    if rounded_step and not weights:
+        raise NotChecked("no weights of fewer than 32 bits have a gradient to step by")
+    if stuck := [one for one in weights if one.moved < (1 - lost) * one.asked]:
+        yield finding(stuck, len(weights))
 
 
-def finding(stuck: list[Rounded], asked: int, moved: int) -> Finding:
-    """How many values stay, and the step beside the distance between two numbers."""
-    worst = max(stuck, key=lambda one: one.asked - one.moved)
-    kind = str(worst.entry.parameter.dtype).removeprefix("torch.")
+def finding(stuck: list[Rounded], weights: int) -> Finding:
+    """How many values stay where most do, and the step beside the distance between two numbers."""
+    worst = min(stuck, key=lambda one: one.moved / one.asked)
+    parameter = worst.entry.parameter
+    kind = str(parameter.dtype).removeprefix("torch.")
     return Finding(
-        message=f"A step moves {moved / asked:.0%} of {asked:,} {kind} values that have a gradient; expected all: "
-        f"in {worst.entry.name} the step is {worst.step:.2g}, and the next number is {worst.spacing:.2g} away.",
+        message=f"A step moves {worst.moved / worst.asked:.0%} of {worst.asked:,} values of {worst.entry.name} that have "
+        f"a gradient; expected all: the step is {worst.step:.2g}, and the next number of {kind} is "
+        f"{worst.spacing:.2g} away. So it is in {len(stuck)} of {weights} weights.",
         where=Where(module=worst.entry.module, parameter=worst.entry.name),
         cause=f"Weights in {kind} round away what is less than half of that distance "
         f"({listed([one.entry for one in stuck])}).",
         fix="model = model.float()   # then, in the loop:\n"
-        f"with torch.autocast(device_type={worst.entry.parameter.device.type!r}, dtype=torch.bfloat16):\n"
+        f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
-        evidence={"moved": moved, "asked": asked, "step": worst.step, "spacing": worst.spacing, "dtype": kind},
+        evidence={one.entry.name: {"moved": one.moved, "asked": one.asked, "step": one.step} for one in stuck[:8]},
         explains=("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
 
