@@ -58,8 +58,8 @@ def finding(stuck: list[Rounded], weights: int) -> Finding:
     parameter = worst.entry.parameter
     kind = str(parameter.dtype).removeprefix("torch.")
     return Finding(
-        message=f"A step moves {worst.moved / worst.asked:.0%} of {worst.asked:,} values of {worst.entry.name} that have "
-        f"a gradient; expected all: the step is {worst.step:.2g}, and the next number of {kind} is "
+        message=f"A step moves {worst.moved / worst.asked:.0%} of {worst.asked:,} values of {worst.entry.name} that "
+        f"have a gradient; expected all: the step is {worst.step:.2g}, and the next number of {kind} is "
         f"{worst.spacing:.2g} away. So it is in {len(stuck)} of {weights} weights.",
         where=Where(module=worst.entry.module, parameter=worst.entry.name),
         cause=f"Weights in {kind} round away what is less than half of that distance "
