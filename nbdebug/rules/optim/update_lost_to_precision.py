@@ -1,0 +1,91 @@
+"""O517: steps smaller than the weights' dtype can represent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.parameters import listed
+from nbdebug.evidence.rounded_step import Rounded
+from nbdebug.finding import Finding, Where
+from nbdebug.registry import rule
+from nbdebug.rules.programs import network, points
+from nbdebug.setup import Setup
+
+
+@rule("O517", "error")
+def update_lost_to_precision(rounded_step: list[Rounded], *, lost: float = 0.5) -> Iterator[Finding]:
+    """The steps of the optimizer are smaller than the weights' dtype can represent.
+
+    ## What it does
+    For parameters that are kept in bfloat16 or float16, counts the values that have a gradient and that a step of the
+    optimizer leaves as they are.
+
+    ## Why it matters
+    A bfloat16 has 8 significant bits: between 0.05 and the next number lie 0.00024. A smaller step is rounded away, at
+    every step again, while gradients and learning rate look as they should.
+
+    ## How it is measured
+    By a step of a fresh optimizer with the same groups, on copies of the parameters in their dtype and in float32, at
+    the highest rate of the schedule and with the sum that momentum comes to: later steps of Adam are smaller than this
+    first one. It speaks of weights of which more than ``lost`` = half of the values that a float32 step moves stay:
+    rounding to the nearest then loses more steps than it keeps. Biases and scales are not judged alone.
+    Optimizers from outside torch may keep what was lost, and are not checked.
+
+    ## How to fix
+    Keep the weights in float32 and compute under torch.autocast.
+
+    ## When to ignore
+    When another copy of the weights, in float32, is what the steps are summed in.
+
+    ## References
+    Micikevicius et al. 2017, arXiv:1710.03740, section 3.1: a master copy of the weights in float32.
+    """
+    weights = [one for one in rounded_step if one.entry.parameter.dim() > 1 and one.asked]
+    if rounded_step and not weights:
+        raise NotChecked("no weights of fewer than 32 bits have a gradient to step by")
+    if stuck := [one for one in weights if one.moved < (1 - lost) * one.asked]:
+        yield finding(stuck, len(weights))
+
+
+def finding(stuck: list[Rounded], weights: int) -> Finding:
+    """How many values stay where most do, and the step beside the distance between two numbers."""
+    worst = min(stuck, key=lambda one: one.moved / one.asked)
+    parameter = worst.entry.parameter
+    kind = str(parameter.dtype).removeprefix("torch.")
+    return Finding(
+        message=f"A step moves {worst.moved / worst.asked:.0%} of {worst.asked:,} values of {worst.entry.name} that "
+        f"have a gradient; expected all: the step is {worst.step:.2g}, and the next number of {kind} is "
+        f"{worst.spacing:.2g} away. So it is in {len(stuck)} of {weights} weights.",
+        where=Where(module=worst.entry.module, parameter=worst.entry.name),
+        cause=f"Weights in {kind} round away what is less than half of that distance "
+        f"({listed([one.entry for one in stuck])}).",
+        fix="model = model.float()   # then, in the loop:\n"
+        f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
+        "    loss = loss_fn(model(x), y)",
+        evidence={one.entry.name: {"moved": one.moved, "asked": one.asked, "step": one.step} for one in stuck[:8]},
+        explains=("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
+    )
+
+
+def half(rate: float) -> Setup:
+    """Three classes in bfloat16, trained by Adam at a rate."""
+    x, y = points()
+    model = network(3).bfloat16()
+    loader = DataLoader(TensorDataset(x.bfloat16(), y), batch_size=16)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    return Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(optimizer,))
+
+
+def bad() -> Setup:
+    """Small steps in bfloat16."""
+    return half(1e-5)
+
+
+def good() -> Setup:
+    """Steps that bfloat16 can hold."""
+    return half(1e-2)

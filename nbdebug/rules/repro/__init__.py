@@ -1,0 +1,1 @@
+"""Rules about repeating a run and keeping its state."""

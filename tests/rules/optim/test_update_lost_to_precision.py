@@ -1,0 +1,117 @@
+"""O517: small steps in few bits are found for each optimizer; full precision, large steps and masters are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.setup import Setup
+from tests.rules.said import loud, said
+
+X, Y = points()
+CE = nn.CrossEntropyLoss()
+IMAGES = torch.rand(16, 1, 6, 6)
+
+
+def trained(make: Callable[[Any], torch.optim.Optimizer], dtype: torch.dtype = torch.bfloat16) -> Setup:
+    model = network(3).to(dtype)
+    return program(model, X.to(dtype), Y, CE, optimizers=(make(model.parameters()),))
+
+
+def images() -> Setup:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).half()
+    loss = lambda logits, target: F.cross_entropy(logits.float(), target)  # noqa: E731
+    optimizers = (torch.optim.AdamW(model.parameters(), lr=1e-6),)
+    return program(model, IMAGES.half(), torch.arange(16) % 3, loss, optimizers=optimizers)
+
+
+class Wide(nn.Module):
+    """Weights in bfloat16 inside a model in float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 64).bfloat16(), nn.Linear(64, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x.bfloat16()).relu().float())
+
+
+def mixed() -> Setup:
+    model = Wide()
+    return program(model, X, Y, CE, optimizers=(torch.optim.RMSprop(model.parameters(), lr=1e-6),))
+
+
+LOST: dict[str, Callable[[], Setup]] = {
+    "adam": lambda: trained(partial(torch.optim.Adam, lr=1e-5)),
+    "adamw with decay": lambda: trained(partial(torch.optim.AdamW, lr=2e-5, weight_decay=0.1)),
+    "sgd": lambda: trained(partial(torch.optim.SGD, lr=1e-4)),
+    "float16 images": images,
+    "a part in bfloat16": mixed,
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_lost_steps_are_found(name: str) -> None:
+    (found,) = said(LOST[name](), "O517")
+    assert found.severity == "error"
+    lost = found.evidence[found.where.parameter]
+    assert lost["moved"] < lost["asked"] / 2
+
+
+def warming_up() -> Setup:
+    setup = trained(partial(torch.optim.Adam, lr=1e-2))
+    torch.optim.lr_scheduler.LinearLR(setup.optimizers[0], start_factor=1e-4, total_iters=100)
+    return setup
+
+
+def autocast() -> Setup:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = network(3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.inner(x)
+
+    model = Mixed()
+    optimizers = (torch.optim.Adam(model.parameters(), lr=1e-5),)
+    return program(model, X, Y, lambda o, t: F.cross_entropy(o.float(), t), optimizers=optimizers)
+
+
+KEPT: dict[str, Callable[[], Setup]] = {
+    "large steps": lambda: trained(partial(torch.optim.Adam, lr=1e-2)),
+    "momentum that adds up": lambda: trained(partial(torch.optim.SGD, lr=0.5, momentum=0.9)),
+    "warm-up": warming_up,
+    "small steps in float32": lambda: trained(partial(torch.optim.Adam, lr=1e-6), torch.float32),
+    "autocast": autocast,
+    "float32": classifier,
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_steps_that_are_kept_are_left_alone(name: str) -> None:
+    assert loud(KEPT[name](), "O517") == []
+
+
+def test_the_parameters_and_the_optimizer_are_as_they_were() -> None:
+    setup = LOST["adam"]()
+    before = [p.detach().clone() for p in setup.model.parameters()]
+    said(setup, "O517")
+    assert all(torch.equal(p, old) for p, old in zip(setup.model.parameters(), before, strict=True))
+    assert not setup.optimizers[0].state
+
+
+def test_an_optimizer_that_may_keep_what_is_lost_is_not_judged() -> None:
+    class Compensated(torch.optim.SGD):
+        """Sums the lost parts elsewhere."""
+
+    setup = trained(partial(Compensated, lr=1e-5))
+    assert said(setup, "O517") == []
