@@ -32,9 +32,9 @@ class Answers:
     first: tuple[Tensor, ...] = ()
     noise: float = 0.0
 
-    def to(self, batch: Batch) -> tuple[Tensor, ...]:
-        """The floating-point tensors of the answer, that which the loss takes first."""
-        with torch.no_grad(), evaluating(self.setup.eager):
+    def to(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
+        """The floating-point tensors of the answer, that which the loss takes first; ``training`` is the mode."""
+        with torch.no_grad(), in_mode(self.setup.eager, training):
             torch.manual_seed(0)
             output = self.setup.predict(batch)
         main = scores(output)
@@ -63,12 +63,12 @@ class Answers:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """A block in which the model is in eval mode and written out in Python, without torch's fused encoder."""
+def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """A block in which the model is in one mode and written out in Python, without torch's fused encoder."""
     modes = {module: module.training for module in model.modules()}
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    model.eval()
+    model.train(training)
     try:
         yield
     finally:

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.programs import classifier, network, points
 from nbdebug.setup import Setup
+from tests.rules.asking import on, said
 
 X, Y = points()
 SERIES = torch.randn(64, 6, 8, generator=torch.Generator().manual_seed(2))
@@ -78,17 +77,6 @@ def length_first() -> Setup:
     return Setup(model, [stream(0), stream(1)], loss_fn=lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()))
 
 
-def about(setup: Setup) -> list[Finding]:
-    torch.manual_seed(0)
-    report = Debugger.of(setup).checkup()
-    assert [one for one in report.not_checked if "broke" in one.why] == []
-    return [one for one in report if one.code == "M304"]
-
-
-def on(model: nn.Module, x: Tensor = X, loss_fn: Any = CE) -> Callable[[], Setup]:
-    return lambda: program(model, x, Y, loss_fn)
-
-
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "lstm, dict batches": (named, "layer"),
     "encoder": (on(Around(encoder(False), 8, after=first, embed=True), TOKENS), "layer.self_attn"),
@@ -103,7 +91,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_mixing_is_found_and_placed(name: str) -> None:
     build, module = FAULTS[name]
-    (found,) = about(build())
+    (found,) = said("M304", build())
     assert found.severity == "error"
     assert found.where.module == (module or None)
 
@@ -118,7 +106,7 @@ BY_DESIGN: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", BY_DESIGN)
 def test_mixing_on_purpose_is_a_note(name: str) -> None:
-    assert [one.severity for one in about(BY_DESIGN[name]())] == ["note"]
+    assert [one.severity for one in said("M304", BY_DESIGN[name]())] == ["note"]
 
 
 QUIET: dict[str, Callable[[], Setup]] = {
@@ -137,4 +125,4 @@ QUIET: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", QUIET)
 def test_models_that_keep_samples_apart_are_left_alone(name: str) -> None:
-    assert about(QUIET[name]()) == []
+    assert said("M304", QUIET[name]()) == []
