@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.mixing import Meeting, Mixing
+from nbdebug.evidence.following import Meeting
+from nbdebug.evidence.mixing import Mixing
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
