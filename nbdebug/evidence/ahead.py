@@ -92,11 +92,14 @@ def with_another(batch: Batch, target: Tensor, axis: int, place: int) -> Batch:
 
 
 def another(tensor: Tensor) -> Tensor:
-    """Another value everywhere: the next of those that occur, for integers; real numbers on the other side of one."""
+    """Another value everywhere: the next index of those that occur, or real numbers on the other side of one.
+
+    Negative indices, which losses leave out, stay.
+    """
     if tensor.is_floating_point():
         return 1 - 2 * tensor
-    values, places = torch.unique(tensor, return_inverse=True)
-    return torch.roll(values, 1)[places]
+    values, places = torch.unique(tensor.clamp(min=0), return_inverse=True)
+    return torch.where(tensor < 0, tensor, torch.roll(values, 1)[places])
 
 
 def pulls(answers: Answers, batch: Batch, target: Tensor, axis: int) -> Tensor:
