@@ -1,0 +1,68 @@
+"""The calls of a forward pass in order, each with its place: what an intervention is followed through."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.finding import Where
+from nbdebug.graph.source import Line, from_frame
+from nbdebug.setup.trees import tensors
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a torch function: its name, the tensors that went in and came out, its options and its place."""
+
+    name: str
+    given: tuple[Tensor, ...]
+    made: tuple[Tensor, ...]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    module: str | None
+    line: Line | None
+
+    @property
+    def where(self) -> Where:
+        """The submodule that ran, and the user's line."""
+        return self.line.where(self.module) if self.line else Where(module=self.module)
+
+
+class CallWatch(TorchFunctionMode):
+    """Hands every call to ``heard`` while it is on; what torch's own functions call inside is theirs and not heard."""
+
+    def __init__(self, running: list[str], heard: Callable[[Call], None]) -> None:
+        super().__init__()
+        self.running, self.heard = running, heard
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs the call as it is, then tells of it."""
+        result = func(*args, **(kwargs or {}))
+        if made := tensors(result):
+            name, line = getattr(func, "__name__", "call"), from_frame(sys._getframe(1))
+            module = self.running[-1] or None if self.running else None
+            given = tuple(tensors((args, kwargs or {})))
+            self.heard(Call(name.strip("_"), given, tuple(made), args, kwargs or {}, module, line))
+        return result
+
+
+@contextmanager
+def calls(model: nn.Module, heard: Callable[[Call], None]) -> Iterator[None]:
+    """A block in which ``heard`` gets every torch call of ``model``, with the path of the submodule that made it."""
+    running: list[str] = []
+    handles: list[Any] = []
+    for path, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(lambda *_, path=path: running.append(path)))
+        handles.append(module.register_forward_hook(lambda *_: running.__delitem__(-1), always_call=True))
+    try:
+        with CallWatch(running, heard):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,128 @@
+"""M304: the output for one sample depends on another sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.evidence.following import Meeting
+from nbdebug.evidence.mixing import Mixing
+from nbdebug.finding import Finding, Where
+from nbdebug.registry import rule
+from nbdebug.rules.programs import program
+from nbdebug.setup import Setup
+
+SEQUENCE = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
+ALONG_AN_AXIS = {"softmax", "log_softmax", "normalize", "cumsum", "layer_norm", "linear", "conv1d", "conv2d"}
+
+
+@rule("M304", "error")
+def batch_mixing(mixing: Mixing) -> Iterator[Finding]:
+    """The output for one sample depends on another sample of its batch.
+
+    ## What it does
+    Changes one sample and looks whether the model answers differently to the others. Names the call in which samples
+    first meet: a recurrent layer or an attention that takes the batch for the sequence, a softmax, normalization or
+    layer along the batch axis. What mixes on purpose is a note: attention over the batch written out, statistics of
+    the batch, shuffled or shifted rows.
+
+    ## Why it matters
+    Samples of a batch are drawn at random, so what comes from the others is noise. Accuracy stays low, and the same
+    sample gets another answer in another batch. Torch raises nothing, because the shapes fit.
+
+    ## How it is measured
+    By intervention: the inputs of the first sample are replaced with those of another, in eval mode and with the same
+    random numbers. Not one value of any other output may move. Batch normalization uses its running statistics in eval
+    mode, and a loss over pairs of samples comes after the model: neither is seen here. Then both passes are compared
+    call by call; a sample owns one part in B of each tensor, and samples have met where more than that changes.
+
+    ## How to fix
+    Pass ``batch_first=True``, or swap the axes with ``transpose``; a ``view`` does not swap them. Set ``dim=`` to the
+    axis of the classes or features.
+
+    ## When to ignore
+    When samples are meant to see each other, as in attention over the batch or in a graph of nodes.
+
+    ## References
+    Documentation of torch.nn.LSTM and torch.nn.MultiheadAttention: inputs are (length, batch, features) by default.
+    """
+    if not mixing.touched:
+        return
+    faulty = [one for one in mixing.meetings if is_fault(one)]
+    meeting = next(iter(faulty or mixing.meetings), None)
+    call = meeting.call.name if meeting else "a call that could not be named"
+    yield Finding(
+        message=f"Changing sample {mixing.sample} changes the outputs of {len(mixing.touched)} of the "
+        f"{mixing.size - 1} other samples in its batch; expected 0. They meet in {call}.",
+        where=meeting.call.where if meeting else Where(),
+        cause=cause(meeting),
+        fix=fix(meeting),
+        evidence={"touched": len(mixing.touched), "size": mixing.size, "call": call},
+        explains=("T606", "T607", "T608", "T609", "T610", "E703", "E709"),
+        severity="error" if faulty else "note",
+    )
+
+
+def is_fault(meeting: Meeting) -> bool:
+    """Whether nobody means such a meeting: a layer made for another axis runs along that of the samples.
+
+    A recurrent layer or attention over rows of one token each may be meant to run over the batch.
+    """
+    shape, axis = meeting.shape, meeting.axis
+    if meeting.call.name in SEQUENCE:
+        return len(shape) == 3 and shape[1 if axis == 0 else 0] > 1
+    return meeting.call.name in ALONG_AN_AXIS
+
+
+def cause(meeting: Meeting | None) -> str:
+    """What the call takes the axis of the samples for."""
+    if meeting is None:
+        return "Somewhere in the model values of different samples are combined."
+    if meeting.axis is None:
+        return f"The samples were no longer apart along one axis when {meeting.call.name} took them."
+    place = f"axis {meeting.axis} of {meeting.shape}, which holds the samples"
+    if meeting.call.name in SEQUENCE:
+        return f"{meeting.call.name} takes {place}, for the sequence."
+    return f"{meeting.call.name} combines values along {place}."
+
+
+def fix(meeting: Meeting | None) -> str:
+    """The option or the axis to set."""
+    if meeting is None or meeting.axis is None:
+        return "# swap axes with x.transpose(0, 1); x.view(...) deals samples into each other"
+    if meeting.call.name in SEQUENCE:
+        return f"batch_first=True  # where {meeting.call.module or 'the layer'} is made, or x.transpose(0, 1) before it"
+    return f"# let {meeting.call.name} run along another axis than {meeting.axis}: dim=-1 for features or classes"
+
+
+class Recurrent(nn.Module):
+    """Scores for short sequences, by a recurrent layer."""
+
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        self.body, self.head = nn.GRU(3, 8, batch_first=batch_first), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores by the state at the last place."""
+        states, _ = self.body(x)
+        scores: Tensor = self.head(states[:, -1])
+        return scores
+
+
+def sequences(batch_first: bool) -> Setup:
+    """Sequences of five points, of which the last gives the class."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 5, 3, generator=generator)
+    return program(Recurrent(batch_first), x, (x[:, -1, 0] > 0).long(), nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """A layer that takes length first, and data that come batch first."""
+    return sequences(batch_first=False)
+
+
+def good() -> Setup:
+    """The same layer, told that the batch comes first."""
+    return sequences(batch_first=True)

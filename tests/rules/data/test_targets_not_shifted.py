@@ -1,0 +1,93 @@
+"""D126 in many styles, and targets that repeat the input for a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nbdebug.rules.data.targets_not_shifted import Recurrent, each_token
+from nbdebug.rules.model.future_leak import Reader
+from nbdebug.rules.programs import program
+from nbdebug.setup import Setup
+from tests.rules.asking import said
+
+TOKENS = torch.randint(1, 11, (64, 10), generator=torch.Generator().manual_seed(1))
+WAVES = torch.randn(64, 10, 4, generator=torch.Generator().manual_seed(2))
+
+
+class WithLabels(nn.Module):
+    """Computes its loss itself, shifting the labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Recurrent()
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        logits = self.inner(input_ids)
+        return {"logits": logits, "loss": shifted(logits, labels)}
+
+
+class Forecaster(nn.Module):
+    """Real values from real values, from left to right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x)[0]
+
+
+def shifted(logits: Tensor, labels: Tensor) -> Tensor:
+    return each_token(logits[:, :-1], labels[:, 1:])
+
+
+def text(x: Tensor, y: Tensor, loss_fn: Any = each_token, model: nn.Module | None = None) -> Callable[[], Setup]:
+    return lambda: program(model or Recurrent(), x, y, loss_fn)
+
+
+def named(x: Tensor, labels: Tensor) -> Callable[[], Setup]:
+    batches = [{"input_ids": x[i : i + 16], "labels": labels[i : i + 16]} for i in range(0, 64, 16)]
+    return lambda: Setup(WithLabels(), batches)
+
+
+def padded() -> Tensor:
+    tokens = TOKENS.clone()
+    tokens[:, 7:] = -100
+    return tokens
+
+
+FAULTS: dict[str, tuple[Callable[[], Setup], int, int]] = {
+    "not shifted": (text(TOKENS, TOKENS.clone()), 0, 0),
+    "not shifted, masked attention": (text(TOKENS, TOKENS.clone(), model=Reader(True)), 0, 0),
+    "in data and in loss": (text(TOKENS[:, :-1], TOKENS[:, 1:], shifted), 1, 1),
+    "in data and in the model": (named(TOKENS[:, :-1], TOKENS[:, 1:]), 1, 1),
+    "twice in the data": (text(TOKENS[:, :-2], TOKENS[:, 2:]), 2, 0),
+    "padded": (text(TOKENS, padded()), 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_shift_is_found(name: str) -> None:
+    build, in_data, in_loss = FAULTS[name]
+    (found,) = said("D126", build())
+    assert (found.severity, found.evidence["in_data"], found.evidence["in_loss"]) == ("error", in_data, in_loss)
+
+
+QUIET: dict[str, Callable[[], Setup]] = {
+    "shifted in the data": text(TOKENS[:, :-1], TOKENS[:, 1:]),
+    "shifted in the loss": text(TOKENS, TOKENS.clone(), shifted),
+    "shifted in the model": named(TOKENS, TOKENS.clone()),
+    "autoencoder": text(TOKENS, TOKENS.clone(), model=Reader(False)),
+    "tags": text(TOKENS, (TOKENS * 3) % 11),
+    "two steps of a forecast": text(WAVES[:, :-2], WAVES[:, 2:], nn.MSELoss(), Forecaster()),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_right_targets_are_left_alone(name: str) -> None:
+    assert said("D126", QUIET[name]()) == []
