@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.graph import Graph
+from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 
 STEPS = 4
@@ -43,7 +42,7 @@ def early_steps(setup: Setup, graph: Graph, loss: Tensor, batches: list[Batch], 
         raise NotChecked("the loss is not finite" if entries else "the loss reaches no parameter of the model")
     equal = {id(one.parameter) for one in entries if rows_are_equal(one.parameter)}
     largest = dict.fromkeys((one.name for one in entries), 0.0)
-    with unchanged(one.parameter for one in entries):
+    with Preserve(*setup.owned):
         for step in range(STEPS):
             value = setup.run(batches[step % len(batches)])[1]
             descend(value, entries, largest)
@@ -72,18 +71,6 @@ def descend(value: Tensor, entries: list[Entry], largest: dict[str, float]) -> N
             largest[one.name] = max(largest[one.name], size)
             if dense is not None and 0 < size < float("inf"):
                 one.parameter.sub_(STEP_SIZE * dense / size)
-
-
-@contextmanager
-def unchanged(tensors: Iterator[nn.Parameter]) -> Iterator[None]:
-    """A block after which the tensors hold what they held before."""
-    kept = [(one, one.detach().clone()) for one in tensors]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for one, values in kept:
-                one.copy_(values)
 
 
 def rows_are_equal(parameter: Tensor) -> bool:
