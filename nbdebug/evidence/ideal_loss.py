@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from nbdebug.evidence.ledger import measurement
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 
-SURE = 6.0
+SURE, SAMPLES = 6.0, 16
+Answers = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,39 @@ def ideal_loss(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, los
     def of(answer: Tensor) -> float:
         return float(setup.loss(answer.to(found), first_pass.batch).detach())
 
-    pairs = [Ideal(of(right), of(wrong)) for right, wrong in answers(setup, first_pass, found, target, loss_kind)]
+    tried = answers(setup, first_pass, found, target, loss_kind)
+    pairs = [Ideal(of(right), of(wrong)) for right, wrong in tried]
     if len({one.right > one.wrong for one in pairs}) > 1:
         raise NotChecked("the loss of a perfect answer depends on whether outputs are logits or probabilities")
+    refuse_unread_targets(setup, first_pass, tried[0][0].to(found), target)
+    refuse_mixed_directions(of, tried[0])
     return pairs[0]
 
 
-def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind: Kind) -> list[tuple[Tensor, Tensor]]:
+def refuse_unread_targets(setup: Setup, first_pass: Pass, answer: Tensor, target: Tensor) -> None:
+    """Raise NotChecked where the samples can swap their targets and the loss stays: no answer is right for it."""
+    swapped = target.roll(1, 0) if target.dim() else target
+    other = replace(first_pass.batch, targets=(swapped,))
+    same = torch.equal(setup.loss(answer, other).detach(), setup.loss(answer, first_pass.batch).detach())
+    if same and not torch.equal(swapped, target):
+        raise NotChecked("the loss does not read the targets")
+
+
+def refuse_mixed_directions(of: Callable[[Tensor], float], pair: Answers) -> None:
+    """Raise NotChecked where one wrong sample raises the loss and another lowers it, as rewards of both signs do."""
+    right, wrong = pair
+    best, ways = of(right), set()
+    stride = len(right) // SAMPLES | 1  # odd, so that samples of two kinds in turns are both met
+    for row in range(0, len(right), stride):
+        mixed = right.clone()
+        mixed[row] = wrong[row]
+        value = of(mixed)
+        ways |= {value > best} if value != best else set()
+    if len(ways) > 1:
+        raise NotChecked("a wrong answer raises the loss for some samples and lowers it for others")
+
+
+def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind: Kind) -> list[Answers]:
     """Right and wrong answers of the shape of the output: as logits and as probabilities, where either can be meant."""
     if kind in ("cross-entropy", "nll") and not target.is_floating_point():
         return [for_classes(output, target, class_axis(setup, first_pass, output, kind))]
@@ -62,7 +90,7 @@ def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind
     return [(target, target + spread), (target, target - spread)]
 
 
-def for_classes(output: Tensor, target: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def for_classes(output: Tensor, target: Tensor, axis: int) -> Answers:
     """Log-probabilities, which are logits too, that favor the right class, and those that rule it out."""
     classes = output.shape[axis]
     if classes < 2:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.first_pass import Pass, extra_axes
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
@@ -50,12 +50,14 @@ def padding_in_loss(
     if len(padding) != 1 or setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
         raise NotChecked("no embedding names one padding token, or the loss takes more than output and target")
     token = padding.pop()
-    padded = padding_of(first_pass, target, int(token or 0), found.shape)
+    axis = axis_of_classes(found, target)
+    padded = padding_of(first_pass, target, int(token or 0))
     weight = float(padded.float().mean())
     if weight <= share:
         return
     moved = found.detach().clone()
-    moved[padded] += torch.linspace(-3, 3, moved.shape[-1], dtype=moved.dtype, device=moved.device)
+    slope = torch.linspace(-3, 3, moved.shape[axis], dtype=moved.dtype, device=moved.device)
+    moved.movedim(axis, -1)[padded] += slope
     if float(setup.loss(moved, first_pass.batch).detach()) == float(loss.detach()):
         return
     yield Finding(
@@ -67,12 +69,20 @@ def padding_in_loss(
     )
 
 
-def padding_of(first_pass: Pass, target: Tensor, token: int, shape: torch.Size) -> Tensor:
-    """Where input and target both hold the padding token, for outputs with the classes on their last axis."""
+def axis_of_classes(output: Tensor, target: Tensor) -> int:
+    """The axis of the scores of each token; raises NotChecked where none or several could be it."""
+    axes = extra_axes(output, target)
+    if not axes:
+        raise NotChecked("the target is no sequence of tokens with a score for each class")
+    return axes[0]
+
+
+def padding_of(first_pass: Pass, target: Tensor, token: int) -> Tensor:
+    """Where input and target both hold the padding token."""
     inputs = tensors((first_pass.batch.args, first_pass.batch.kwargs))
     same = [one for one in inputs if one.shape == target.shape and not one.is_floating_point()]
-    if target.is_floating_point() or len(same) != 1 or tuple(shape[:-1]) != tuple(target.shape):
-        raise NotChecked("input and target are not two sequences of tokens with a score for each class at the end")
+    if len(same) != 1:
+        raise NotChecked("input and target are not two sequences of tokens")
     return (target == token) & (same[0] == token)
 
 
