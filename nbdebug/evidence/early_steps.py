@@ -65,25 +65,25 @@ def descend(value: Tensor, entries: list[Entry], largest: dict[str, float]) -> N
     if not value.requires_grad or not bool(torch.isfinite(value)):
         return
     found = torch.autograd.grad(value, [one.parameter for one in entries], allow_unused=True)
-    with torch.no_grad():
-        for one, gradient in zip(entries, found, strict=True):
-            dense = None if gradient is None else (gradient.to_dense() if gradient.is_sparse else gradient)
-            size = 0.0 if dense is None else float(dense.abs().max())
-            largest[one.name] = max(largest[one.name], size)
-            if dense is not None and 0 < size < float("inf"):
-                one.parameter.sub_(STEP_SIZE * dense / size)
+    for one, gradient in zip(entries, found, strict=True):
+        dense = None if gradient is None else (gradient.to_dense() if gradient.is_sparse else gradient)
+        size = 0.0 if dense is None else float(dense.abs().max())
+        largest[one.name] = max(largest[one.name], size)
+        if dense is not None and 0 < size < float("inf"):
+            one.parameter.data.sub_(STEP_SIZE * dense / size)
 
 
 @contextmanager
 def unchanged(tensors: Iterator[nn.Parameter]) -> Iterator[None]:
-    """A block after which the tensors hold what they held before."""
-    kept = [(one, one.detach().clone()) for one in tensors]
+    """A block in which the tensors hold copies of their values, so that graphs built before it stay valid."""
+    kept = [(one, one.data) for one in tensors]
     try:
+        for one, values in kept:
+            one.data = values.clone()
         yield
     finally:
-        with torch.no_grad():
-            for one, values in kept:
-                one.copy_(values)
+        for one, values in kept:
+            one.data = values
 
 
 def rows_are_equal(parameter: Tensor) -> bool:
