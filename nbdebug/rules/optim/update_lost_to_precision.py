@@ -101,8 +101,9 @@ def finding(worst: Entry, share: float, optimizer: torch.optim.Optimizer, most: 
     """Most of the weights, with the parameter that loses most of them."""
     kind = str(worst.parameter.dtype).removeprefix("torch.")
     rate = float(optimizer.param_groups[0]["lr"])
+    step = "step along noisy gradients" if severity == "warning" else "step"
     return Finding(
-        message=f"A {'noisy ' if severity == 'warning' else ''}step of {type(optimizer).__name__} at rate {rate:.3g} is rounded away for {share:.0%} "
+        message=f"A {step} of {type(optimizer).__name__} at rate {rate:.3g} is rounded away for {share:.0%} "
         f"of the weights in {kind}, expected under {most:.0%}.",
         where=Where(worst.module or None, worst.name),
         cause=f"Numbers in {kind} are {torch.finfo(worst.parameter.dtype).eps:.2g} of their size apart: the step is "
