@@ -31,8 +31,8 @@ def bias_before_norm(graph: Graph, parameters: list[Entry]) -> Iterator[Finding]
 
     ## How it is measured
     In the autograd graph of the first loss: a convolution or linear operation with a bias among its inputs, whose only
-    user is a batch normalization by the statistics of the batch. Layer and group normalization, which take one mean over several channels, do not
-    cancel a bias of each channel and are left alone.
+    user is a batch normalization by the statistics of the batch. Layer and group normalization, which take one mean
+    over several channels, do not cancel a bias of each channel and are left alone.
 
     ## How to fix
     Make the layer with ``bias=False``.
