@@ -1,0 +1,117 @@
+"""M312: batch normalization with so few samples that its statistics are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader
+
+from nbdebug.evidence.batch_statistics import Statistics
+from nbdebug.finding import Finding, Severity, Where
+from nbdebug.registry import rule
+from nbdebug.rules.programs import points, program
+from nbdebug.setup import Setup
+
+
+@rule("M312", "warning")
+def tiny_batch_batchnorm(setup: Setup, batch_statistics: list[Statistics], *, few: int = 4) -> Iterator[Finding]:
+    """Batch normalization takes its statistics from so few samples that they are noise.
+
+    ## What it does
+    Counts the samples that each training batch normalization sees, and the values behind each channel. One value is an
+    error (torch refuses it, or the output is its bias), and so is a last batch of one sample, where a channel has one
+    value for each sample. Fewer than ``few`` samples are a warning.
+
+    ## Why it matters
+    The noise of the statistics is fed into every layer, other samples decide what one sample becomes, and the running
+    statistics of evaluation are far from those of any training batch.
+
+    ## How it is measured
+    Exactly, by the shapes of the first batch, and by the length of the loader's data for the last. The bound of 4 is
+    where Wu and He measure the error of batch normalization to rise steeply; a variance of 4 values has a
+    relative error of sqrt(2 / 3). Layers in eval mode are left alone.
+
+    ## How to fix
+    Larger batches, ``drop_last=True``, or ``nn.GroupNorm``, which does not look at the batch.
+
+    ## When to ignore
+    When the statistics are synchronized over several processes.
+
+    ## References
+    Ioffe and Szegedy 2015, arXiv:1502.03167. Wu and He 2018, arXiv:1803.08494, figure 1 and table 2.
+    """
+    norms = [one for one in batch_statistics if not synchronized(setup.eager.get_submodule(one.path))]
+    tiny = [one for one in norms if one.values == 1 or one.samples < few]
+    if tiny:
+        least = min(tiny, key=lambda one: one.values)
+        yield finding(least, len(tiny), few, "error" if least.values == 1 else "warning")
+    single = [one for one in norms if one.samples == one.values > 1]
+    if single and last_batch(setup.train_loader) == 1:
+        yield last_of_one(single[0])
+
+
+def finding(one: Statistics, count: int, few: int, severity: Severity) -> Finding:
+    """The normalization with the fewest values."""
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return Finding(
+        message=f"{one.path}{more} takes its statistics from {one.samples} samples, {one.values} values a channel; "
+        f"expected at least {few} samples.",
+        where=Where(module=one.path),
+        cause="The batches are too small for batch normalization.",
+        fix="nn.GroupNorm(groups, channels)  # does not depend on the batch; or a larger batch_size",
+        evidence={"samples": one.samples, "values": one.values, "normalizations": count},
+        explains=("G416", "E701", "T604", "T611") if severity == "warning" else ("G416", "M307", "T607", "T611"),
+        severity=severity,
+    )
+
+
+def last_of_one(one: Statistics) -> Finding:
+    """An epoch that ends in a single sample."""
+    return Finding(
+        message=f"The last batch of each epoch has 1 sample; {one.path} needs 2 values a channel and will raise.",
+        where=Where(module=one.path),
+        cause="The number of samples is one more than a multiple of the batch size.",
+        fix="DataLoader(…, drop_last=True)",
+        evidence={"samples of the last batch": 1},
+        severity="error",
+    )
+
+
+def synchronized(module: nn.Module) -> bool:
+    """Whether a normalization takes its statistics over several processes."""
+    return isinstance(module, nn.SyncBatchNorm) and torch.distributed.is_initialized()
+
+
+def last_batch(loader: Any) -> int | None:
+    """The number of samples in the last batch of an epoch; None where that is not known beforehand."""
+    if type(loader) is not DataLoader or type(loader.batch_sampler) is not BatchSampler or loader.drop_last:
+        return None
+    try:
+        samples, size = len(loader.sampler), loader.batch_sampler.batch_size  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return samples % size or size
+
+
+def bad() -> Setup:
+    """Batches of two."""
+    return normalized(2)
+
+
+def good() -> Setup:
+    """Batches of sixteen."""
+    return normalized(16)
+
+
+def normalized(size: int) -> Setup:
+    """A network with batch normalization, on batches of one size."""
+    x, y = points()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    setup = program(model, x, y, nn.CrossEntropyLoss())
+    setup.train_loader = DataLoader(setup.train_loader.dataset, batch_size=size)
+    return setup
