@@ -19,7 +19,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "overfit": lambda debugger: debugger.overfit(examples=6, steps=8),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
-MANY = 100  # steps of a tool; of longer runs every second, third … step is one at which it is cut short
+MANY = {"checkup": 60, "overfit": 100, "thorough checkup": 15}  # of longer runs every second, third … step is cut short
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
@@ -82,7 +82,7 @@ def test_a_tool_that_is_cut_short_leaves_no_trace(name: str, tool: str, act: Cal
     TOOLS[tool](Case(name, Wire()).debugger)
     moments = Wire.moments
     assert moments
-    for moment in range(0, moments, 1 + moments // MANY):
+    for moment in range(0, moments, 1 + moments // MANY[tool]):
         case = Case(name, Wire(moment, act))
         with suppress(ValueError, KeyboardInterrupt):
             TOOLS[tool](case.debugger)

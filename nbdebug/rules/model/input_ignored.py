@@ -60,7 +60,7 @@ def input_ignored(ignored_inputs: dict[str, bool], answers: Answers) -> Iterator
         cause=f"No path leads from {what} to what the model returns, or no signal is left at its end.",
         fix=f"# use {names} in forward, or look which layer gives the same for every sample",
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
-        explains=("M307", "G415", "T601", "T606", "T608", "T610"),
+        explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if whole else min(weights, key=SEVERITIES.index),
     )
 

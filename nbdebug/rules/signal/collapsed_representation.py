@@ -59,7 +59,7 @@ def collapsed_representation(
         cause="Each layer leaves less of what tells the samples apart than of what they share, such as the biases.",
         fix="x = x + layer(norm(x))  # or torch.nn.init.kaiming_normal_(layer.weight) and zero biases",
         evidence={"apart": [stage.apart for stage in stages], "output": apartness.passages[0].output},
-        explains=("G401", "G403", "T601", "T606", "T607", "T608", "T610"),
+        explains=("G401", "G403", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
     )
 
 

@@ -28,7 +28,7 @@ def trained(make: Callable[[Any], torch.optim.Optimizer], dtype: torch.dtype = t
 def images() -> Setup:
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).half()
     loss = lambda logits, target: F.cross_entropy(logits.float(), target)  # noqa: E731
-    optimizers = (torch.optim.AdamW(model.parameters(), lr=1e-6),)
+    optimizers = (torch.optim.AdamW(model.parameters(), lr=1e-7),)
     return program(model, IMAGES.half(), torch.arange(16) % 3, loss, optimizers=optimizers)
 
 
