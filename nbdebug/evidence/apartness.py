@@ -37,7 +37,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Apartness:
-    """The passes of one batch: as the model is, then with small random numbers in parameters that are zero."""
+    """The passes of one batch: as the model is, then with small random numbers in parameters that are zero, if any."""
 
     batch_size: int
     passages: tuple[Passage, ...]
@@ -54,6 +54,8 @@ def apartness(answers: Answers) -> Apartness:
         raise NotChecked("the output has no row that is known to be that of one of several samples")
     training = any(isinstance(one, _BatchNorm) for one in model.modules())
     as_is = passage(answers, training)
+    if all(bool(one.any()) for one in model.parameters()):
+        return Apartness(batch.size, (as_is,))
     with filled(model):
         return Apartness(batch.size, (as_is, passage(answers, training)))
 

@@ -15,7 +15,7 @@ from nbdebug.evidence.ledger import measurement
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import scores
 
-SAMPLES, MOST_VALUES = 16, 2_000_000
+SAMPLES, MOST_VALUES = 8, 2_000_000
 STEPS = (-100.0, -1.0, 1.0, 100.0)
 
 
@@ -43,7 +43,7 @@ def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
     def moves(part: Any) -> bool:
         return any(float(setup.loss(one, first_pass.batch).detach()) != silent for one in changed(base, part))
 
-    rows = range(0, len(base), max(1, len(base) // SAMPLES))
+    rows = [*range(0, len(base) - 1, max(1, len(base) // SAMPLES)), len(base) - 1]
     columns = range(base.shape[1]) if base.dim() == 2 and 1 < base.shape[1] <= SAMPLES else ()
     return Heard({row: moves(row) for row in rows}, {column: moves((slice(None), column)) for column in columns})
 

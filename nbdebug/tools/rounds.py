@@ -49,7 +49,8 @@ class Round:
     def ask_all(self, screen: Screen) -> None:
         """Rule after rule, while the Stop button is not pressed."""
         for done, rule in enumerate(self.rules):
-            screen.update(self.report().view(self.progress(done, rule)))
+            if isinstance(screen, LiveScreen):
+                screen.update(self.report().view(self.progress(done, rule)))
             if screen.stopped:
                 self.stopped = True
                 return
