@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -61,11 +62,17 @@ def rule(code: str, severity: Severity) -> Callable[[Judge], Judge]:
 
 
 def load() -> dict[str, Rule]:
-    """All rules, by code; importing every file under ``nbdebug.rules`` is what registers them."""
-    package = importlib.import_module("nbdebug.rules")
-    for module in pkgutil.walk_packages(package.__path__, "nbdebug.rules."):
-        importlib.import_module(module.name)
+    """All rules, by code."""
+    import_all("nbdebug.rules")
     return dict(sorted(RULES.items()))
+
+
+@cache
+def import_all(name: str) -> None:
+    """Imports every file under a package, once, which is what registers the rules or the evidence in them."""
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+        importlib.import_module(module.name)
 
 
 def find(code: str) -> Rule:

@@ -16,6 +16,7 @@ from tests.browser import ABSENT, absent, errors_of, started
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
+    torch.manual_seed(0)  # a process that was never seeded draws a note of its own
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

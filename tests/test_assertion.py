@@ -52,7 +52,7 @@ def test_warnings_can_be_allowed_and_codes_ignored() -> None:
     with pytest.raises(Unhealthy, match="warning L208"):
         nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn)
     nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn, allow="warning")
-    nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn, ignore=["L208"])
+    nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn, ignore=["L208", "D104"])
 
 
 @pytest.mark.parametrize("wrong", ["error", "fatal", None])

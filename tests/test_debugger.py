@@ -89,7 +89,7 @@ def test_a_failure_that_no_rule_explains_is_raised_and_the_rest_is_kept() -> Non
     wrong = nn.Linear(5, 3)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16)
     debugger = Debugger(wrong, loader, loss_fn=nn.CrossEntropyLoss())
-    assert [one.code for one in debugger.checkup()] == ["D103"]
+    assert [one.code for one in debugger.checkup().loud] == ["D103"]
     x[3, 0] = 0.0
     with pytest.raises(nbdebug.SetupError, match="a layer that takes 4 features, not 5"):
         debugger.checkup()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nbdebug.errors import NotChecked, SetupError
+from nbdebug.registry import import_all
 from nbdebug.setup import Setup
 
 MEASUREMENTS: dict[str, Callable[..., Any]] = {}
@@ -26,9 +25,7 @@ def measurement(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def known() -> dict[str, str]:
     """Every name of evidence, with a line of what it is."""
-    package = importlib.import_module("nbdebug.evidence")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"nbdebug.evidence.{module.name}")
+    import_all("nbdebug.evidence")
     measured = {name: (inspect.getdoc(one) or "").split("\n")[0] for name, one in MEASUREMENTS.items()}
     return dict(sorted({**GIVEN, **measured}.items()))
 
