@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.answers import Answers, in_mode
+from nbdebug.evidence.answers import Answers, written_out
 from nbdebug.evidence.ledger import measurement
 from nbdebug.setup import Batch
 from nbdebug.setup.losses import scores
@@ -105,7 +105,7 @@ def another(tensor: Tensor) -> Tensor:
 def pulls(answers: Answers, batch: Batch, target: Tensor, axis: int) -> Tensor:
     """The gradient of the loss with respect to the output, its places first."""
     setup = answers.setup
-    with torch.enable_grad(), in_mode(setup.eager, training=False):
+    with torch.enable_grad(), written_out(setup.eager, training=False):
         torch.manual_seed(0)
         output = setup.predict(batch)
         main = scores(output)

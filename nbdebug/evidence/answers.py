@@ -14,6 +14,7 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
+from nbdebug.setup.modes import in_mode
 from nbdebug.setup.trees import leaves, tensors, transform
 
 SHAKY = 1e-3  # share of the largest value by which two passes over one batch may differ and still be compared
@@ -34,7 +35,7 @@ class Answers:
 
     def to(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
         """The floating-point tensors of the answer, that which the loss takes first; ``training`` is the mode."""
-        with torch.no_grad(), in_mode(self.setup.eager, training):
+        with torch.no_grad(), written_out(self.setup.eager, training):
             torch.manual_seed(0)
             output = self.setup.predict(batch)
         main = scores(output)
@@ -63,18 +64,15 @@ class Answers:
 
 
 @contextmanager
-def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """A block in which the model is in one mode and written out in Python, without torch's fused encoder."""
-    modes = {module: module.training for module in model.modules()}
+def written_out(model: nn.Module, training: bool) -> Iterator[None]:
+    """A block in which the model is in one mode and runs as it is written, without torch's fused encoder."""
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    model.train(training)
     try:
-        yield
+        with in_mode(model, training):
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
-        for module, mode in modes.items():
-            module.training = mode
 
 
 @measurement

@@ -18,6 +18,7 @@ from nbdebug.finding import Where
 from nbdebug.graph.cuts import call_name
 from nbdebug.graph.source import Line, from_frame
 from nbdebug.graph.tracing import Trace, attached
+from nbdebug.setup.modes import in_mode
 
 Kind = Literal["dropout", "batch statistics", "draw"]
 DROPOUTS = (
@@ -102,18 +103,15 @@ def argument(func: Any, args: Any, kwargs: Any, name: str, place: int, default: 
 @contextmanager
 def switches(model: nn.Module, training: bool) -> Iterator[list[Switched]]:
     """A block in which the whole model is in one mode and its calls are recorded; modes are put back afterwards."""
-    trace, modes = Trace(), {module: module.training for module in model.modules()}
+    trace = Trace()
     watch = SwitchWatch(lambda: running(model, trace))
     handles = attached(model, trace)
     try:
-        model.train(training)
-        with watch:
+        with in_mode(model, training), watch:
             yield watch.calls
     finally:
         for handle in handles:
             handle.remove()
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def running(model: nn.Module, trace: Trace) -> tuple[str, bool]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from nbdebug.setup import Batch
+from nbdebug.setup.modes import in_mode
 from nbdebug.tools.overfit.goal import Goal
 from nbdebug.tools.overfit.readout import Reader, Readout
 from nbdebug.tools.overfit.result import Attempt, Point
@@ -129,7 +129,7 @@ class Run:
     @torch.no_grad()
     def in_eval_mode(self) -> tuple[Readout, float]:
         """Predictions and loss without dropout and with the running statistics of batch normalization."""
-        with eval_mode(self.trainee.setup.eager):
+        with in_mode(self.trainee.setup.eager, training=False):
             output, loss = self.trainee.setup.run(self.batch)
             return self.reader.read(output, self.batch), float(loss)
 
@@ -138,18 +138,6 @@ class Run:
         named = self.trainee.setup.eager.named_parameters()
         dead = tuple(n for n, p in named if p.requires_grad and (p.grad is None or not bool(p.grad.any())))
         return Attempt(name, tuple(self.losses), tuple(self.points), tuple(sorted(self.met)), self.ended, dead)
-
-
-@contextmanager
-def eval_mode(model: torch.nn.Module) -> Iterator[None]:
-    """Eval mode, after which every module has the mode it had."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def needs_closure(optimizer: Optimizer) -> bool:
