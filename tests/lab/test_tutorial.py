@@ -44,6 +44,7 @@ def check(lab: Any) -> None:
 
 def test_the_committed_outputs_can_be_read_before_they_are_trusted(jupyter_lab: Lab, tutorial: str) -> None:
     with jupyter_lab.open(tutorial, size=(1200, 7000)) as lab:
+        lab.page.locator(".jp-Notebook").get_by_text("110 steps").first.wait_for()
         text = lab.page.inner_text(".jp-Notebook")
         for said in ("L201", "return F.softmax(x, dim=1)", "fail: The loss came to", "pass: The examples", "110 steps"):
             assert said in text
