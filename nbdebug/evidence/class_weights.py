@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis
@@ -36,43 +36,39 @@ class Weights:
 
 @measurement
 def class_weights(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, loss: Tensor) -> Weights:
-    """The gradients of the loss on the first batch with every target set to one class after the other."""
+    """The gradients of the loss on the first batch, with the classes one after the other as targets."""
     target, logits = first_pass.batch.target, scores(output)
     if setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
         raise NotChecked("loss, output and target are not one callable and two tensors")
-    binary = target.shape == logits.shape or logits.numel() == target.numel()
+    if not target.dim() or len(target) != target.numel() or logits.dim() > 2 or len(logits) != len(target):
+        raise NotChecked("there is not one row of outputs and one class for each sample")
+    binary = logits.numel() == target.numel()
     axis = None if binary else class_axis(setup, first_pass, output, loss_kind)
     classes = 2 if axis is None else logits.shape[axis]
 
-    def pull(number: int, answer: Tensor) -> float:
-        answer = answer.detach().clone().requires_grad_()
-        batch = replace(first_pass.batch, targets=(torch.full_like(target, number),))
+    numbers = torch.arange(len(target), device=target.device) % classes
+    rows = numbers.reshape(-1, *[1] * (target.dim() - 1)).expand_as(target)
+    batch = replace(first_pass.batch, targets=(rows.to(target.dtype),))
+
+    def pull(share: float) -> Tensor:
+        answer = answers(logits, numbers, axis, share, loss_kind).requires_grad_()
         (gradient,) = torch.autograd.grad(setup.loss(answer, batch), answer)
-        return float(gradient.float().norm())
+        norms: Tensor = gradient.float().flatten(1).norm(dim=1)
+        return torch.stack([norms[numbers == number].mean() for number in range(min(classes, len(target)))])
 
-    made = (lambda n, p: one_answer(logits, n, p, loss_kind)) if axis is None else spread_over(logits, axis, loss_kind)
-    even = 1 / classes
-    found = {number: pull(number, made(number, even)) for number in range(classes)}
-    if not all(0 < one < float("inf") for one in found.values()):
+    found = pull(1 / classes)
+    if not bool(((found > 0) & found.isfinite()).all()):
         raise NotChecked("the loss of an answer that knows nothing has no finite gradient")
-    late = pull(0, made(0, SURE)) / found[0]
-    plain = 1.0 if loss_kind in ("nll", "bce") else (1 - SURE) / (1 - even)
-    return Weights(found, late / plain)
+    plain = 1.0 if loss_kind in ("nll", "bce") else (1 - SURE) / (1 - 1 / classes)
+    return Weights(dict(enumerate(found.tolist())), float((pull(SURE) / found).mean()) / plain)
 
 
-def one_answer(logits: Tensor, number: int, share: float, kind: Kind) -> Tensor:
-    """Yes-or-no outputs that give ``share`` to the class ``number``."""
-    positive = torch.full_like(logits, share if number else 1 - share)
-    return positive if kind == "bce" else positive.logit()
-
-
-def spread_over(logits: Tensor, axis: int, kind: Kind) -> Callable[[int, float], Tensor]:
-    """What makes log-probabilities, which are logits too, that give a share to one class and the rest to the others."""
-
-    def made(number: int, share: float) -> Tensor:
-        rest = (1 - share) / (logits.shape[axis] - 1)
-        answer = torch.full_like(logits, rest)
-        answer.select(axis, number).fill_(share)
-        return answer.log()
-
-    return made
+def answers(logits: Tensor, numbers: Tensor, axis: int | None, share: float, kind: Kind) -> Tensor:
+    """Outputs that give ``share`` to the class of each row: one for yes or no, or log-probabilities over an axis."""
+    if axis is None:
+        positive = torch.where(numbers > 0, share, 1 - share).to(logits)
+        positive = positive.reshape(-1, *[1] * (logits.dim() - 1)).expand_as(logits).clone()
+        return positive if kind == "bce" else positive.logit()
+    classes = logits.shape[axis]
+    chosen = F.one_hot(numbers, classes).to(logits)
+    return (chosen * share + (1 - chosen) * (1 - share) / (classes - 1)).log().reshape(logits.shape).detach()

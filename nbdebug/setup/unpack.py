@@ -89,7 +89,8 @@ def told(named: Mapping[Any, Any], names: tuple[str, ...], loss_fn: Callable[...
     if by_loss := [key for key in named if key in taken and key not in names]:
         return by_loss[0]
     left = [key for key, value in named.items() if key not in names and isinstance(value, Tensor)]
-    return left[0] if len(left) == 1 < len(named) and loss_fn is not None else None
+    known = any(key in names for key in named)
+    return left[0] if known and len(left) == 1 and loss_fn is not None else None
 
 
 def given(answer: Any) -> Batch:
