@@ -34,9 +34,7 @@ class ClassCounts:
 
 
 @measurement
-def class_counts(
-    setup: Setup, tables: dict[str, Table], samples: list[Samples], task: Task
-) -> ClassCounts:
+def class_counts(setup: Setup, tables: dict[str, Table], samples: list[Samples], task: Task) -> ClassCounts:
     """The classes of the samples of both splits that were read whole or at random, where each has one."""
     if task.name not in ("classification", "binary"):
         raise NotChecked(f"the task is {task.name}, which has no one class for each sample")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,10 +21,14 @@ STEPS = (-100.0, -1.0, 1.0, 100.0)
 
 @dataclass(frozen=True)
 class Heard:
-    """For some samples of the first batch, and for each column of the output, whether it moves the loss."""
+    """For some samples of the first batch, and for each column of the output, whether it moves the loss.
+
+    ``places`` is the same for some steps of a sequence, where targets have an axis of them too.
+    """
 
     samples: dict[int, bool]
     columns: dict[int, bool]
+    places: dict[int, bool] = field(default_factory=dict)
 
 
 @measurement
@@ -45,7 +49,21 @@ def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
 
     rows = [*range(0, len(base) - 1, max(1, len(base) // SAMPLES)), len(base) - 1]
     columns = range(base.shape[1]) if base.dim() == 2 and 1 < base.shape[1] <= SAMPLES else ()
-    return Heard({row: moves(row) for row in rows}, {column: moves((slice(None), column)) for column in columns})
+    return Heard(
+        {row: moves(row) for row in rows},
+        {column: moves((slice(None), column)) for column in columns},
+        {place: moves((slice(None), place)) for place in steps(base, first_pass.batch.target)},
+    )
+
+
+def steps(output: Tensor, target: Any) -> list[int]:
+    """Some steps of a sequence: the second axis of the output, where the target has it too."""
+    shared = (
+        isinstance(target, Tensor) and target.dim() > 1 and output.dim() == 3 and target.shape[:2] == output.shape[:2]
+    )
+    if not shared or output.shape[1] < 3:
+        return []
+    return [*range(0, output.shape[1] - 1, max(1, output.shape[1] // SAMPLES)), output.shape[1] - 1]
 
 
 def changed(output: Tensor, part: Any) -> Iterator[Tensor]:

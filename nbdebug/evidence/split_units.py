@@ -61,7 +61,10 @@ def split_units(tables: dict[str, Table]) -> list[Units]:
 
 def comparable(train: Tensor, val: Tensor) -> bool:
     """Whether both hold finite real numbers, and the same features."""
-    kinds = {train.is_floating_point() or train.dtype == torch.uint8, val.is_floating_point() or val.dtype == torch.uint8}
+    kinds = {
+        train.is_floating_point() or train.dtype == torch.uint8,
+        val.is_floating_point() or val.dtype == torch.uint8,
+    }
     alike = train.dim() == val.dim() and (train.dim() != 2 or train.shape[1] == val.shape[1])
     return kinds == {True} and alike and bool(train.float().isfinite().all()) and bool(val.float().isfinite().all())
 

@@ -15,6 +15,7 @@ from nbdebug.setup.trees import tensors
 
 MOST_CLASSES = 1000
 
+
 @dataclass(frozen=True)
 class Table:
     """The samples of one split that could be read, each once, their parts of equal shapes joined.

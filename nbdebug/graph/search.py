@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -28,6 +30,18 @@ def line_of(wanted: Callable[[ast.AST], bool], near: Iterable[Any]) -> Line | No
     """The one line that an expression of some kind stands in; None where there is none, or more than one."""
     found = {(file, node.lineno) for file in files(near) for node in parsed(file) if wanted(node)}
     return Line(*found.pop()) if len(found) == 1 else None
+
+
+def line_in(kind: type, wanted: Callable[[ast.AST], bool]) -> Line | None:
+    """The first line of a class of the user's that an expression of some kind stands in."""
+    try:
+        source, first = inspect.getsourcelines(kind)
+        tree = ast.parse(textwrap.dedent("".join(source)))
+        file = inspect.getfile(kind)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.expr) and wanted(node)]
+    return Line(file, first + min(found) - 1, kind.__name__) if found and not is_library(file) else None
 
 
 def sets(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:

@@ -53,7 +53,9 @@ def label_out_of_range(
 
 def left_out(setup: Setup, first_pass: Pass) -> int:
     """The label that the loss leaves out: as its operation in the graph says, else as the loss itself does."""
-    found = first_pass.trace.graph(first_pass.value).named("NllLoss", "NllLoss2D") if first_pass.value is not None else ()
+    found = (
+        first_pass.trace.graph(first_pass.value).named("NllLoss", "NllLoss2D") if first_pass.value is not None else ()
+    )
     number = next((node.saved("ignore_index") for node in found), None)
     if not isinstance(number, int):
         return losses.ignore_index(setup.loss_fn)

@@ -6,18 +6,20 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
+from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding
 from nbdebug.graph import Graph, Pattern
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import scores
 
 PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
 CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
 
 @rule("L204", "error")
-def nll_without_log_softmax(graph: Graph, *, tolerance: float = 0.02) -> Iterator[Finding]:
+def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float = 0.02) -> Iterator[Finding]:
     """The NLL loss is fed something that is no log-probability.
 
     ## What it does
@@ -39,7 +41,9 @@ def nll_without_log_softmax(graph: Graph, *, tolerance: float = 0.02) -> Iterato
     ## References
     Documentation of torch.nn.NLLLoss: the input is expected to contain log-probabilities.
     """
-    fed_softmax = {consumer for _, consumer in PROBABILITIES.matches(graph)}
+    fed_softmax = {consumer: producer for producer, consumer in PROBABILITIES.matches(graph)}
+    output = scores(first_pass.output)
+    last = first_pass.trace.graph(output).root if isinstance(output, Tensor) else None
     for node in graph.named("NllLoss", "NllLoss2D"):
         values = node.saved("self")
         if not isinstance(values, Tensor) or not values.numel():
@@ -50,7 +54,7 @@ def nll_without_log_softmax(graph: Graph, *, tolerance: float = 0.02) -> Iterato
         what = "probabilities" if node in fed_softmax else "logits"
         yield Finding(
             message=f"NLL is fed {what}: their exponentials sum to {total:.3g} over the classes, not to 1.",
-            where=node.where,
+            where=(fed_softmax.get(node) or last or node).where,
             cause="The loss takes log-probabilities, as log_softmax gives them.",
             fix="loss_fn = nn.CrossEntropyLoss()  # on logits"
             if what == "logits"

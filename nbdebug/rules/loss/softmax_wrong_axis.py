@@ -101,7 +101,12 @@ def of_one_unit(node: Node) -> bool:
 def axis_of_classes(setup: Setup, first_pass: Pass, shape: tuple[int, ...], kind: Kind) -> int | None:
     """The axis of the classes of an output of a shape; None where it is not known, or the output was moved since."""
     output, target = scores(first_pass.output), first_pass.batch.target
-    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or tuple(output.shape) != shape or len(shape) < 3:
+    if (
+        not isinstance(output, Tensor)
+        or not isinstance(target, Tensor)
+        or tuple(output.shape) != shape
+        or len(shape) < 3
+    ):
         return None
     if target.shape == output.shape and target.is_floating_point():
         sums = [axis for axis in range(len(shape)) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
