@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes
-from nbdebug.evidence.output_parts import Ideal, in_parts, softmax_axes
 from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.output_parts import Ideal, in_parts, softmax_axes
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 

@@ -59,7 +59,7 @@ def sets(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:
 def is_written(node: ast.AST, value: Any) -> bool:
     """Whether an expression is a plain value, written out."""
     try:
-        return bool(ast.literal_eval(node) == value)  # type: ignore[arg-type]
+        return bool(ast.literal_eval(node) == value)
     except ValueError:
         return False
 

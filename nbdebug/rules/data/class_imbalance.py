@@ -30,9 +30,9 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
 
     ## How it is measured
     The rarest class must stay under ``share`` = a tenth of the commonest by three standard errors of its count. The
-    loss accounts for it when the gradients that it sends back for two classes, from an answer that knows nothing, differ
-    by half or more (class weights, ``pos_weight``), or when the gradient of an answer that is nearly right is under
-    half of what cross-entropy leaves (focal loss).
+    loss accounts for it when the gradients that it sends back for two classes, from an answer that knows nothing,
+    differ by half or more (class weights, ``pos_weight``), or when the gradient of an answer that is nearly right is
+    under half of what cross-entropy leaves (focal loss).
 
     ## How to fix
     Weigh the classes in the loss, or draw them evenly; and judge by a score for each class.
@@ -50,8 +50,8 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
     if least + 3 * sqrt(least) >= share * most:
         return
     yield Finding(
-        message=f"Class {rare} comes up {least:,} times in {counts.total():,} training samples, class {common} {most:,} "
-        f"times ({most / least:.0f} times as often; expected under {1 / share:.0f}), and neither sampler nor loss "
+        message=f"Class {rare} comes up {least:,} times in {counts.total():,} training samples, class {common} "
+        f"{most:,} times ({most / least:.0f} times as often; expected under {1 / share:.0f}), and neither sampler nor loss "
         "makes up for it.",
         cause="Every sample counts the same, so that the common class decides what is learned.",
         fix=fix(class_counts),

@@ -58,8 +58,8 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
         message=f"Class {classes[worst]} makes up {shares[0][worst]:.0%} of training and {shares[1][worst]:.0%} of "
         f"validation; {distance:.0%} of the samples would have to change their class for equal shares, expected under "
         f"{apart:.0%} (probability in a random split {chance:.1g}).",
-        cause="The data are ordered, by class or by time, and the split was cut without shuffling; or the labels of one "
-        "split were changed.",
+        cause="The data are ordered, by class or by time, and the split was cut without shuffling; or the labels of "
+        "one split were changed.",
         fix="train, val = train_test_split(data, stratify=labels)   # of sklearn.model_selection",
         evidence={"train": dict(sorted(train.items())[:50]), "val": dict(sorted(val.items())[:50]), "apart": distance},
         explains=("T609", "T611", "E702", "E703", "E706", "E709"),

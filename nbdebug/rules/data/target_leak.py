@@ -68,13 +68,13 @@ def same_values(flat: Tensor, target: Tensor, exact: float) -> list[int]:
 
 def same_classes(flat: Tensor, labels: Tensor) -> list[int]:
     """The columns with one value for each class, and another for each."""
-    classes = len(labels.unique())
-    if classes < 2:
+    classes = sorted(set(labels.tolist()))
+    if len(classes) < 2:
         return []
-    first = torch.stack([flat[labels == one][0] for one in labels.unique()])
-    constant = [column for column in range(flat.shape[1]) if len(first[:, column].unique()) == classes]
-    rows = first[torch.searchsorted(labels.unique(), labels)]
-    return [column for column in constant if bool((flat[:, column] == rows[:, column]).all())]
+    first = torch.stack([flat[labels == one][0] for one in classes])
+    several = [column for column in range(flat.shape[1]) if len(set(first[:, column].tolist())) == len(classes)]
+    rows = first[torch.searchsorted(torch.tensor(classes), labels)]
+    return [column for column in several if bool((flat[:, column] == rows[:, column]).all())]
 
 
 def finding(setup: Setup, part: Tensor, place: int, column: int) -> Finding:

@@ -18,7 +18,6 @@ from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import scores
 
-
 PICKS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
 
 
@@ -27,7 +26,8 @@ def loss_ignores_samples(first_pass: Pass, graph: Graph, heard: Heard, *, share:
     """Some samples or outputs of the batch have no influence on the loss.
 
     ## What it does
-    Changes the output of one sample, of one column, and of one step of a sequence, and asks your loss whether it makes a difference.
+    Changes the output of one sample, of one column, and of one step of a sequence, and asks your loss whether it makes
+    a difference.
 
     ## Why it matters
     A loss that is built in a loop and overwritten, an index that was left in, a mean over the wrong part: what is not
@@ -36,7 +36,8 @@ def loss_ignores_samples(first_pass: Pass, graph: Graph, heard: Heard, *, share:
     ## How it is measured
     On the output of the first batch, moved by 1 and by 100 of its standard deviations in both directions, one part at a
     time, so that hinges and margins are passed. Speaks when more than ``share`` of the samples or steps (or any
-    column that has targets of its own) are not heard. Samples whose targets are all negative, as ``ignore_index`` is, do not count.
+    column that has targets of its own) are not heard. Samples whose targets are all negative, as ``ignore_index`` is,
+    do not count, nor steps at which all samples have the same target, as where all are padded.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.

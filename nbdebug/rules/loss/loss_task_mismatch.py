@@ -146,7 +146,7 @@ def is_distance_to_number(one: Comparison, output: Tensor, target: Tensor) -> bo
     if target.is_floating_point() or target.dim() != 1 or output.dim() != 2 or one.target.shape != output.shape:
         return False
     same = bool((one.target == target[:, None].to(one.target)).all())
-    return same and is_numbers(target) and 1 < output.shape[1] and int(target.max()) < output.shape[1]
+    return same and is_numbers(target) and output.shape[1] > 1 and int(target.max()) < output.shape[1]
 
 
 def distance_to_number(graph: Graph, what: str) -> Finding:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.finding import Finding
-from nbdebug.graph import Graph, Pattern
+from nbdebug.finding import Finding, Where
+from nbdebug.graph import Graph, Node, Pattern
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
@@ -54,7 +55,7 @@ def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float 
         what = "probabilities" if node in fed_softmax else "logits"
         yield Finding(
             message=f"NLL is fed {what}: their exponentials sum to {total:.3g} over the classes, not to 1.",
-            where=(fed_softmax.get(node) or last or node).where,
+            where=place(node, fed_softmax.get(node) or last),
             cause="The loss takes log-probabilities, as log_softmax gives them.",
             fix="loss_fn = nn.CrossEntropyLoss()  # on logits"
             if what == "logits"
@@ -62,6 +63,13 @@ def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float 
             evidence={"sum of exponentials": total, "fed": what},
             explains=CONSEQUENCES,
         )
+
+
+def place(node: Node, source: Node | None) -> Where:
+    """The softmax, or the module that gives the logits, with the line that takes them where the user wrote it."""
+    if source is None or (source.name not in PROBABILITIES.producer and node.line is not None):
+        return replace(node.where, module=source.module if source else None)
+    return source.where
 
 
 def bad() -> Setup:

@@ -41,8 +41,8 @@ def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph, loss_kind: 
 
     ## How it is measured
     On the autograd graph of the first batch. The axis of the classes is the one that the loss is defined for, the one
-    that class numbers lack, or the one along which one-hot targets sum to 1. A square of samples by samples, as contrastive losses make it, is left
-    alone.
+    that class numbers lack, or the one along which one-hot targets sum to 1. A square of samples by samples, as
+    contrastive losses make it, is left alone.
 
     ## How to fix
     Give the axis of the classes, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
@@ -73,7 +73,7 @@ SINGLE = (
 )
 OTHER = (
     "The axis of the classes is another one: each class is scored against itself at other places.",
-    "# over the classes at each place, wherever the model has them:\nsoftmax(x, dim=1)   # (N, C, H, W); dim=-1 for (N, T, C)",
+    "# over the classes at each place:\nsoftmax(x, dim=1)   # of (N, C, H, W); dim=-1 of (N, T, C)",
 )
 BATCH = (
     "Axis 0 is that of the samples.",
@@ -112,7 +112,7 @@ def axis_of_classes(setup: Setup, first_pass: Pass, shape: tuple[int, ...], kind
         sums = [axis for axis in range(len(shape)) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
         return sums[0] if len(sums) == 1 else None
     try:
-        return class_axis(setup, first_pass, output, kind)
+        return int(class_axis(setup, first_pass, output, kind))
     except NotChecked:
         return None
 

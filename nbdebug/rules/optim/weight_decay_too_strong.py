@@ -39,8 +39,8 @@ def weight_decay_too_strong(
 
     ## How it is measured
     By the norms over the whole group, at the weights that training begins with, where gradients are largest: it speaks
-    when decay is more than ``times`` = 3 times the gradient. Decay that is apart from the gradient, as in AdamW, shrinks
-    a weight by rate times decay a step, and is held against ``shrink`` = 5 %: such weights are halved in 14 steps.
+    when decay is more than ``times`` = 3 times the gradient. Decay that is apart from the gradient, as in AdamW,
+    shrinks a weight by rate times decay a step, and is held against ``shrink`` = 5 %: that halves it in 14 steps.
 
     ## How to fix
     A decay of 1e-4 to 1e-2 (to 0.1 for AdamW).
