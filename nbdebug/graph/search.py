@@ -1,4 +1,4 @@
-"""The user's own line, by a piece of its text: for what leaves no trace in a graph, such as an optimizer's options."""
+"""The user's own line, by what is written there: for what leaves no trace in a graph, such as an optimizer's options."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ from nbdebug.graph.source import Line, is_library, is_machinery
 LABEL = re.compile(r"(?i)(^|_)(y|t|ys|labels?|targets?|masks?)(_|$)|^y")
 
 
-def line_with(text: str, *near: Any) -> Line | None:
-    """The one line that holds ``text``, in the notebook or in the files that some objects come from.
-
-    None where there is no such line, or more than one.
-    """
-    lines = [line for file in files(near) for line in lines_of(file) if text in line.text]
-    return lines[0] if len(lines) == 1 else None
-
-
 def line_of(wanted: Callable[[ast.AST], bool], near: Iterable[Any]) -> Line | None:
     """The one line that an expression of some kind stands in; None where there is none, or more than one."""
     found = {(file, node.lineno) for file in files(near) for node in parsed(file) if wanted(node)}
@@ -42,6 +33,12 @@ def line_in(kind: type, wanted: Callable[[ast.AST], bool]) -> Line | None:
         return None
     found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.expr) and wanted(node)]
     return Line(file, first + min(found) - 1, kind.__name__) if found and not is_library(file) else None
+
+
+def line_setting(option: str, value: Any, near: Iterable[Any]) -> Line | None:
+    """The one line that sets an option to a value, else the one that sets it at all."""
+    found = list(near)
+    return line_of(sets(option, value), found) or line_of(sets(option), found)
 
 
 def sets(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:
@@ -114,10 +111,3 @@ def home(one: Any) -> str | None:
     code = getattr(one, "__code__", None)
     file = code.co_filename if code else getattr(sys.modules.get(type(one).__module__), "__file__", None)
     return file if isinstance(file, str) else None
-
-
-def lines_of(file: str) -> Iterator[Line]:
-    """The lines of a file that hold code."""
-    for number, text in enumerate(linecache.getlines(file), 1):
-        if text.strip() and not text.lstrip().startswith("#"):
-            yield Line(file, number)

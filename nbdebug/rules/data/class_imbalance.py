@@ -51,8 +51,8 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
         return
     yield Finding(
         message=f"Class {rare} comes up {least:,} times in {counts.total():,} training samples, class {common} "
-        f"{most:,} times ({most / least:.0f} times as often; expected under {1 / share:.0f}), and neither sampler nor loss "
-        "makes up for it.",
+        f"{most:,} times ({most / least:.0f} times as often; expected under {1 / share:.0f}), and neither sampler "
+        "nor loss makes up for it.",
         cause="Every sample counts the same, so that the common class decides what is learned.",
         fix=fix(class_counts),
         evidence={"counts": dict(sorted(counts.items())[:50]), "pull of each class": class_weights.pull},

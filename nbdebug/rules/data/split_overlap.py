@@ -45,10 +45,10 @@ def split_overlap(
     warning. Data with few different values repeat by chance: there it speaks only when samples of the validation
     split are repeated in training at three standard errors, and twice, above the rate at which training samples
     repeat each other; else it is a note. A near copy lies nearer than 0.35 of the distance of the twentieth neighbor
-    and has the same class; it is a warning from ``near`` = 10 % of the samples on, and ``times`` = 4 times the share that
-    evenly spread samples would show in as many dimensions as the further neighbors tell (or a quarter of all samples
-    beyond that share). Windows count that share
-    three quarters of their steps, from ``overlapping`` = half of the validation samples on.
+    and has the same class; it is a warning from ``near`` = 10 % of the samples on, and ``times`` = 4 times the share
+    that evenly spread samples would show in as many dimensions as the further neighbors tell (or a quarter of all
+    samples beyond that share). Windows count that share three quarters of their steps, from ``overlapping`` = half of
+    the validation samples on.
 
     ## How to fix
     Drop the copies before the split, and cut the split from one permutation.
@@ -134,7 +134,7 @@ def nearly(found: Near) -> Finding:
     here, there = found.pairs[0]
     return Finding(
         message=f"{len(found.pairs)} of {found.asked} validation samples ({found.share:.0%}) are nearly the same as "
-        f"one of training and have its class, as {there} (train {here}) is; expected {found.expected:.1%} of such data.",
+        f"one of training and have its class, as {there} (train {here}) is; expected {found.expected:.1%}.",
         where=Where(sample=there),
         cause="The data were augmented or oversampled before they were split, or come several to a source.",
         fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only training",

@@ -10,7 +10,7 @@ from torch import nn
 from nbdebug.evidence.output_parts import Ideal
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Graph
-from nbdebug.graph.search import line_of, sets
+from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network
 from nbdebug.setup import Setup
@@ -51,7 +51,7 @@ def loss_wrong_sign(setup: Setup, graph: Graph, ideal_loss: Ideal) -> Iterator[F
         return
     way = "up" if up else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = line_of(sets("maximize", True), authored(setup)) if up else graph.root.line if graph.root else None
+    line = line_setting("maximize", True, authored(setup)) if up else graph.root.line if graph.root else None
     yield Finding(
         where=line.where() if line else Where(),
         message=f"The loss is driven {way}: from {right:.4g} for a perfect answer to {wrong:.4g} for a wrong one.",

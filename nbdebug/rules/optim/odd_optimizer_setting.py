@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nbdebug.finding import Finding, Where
-from nbdebug.graph.search import line_of, sets
+from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -58,7 +58,7 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
 def finding(setup: Setup, odd: Odd, place: int, number: int) -> Finding:
     """One setting of one group."""
     key, value, expected, cause = odd
-    line = line_of(sets(key, value), authored(setup))
+    line = line_setting(key, value, authored(setup))
     return Finding(
         where=line.where() if line else Where(),
         message=f"{key} is {value!r} in group {number} of optimizer {place}; expected {expected}.",

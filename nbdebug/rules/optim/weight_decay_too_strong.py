@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Graph
-from nbdebug.graph.search import line_of, sets
+from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
@@ -79,7 +79,7 @@ def outweighs(loss: Tensor, held: list[Tensor], decay: float) -> float:
 def finding(setup: Setup, group: dict[str, Any], number: int, said: str, usual: str) -> Finding:
     """One group that decays too fast."""
     decay = group["weight_decay"]
-    line = line_of(sets("weight_decay", decay), authored(setup))
+    line = line_setting("weight_decay", decay, authored(setup))
     return Finding(
         message=f"weight_decay is {decay:g} in group {number}: it {said}.",
         where=line.where() if line else Where(),
