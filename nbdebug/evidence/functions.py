@@ -18,6 +18,7 @@ from nbdebug.evidence.ledger import measurement
 from nbdebug.graph import Graph
 from nbdebug.graph.node import Node
 from nbdebug.graph.source import is_library
+from nbdebug.preserve import seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors
 
@@ -127,7 +128,7 @@ def checked(kind: type[Function], node: Node, args: tuple[Any, ...]) -> Checked:
 def called(kind: type[Function], args: tuple[Any, ...]) -> list[Tensor]:
     """The outputs with a fraction, for copies of the arguments and the same random numbers each time."""
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(0)
+        seed_all(0)
         copies = (one.clone() if isinstance(one, Tensor) else one for one in args)
         result = kind.apply(*copies)  # type: ignore[no-untyped-call]
     return [one for one in tensors(result) if one.is_floating_point()]
