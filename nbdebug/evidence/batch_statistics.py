@@ -31,6 +31,8 @@ def batch_statistics(setup: Setup, first_pass: Pass) -> list[Statistics]:
         raise NotChecked("a step_fn hides the forward pass")
     seen: dict[str, Statistics] = {}
     norms = [(path, one) for path, one in setup.eager.named_modules() if isinstance(one, _BatchNorm) and one.training]
+    if not norms:
+        return []
     handles = [one.register_forward_pre_hook(noting(path, seen)) for path, one in norms]
     try:
         with torch.no_grad():

@@ -29,7 +29,7 @@ class Heard:
 
 @measurement
 def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
-    """What is heard of the output: it is changed by a little and by much, up and down, and the loss is asked again."""
+    """What is heard of the output: by its gradient, else by changing it a little and much, up and down."""
     found = scores(output)
     if setup.loss_fn is None or not isinstance(found, Tensor) or first_pass.batch.target is None:
         raise NotChecked("loss and output are not one callable and one tensor")
@@ -43,9 +43,24 @@ def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
     def moves(part: Any) -> bool:
         return any(float(setup.loss(one, first_pass.batch).detach()) != silent for one in changed(base, part))
 
+    pulled = pull(setup, first_pass, base) != 0
     rows = [*range(0, len(base) - 1, max(1, len(base) // SAMPLES)), len(base) - 1]
     columns = range(base.shape[1]) if base.dim() == 2 and 1 < base.shape[1] <= SAMPLES else ()
-    return Heard({row: moves(row) for row in rows}, {column: moves((slice(None), column)) for column in columns})
+    return Heard(
+        {row: bool(pulled[row].any()) or moves(row) for row in rows},
+        {column: bool(pulled[:, column].any()) or moves((slice(None), column)) for column in columns},
+    )
+
+
+def pull(setup: Setup, first_pass: Pass, base: Tensor) -> Tensor:
+    """The gradient of the loss at the output, which tells of most parts at once; zeros where there is none."""
+    try:
+        with torch.enable_grad():
+            leaf = base.clone().requires_grad_()
+            (found,) = torch.autograd.grad(setup.loss(leaf, first_pass.batch), leaf, allow_unused=True)
+    except RuntimeError:
+        found = None
+    return torch.zeros_like(base) if found is None else found.nan_to_num()
 
 
 def changed(output: Tensor, part: Any) -> Iterator[Tensor]:
