@@ -14,6 +14,7 @@ from nbdebug.graph.cuts import Cut, CutWatch
 from nbdebug.graph.reader import Graph, Span, read
 from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line
+from nbdebug.graph.tracebacks import tracebacks
 
 PROBE = torch.empty(0, requires_grad=True)
 
@@ -71,10 +72,5 @@ def tracing(model: nn.Module) -> Iterator[Trace]:
     trace = Trace()
     watch = CutWatch(trace)
     trace.cuts, trace.fresh = watch.cuts, watch.fresh
-    anomaly, check = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    torch.autograd.set_detect_anomaly(True, check_nan=False)
-    try:
-        with trace.inside(model), torch.enable_grad(), watch:
-            yield trace
-    finally:
-        torch.autograd.set_detect_anomaly(anomaly, check)
+    with trace.inside(model), tracebacks(), torch.enable_grad(), watch:
+        yield trace
