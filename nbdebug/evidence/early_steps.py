@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.gradients import Gradients, of, sizes
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
@@ -33,7 +33,7 @@ class Early:
     distinct: int | None = None
 
 
-@measurement
+@slow_measurement
 def early_steps(
     setup: Setup, loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
 ) -> list[Early]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import scores
 
@@ -27,7 +27,7 @@ class Heard:
     columns: dict[int, bool]
 
 
-@measurement
+@slow_measurement
 def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
     """What is heard of the output: by its gradient, else by changing it a little and much, up and down."""
     found = scores(output)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes, softmaxed_axes
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 
@@ -28,7 +28,7 @@ class Ideal:
     wrong: float
 
 
-@measurement
+@slow_measurement
 def ideal_loss(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, loss: Tensor) -> Ideal:
     """The losses of a right and of a wrong answer to the first batch."""
     target, found = first_pass.batch.target, scores(output)
