@@ -35,11 +35,11 @@ class Early:
 
 @slow_measurement
 def early_steps(
-    setup: Setup, loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
+    setup: Setup, finite_loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
 ) -> list[Early]:
     """The trainable parameters that the loss reaches, with their largest gradient and what becomes of equal rows."""
-    if not gradients or not bool(torch.isfinite(loss)):
-        raise NotChecked("the loss is not finite" if gradients else "the loss reaches no parameter of the model")
+    if not gradients:
+        raise NotChecked("the loss reaches no parameter of the model")
     entries = [one for one in parameters if one.name in gradients]
     equal = {one.name for one in entries if rows_are_equal(one.parameter)}
     largest = sizes(gradients)

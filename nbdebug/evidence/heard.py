@@ -28,7 +28,7 @@ class Heard:
 
 
 @slow_measurement
-def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
+def heard(setup: Setup, first_pass: Pass, output: Any, finite_loss: Tensor) -> Heard:
     """What is heard of the output: by its gradient, else by changing it a little and much, up and down."""
     found = scores(output)
     if setup.loss_fn is None or not isinstance(found, Tensor) or first_pass.batch.target is None:
