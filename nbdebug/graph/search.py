@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nbdebug.graph.source import Line, is_library, is_machinery
 
+LABEL = re.compile(r"(?i)(^|_)(y|t|ys|labels?|targets?|masks?)(_|$)|^y")
+
 
 def line_with(text: str, *near: Any) -> Line | None:
-    """The one line that holds ``text``, in the notebook or in the files that the classes of ``near`` come from.
+    """The one line that holds ``text``, in the notebook or in the files that some objects come from.
 
     None where there is no such line, or more than one.
     """
@@ -19,14 +24,82 @@ def line_with(text: str, *near: Any) -> Line | None:
     return lines[0] if len(lines) == 1 else None
 
 
-def files(near: tuple[Any, ...]) -> Iterator[str]:
-    """The cells of the notebook, and the user's files among those that hold the classes of some objects."""
+def line_of(wanted: Callable[[ast.AST], bool], near: Iterable[Any]) -> Line | None:
+    """The one line that an expression of some kind stands in; None where there is none, or more than one."""
+    found = {(file, node.lineno) for file in files(near) for node in parsed(file) if wanted(node)}
+    return Line(*found.pop()) if len(found) == 1 else None
+
+
+def sets(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:
+    """What tells an option of a call, or an entry of a dictionary, by its name and (where given) its plain value."""
+
+    def wanted(node: ast.AST) -> bool:
+        if isinstance(node, ast.keyword):
+            return node.arg == option and (value is ... or is_written(node.value, value))
+        keys = node.keys if isinstance(node, ast.Dict) else []
+        return any(isinstance(key, ast.Constant) and key.value == option for key in keys)
+
+    return wanted
+
+
+def is_written(node: ast.AST, value: Any) -> bool:
+    """Whether an expression is a plain value, written out."""
+    try:
+        return bool(ast.literal_eval(node) == value)  # type: ignore[arg-type]
+    except ValueError:
+        return False
+
+
+def scales_labels(node: ast.AST) -> bool:
+    """Whether an expression divides something named as labels are, or multiplies it, by a number."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Div, ast.Mult, ast.FloorDiv)):
+        return False
+    return isinstance(node.right, ast.Constant) and any(LABEL.search(name) for name in names(node.left))
+
+
+def scales_by(factor: float) -> Callable[[ast.AST], bool]:
+    """What tells an expression that multiplies or divides by about a factor, or by one over it."""
+
+    def wanted(node: ast.AST) -> bool:
+        number = node.right.value if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) else None
+        if not isinstance(number, (int, float)) or not isinstance(getattr(node, "op", None), (ast.Div, ast.Mult)):
+            return False
+        return number > 0 and abs(abs(math.log(number)) - abs(math.log(factor))) < 0.3
+
+    return wanted
+
+
+def names(node: ast.AST) -> Iterator[str]:
+    """The names, attributes and keys that an expression is made of."""
+    for one in ast.walk(node):
+        yield from (getattr(one, key) for key in ("id", "attr") if hasattr(one, key))
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value
+
+
+def parsed(file: str) -> list[Any]:
+    """Every expression and option of a file; none where it is no plain Python."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.keyword))]
+
+
+def files(near: Iterable[Any]) -> set[str]:
+    """The cells of the notebook, and the user's files that some functions, or the classes of some objects, are from."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    yield from getattr(getattr(shell, "compile", None), "_filename_map", {})
-    homes = (sys.modules.get(type(one).__module__) for one in near)
-    named = {getattr(home, "__file__", None) for home in (*homes, sys.modules.get("__main__"))}
-    yield from (file for file in named if file and not is_library(file) and not is_machinery(file))
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    named = {home(one) for one in near} | {getattr(sys.modules.get("__main__"), "__file__", None)}
+    return {*cells, *(file for file in named if file and not is_library(file) and not is_machinery(file))}
+
+
+def home(one: Any) -> str | None:
+    """The file that a function or the class of an object was written in."""
+    code = getattr(one, "__code__", None)
+    file = code.co_filename if code else getattr(sys.modules.get(type(one).__module__), "__file__", None)
+    return file if isinstance(file, str) else None
 
 
 def lines_of(file: str) -> Iterator[Line]:

@@ -9,10 +9,11 @@ from torch import nn
 
 from nbdebug.evidence.ideal_loss import Ideal
 from nbdebug.finding import Finding, Where
-from nbdebug.graph.search import line_with
+from nbdebug.graph.search import line_of, sets
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network
 from nbdebug.setup import Setup
+from nbdebug.setup.authors import authored
 
 CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
@@ -48,7 +49,7 @@ def loss_wrong_sign(setup: Setup, ideal_loss: Ideal) -> Iterator[Finding]:
         return
     way = "up" if up else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = line_with("maximize=", setup.eager) if up else None
+    line = line_of(sets("maximize", True), authored(setup)) if up else None
     yield Finding(
         where=line.where() if line else Where(),
         message=f"The loss is driven {way}: from {right:.4g} for a perfect answer to {wrong:.4g} for a wrong one.",
