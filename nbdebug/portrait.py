@@ -33,9 +33,9 @@ UNREADABLE = ("sparse", "quantized", "meta")
 class Portrait:
     """What one line says of a tensor.
 
-    ``shape`` is None where there is no single one. Range, mean and standard deviation are those of the finite values, and
-    None without any; of complex numbers they are those of the magnitudes. ``marks`` are such as ``NaN!`` and ``+Inf!``,
-    ``home`` is a device other than the CPU, or what keeps the values from being read.
+    ``shape`` is None where there is no single one. Range, mean and standard deviation are those of the finite values,
+    of complex numbers those of the magnitudes, and None where there are none. ``marks`` are such as ``NaN!`` and
+    ``+Inf!``; ``home`` is a device other than the CPU, or what keeps the values from being read.
     """
 
     shape: tuple[int, ...] | None

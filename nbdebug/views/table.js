@@ -66,7 +66,7 @@ function render({ model, el }) {
       draw();
       heads.querySelectorAll("button")[index + 1].focus();
     };
-    return h(`th.${column.kind}`, { role: "columnheader", scope: "col", ariaSort: !mine ? "none" : order > 0 ? "ascending" : "descending" },
+    return h(`th.as-${column.kind}`, { role: "columnheader", scope: "col", ariaSort: !mine ? "none" : order > 0 ? "ascending" : "descending" },
       press("sort", column.name, click, { title: [column.hint, "Click to sort."].filter(Boolean).join(" ") }),
       h("span.arrow", { ariaHidden: "true" }, mine ? (order > 0 ? "▲" : "▼") : ""));
   }
@@ -88,7 +88,7 @@ function render({ model, el }) {
   function box(cell, column, row) {
     const part = typeof cell.value === "number" && (column.kind === "share" ? cell.value : column.kind === "bar" && cell.value / most);
     const marks = cell.tags.map(([text, tone, more]) => press(`mark.${tone}`, `${sign(tone)} ${text}`, () => tell(row, true), { title: more, tabIndex: -1 }));
-    const node = h(`td.${column.kind}`, { role: "gridcell", "data-label": column.name }, cell.text && h(cell.tone ? `span.tone.${cell.tone}` : "span", {}, cell.text), ...marks);
+    const node = h(`td.as-${column.kind}`, { role: "gridcell", "data-label": column.name }, cell.text && h(cell.tone ? `span.tone.${cell.tone}` : "span", {}, ...whole(cell.text)), ...marks);
     if (part !== false) node.append(h("i.part", { ariaHidden: "true", style: `--nb-part: ${part}` }));
     if (!node.childNodes.length) node.classList.add("nb-empty");
     return node;
@@ -200,13 +200,23 @@ function cell(given, words, kind) {
   if (typeof given === "number") return { ...nothing, value: given, text: kind === "share" ? percent(given) : Number.isInteger(given) ? group(given) : num(given) };
   if (Array.isArray(given)) return { ...nothing, value: given.length > 1 ? given[1] : words[given[0]], text: words[given[0]], tone: given[2] ?? "" };
   const tags = given.tags.map((/** @type {any[]} */ [text, tone, more]) => [words[text], tone, words[more]]);
-  return { ...nothing, tags, value: tags.length ? tags.reduce((sum, [, tone]) => sum + (RANK[/** @type {"error"} */ (tone)] ?? 1), 0) : null };
+  return { ...nothing, tags, value: tags.length ? tags.reduce(weight, 0) : null };
+}
+
+/** @param {number} sum @param {string[]} tag */
+function weight(sum, [, tone]) {
+  return sum + (RANK[/** @type {"error"} */ (tone)] ?? 1);
 }
 
 /** What is missing comes last in either order. @param {Value} a @param {Value} b @param {number} order */
 function compare(a, b, order) {
   if (a === null || b === null) return Number(a === null) - Number(b === null);
   return order * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+}
+
+/** A text that may be broken between brackets, not inside them. @param {string} text */
+function whole(text) {
+  return text.split(/(\S*\[[^\]]*\])/).map((part, i) => (i % 2 ? h("span.whole", {}, part) : part));
 }
 
 /** A share of one in percent, whole only where it is. @param {number} v */

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
-from typing import Any, ClassVar, Literal
+from itertools import accumulate
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from nbdebug.views.base import View, script
 from nbdebug.views.markup import listed, paragraph, table
@@ -15,7 +15,7 @@ from nbdebug.views.plain import plain, short
 BYTES_OF_STATE = 105_000
 MOST_PLAIN_ROWS = 80
 INDENT = "\u2003"
-Tone = Literal["", "good", "note", "warning", "error"]
+Tone = Literal["", "soft", "good", "note", "warning", "error"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Column:
     """A column: its heading, how its numbers are drawn, and a word about it for those who point at it.
 
     A "number" is right-aligned; a "bar" is one with a bar as long as its part of the largest; a "share" is a part of
-    one, in percent, with its bar; "code" is text of one width. What a "key" column says stands out.
+    one, in percent, with its bar; "code" is text of one width.
     """
 
     name: str
@@ -67,6 +67,17 @@ class Row:
     folded: bool = False
 
 
+class Leveled(Protocol):
+    """Whatever hangs so deep under what comes before it."""
+
+    @property
+    def level(self) -> int:
+        """How deep."""
+
+
+Hanging = TypeVar("Hanging", bound=Leveled)
+
+
 @dataclass
 class Table(View):
     """Rows under ``columns``, the first of which is for their names.
@@ -95,7 +106,14 @@ class Table(View):
         texts = {name: plain(getattr(self, name)) for name in ("title", "status", "note", "noun")}
         columns = [plain(vars(one)) for one in self.columns]
         more = len(self.rows) - len(packed["rows"])
-        return {**texts, **packed, "columns": columns, "notice": plain(self.notice), "rooted": self.rooted, "more": more}
+        return {
+            **texts,
+            **packed,
+            "columns": columns,
+            "notice": plain(self.notice),
+            "rooted": self.rooted,
+            "more": more,
+        }
 
     def html(self) -> str:
         """A table of texts, and what its marks tell."""
@@ -137,7 +155,7 @@ class Table(View):
         return {"rows": packed, "words": list(words)}
 
 
-def fitting(rows: Sequence[Row], most: int) -> Sequence[Row]:
+def fitting(rows: Sequence[Hanging], most: int) -> Sequence[Hanging]:
     """At most so many of the rows: the deepest go first, then the last."""
     if len(rows) <= most:
         return rows

@@ -22,12 +22,16 @@ class Group:
     group: int | None
     rate: float | None
 
+    @property
+    def owner(self) -> str:
+        """The optimizer, with its number where there are several."""
+        return self.name if self.optimizer is None else f"{self.name} #{self.optimizer}"
+
     def __str__(self) -> str:
         """Such as ``AdamW, group 1, lr 0.001``, or ``Adam #0, lr 0.1`` where there are several optimizers."""
-        which = self.name if self.optimizer is None else f"{self.name} #{self.optimizer}"
         group = None if self.group is None else f"group {self.group}"
         rate = None if self.rate is None else f"lr {self.rate:.4g}"
-        return ", ".join(filter(None, [which, group, rate]))
+        return ", ".join(filter(None, [self.owner, group, rate]))
 
 
 def groups(optimizers: tuple[Optimizer, ...]) -> dict[nn.Parameter, tuple[Group, ...]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nbdebug.views.base import View
 
-Status = Literal["ran", "raised", "cut off", "not reached", "not run", "holds"]
+Status = Literal["ran", "raised", "cut off", "not reached", "not called", "holds"]
 MOST_BARS = 20
 
 
@@ -25,8 +25,9 @@ class Row:
     """One submodule at one of its paths.
 
     ``parameters`` counts the values that no submodule before it holds, ``own`` those of them that it holds itself,
-    ``tied`` the others, ``trainable`` all that learn, ``loose`` those that learn and are in no optimizer. ``status`` tells how far the pass came in it; one
-    that "holds" others has no forward pass of its own. ``tensors`` are its own parameters and buffers by name.
+    ``tied`` the others, ``trainable`` all that learn, ``loose`` those that learn and are in no optimizer. ``status``
+    tells how far the pass came in it; one that "holds" others has no forward pass of its own. ``weights`` and
+    ``buffers`` are what it holds itself, by name.
     """
 
     path: str
@@ -43,7 +44,8 @@ class Row:
     training: bool
     groups: tuple[Group, ...]
     loose: int
-    tensors: tuple[tuple[str, Portrait], ...] = field(repr=False)
+    weights: tuple[tuple[str, Portrait], ...] = field(repr=False)
+    buffers: tuple[tuple[str, Portrait], ...] = field(repr=False)
     same_as: str | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -60,8 +62,8 @@ class Row:
 
     @property
     def first(self) -> Portrait | None:
-        """Its weight, as a rule: the first of its own tensors."""
-        return self.tensors[0][1] if self.tensors else None
+        """Its weight, as a rule: the first parameter that it holds itself."""
+        return self.weights[0][1] if self.weights else None
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Summary(Result):
         return view(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a submodule; ``low`` to ``std`` are of the first tensor that it holds."""
+        """One row a submodule; ``low`` to ``std`` are of its first parameter."""
         import pandas as pd
 
         plain = ("path", "kind", "status", "calls", "parameters", "tied", "trainable", "loose", "training")
@@ -100,9 +102,9 @@ class Summary(Result):
         return pd.DataFrame(rows, columns=columns)
 
     def draw(self, ax: Axes) -> None:
-        """The parameters that submodules hold themselves, frozen ones gray: the twenty largest, in the model's order."""
-        largest = sorted(self.rows, key=lambda one: -one.own)[:MOST_BARS]
-        shown = [one for one in self.rows if one.own and one in largest][:MOST_BARS]
+        """What submodules hold themselves, frozen ones gray: the twenty largest, in the order of the model."""
+        largest = {one.path for one in sorted(self.rows, key=lambda one: -one.own)[:MOST_BARS]}
+        shown = [one for one in self.rows if one.own and one.path in largest]
         colors = ["C0" if one.trainable else "lightgray" for one in shown]
         ax.barh([one.path or one.name for one in shown], [one.own for one in shown], color=colors)
         ax.invert_yaxis()
@@ -110,7 +112,7 @@ class Summary(Result):
 
     def __str__(self) -> str:
         """A line for each submodule, then where the pass stopped and what was found."""
-        from nbdebug.tools.summary.picture import text
+        from nbdebug.tools.summary.lines import text
 
         return text(self)
 

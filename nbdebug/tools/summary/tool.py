@@ -68,7 +68,8 @@ def row(
         training=module.training,
         groups=rates.several(chain.from_iterable(held.get(p, ()) for p in inside)),
         loose=rates.loose(inside, held),
-        tensors=tuple(holdings(place, names)),
+        weights=tuple(weights(place, names)),
+        buffers=tuple((name, portrait(one)) for name, one in module.named_buffers(recurse=False)),
         same_as=place.same_as,
         findings=findings,
     )
@@ -82,17 +83,15 @@ def status(module: nn.Module, seen: Passage) -> Status:
         return "ran"
     if type(module) in NO_FORWARD:
         return "holds"
-    return "not reached" if seen.stopped else "not run"
+    return "not reached" if seen.stopped else "not called"
 
 
-def holdings(place: Place, names: Mapping[nn.Parameter, str]) -> Iterable[tuple[str, Portrait]]:
-    """The parameters and buffers of a submodule by name; that of a tied one tells where it comes first."""
+def weights(place: Place, names: Mapping[nn.Parameter, str]) -> Iterable[tuple[str, Portrait]]:
+    """The parameters that a submodule holds itself; the name of a tied one tells where it comes first."""
     for name, parameter in place.module.named_parameters(recurse=False):
         first = names[parameter]
         here = f"{place.path}.{name}" if place.path else name
-        tied = first != here and place.same_as is None
-        yield f"{name} = {first}" if tied else name, portrait(parameter)
-    yield from ((name, portrait(buffer)) for name, buffer in place.module.named_buffers(recurse=False))
+        yield name if first == here or place.same_as is not None else f"{name} = {first}", portrait(parameter)
 
 
 def by_path(findings: Iterable[Finding], paths: set[str]) -> dict[str | None, list[Finding]]:
