@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -69,7 +70,7 @@ def passage(answers: Answers, training: bool) -> Passage:
         if rows and any(isinstance(t, nn.Parameter) for t in call.given):
             stages.append(Stage(call.name, call.where, apart(rows[0])))
 
-    with Preserve(answers.setup.eager), calls(answers.setup.eager, heard):
+    with Preserve(answers.setup.eager) if training else nullcontext(), calls(answers.setup.eager, heard):
         output = answers.to(answers.batch, training)[0]
     return Passage(tuple(stages), apart(output))
 

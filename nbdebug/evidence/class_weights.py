@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import Kind, scores
 
@@ -34,7 +34,7 @@ class Weights:
         return max(self.pull.values()) < 1.5 * min(self.pull.values()) and self.fading > 0.5
 
 
-@measurement
+@slow_measurement
 def class_weights(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, loss: Tensor) -> Weights:
     """The gradients of the loss on the first batch, with the classes one after the other as targets."""
     target, logits = first_pass.batch.target, scores(output)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.output_parts import Ideal, in_parts, softmax_axes
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
@@ -21,7 +21,7 @@ SURE, SAMPLES = 6.0, 16
 Answers = tuple[Tensor, Tensor]
 
 
-@measurement
+@slow_measurement
 def ideal_loss(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, loss: Tensor) -> Ideal:
     """The losses of a right and of a wrong answer to the first batch."""
     target, found = first_pass.batch.target, scores(output)

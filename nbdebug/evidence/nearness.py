@@ -70,13 +70,14 @@ def judged(train: Table, val: Table, here: Tensor, there: Tensor, apart: Tensor)
     dimensions = float(torch.tensor(WIDE / FAR).log() / spread.clamp_min(1e-3))
     near = (nearest > 0) & (nearest < NEAR * far)
     found = [(int(here[order[row, 0]]), int(there[row])) for row in near.nonzero().flatten().tolist()]
-    pairs = [(train.indices[i], val.indices[j]) for i, j in found if alike(train, val, i, j)]
+    labels = train.labels, val.labels
+    pairs = [(train.indices[i], val.indices[j]) for i, j in found if alike(*labels, i, j)]
     return Near(pairs, len(there), 1 - (1 - NEAR**dimensions) ** (FAR - 1))
 
 
-def alike(train: Table, val: Table, here: int, there: int) -> bool:
+def alike(train: Tensor | None, val: Tensor | None, here: int, there: int) -> bool:
     """Whether two samples have the same class; true where they have none."""
-    return train.labels is None or val.labels is None or bool(train.labels[here] == val.labels[there])
+    return train is None or val is None or bool(train[here] == val[there])
 
 
 def chosen(count: int, most: int) -> Tensor:

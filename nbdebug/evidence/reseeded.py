@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.random_state import GENERATORS, KeptGenerator
 from nbdebug.setup import Setup
@@ -31,7 +31,7 @@ class Repeated:
     copied: tuple[str, ...]
 
 
-@measurement
+@slow_measurement
 def reseeded(setup: Setup) -> Repeated:
     """What the training data set does to the generators of Python, NumPy and torch, and which ones it keeps itself."""
     loader = setup.train_loader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -92,7 +92,14 @@ def stacked(parts: list[Tensor], chosen: Tensor) -> Tensor:
     return whole.detach().cpu() if len(chosen) == len(whole) else whole.detach().cpu()[chosen]
 
 
-def keys(parts: Sequence[Tensor]) -> list[int]:
-    """A number for each row, the same for rows that are equal bit by bit in all ``parts``."""
-    flat = [part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy() for part in parts if part.numel()]
-    return [hash(tuple(row.tobytes() for row in together)) for together in zip(*flat, strict=True)]
+def keys(parts: Sequence[Tensor]) -> list[Hashable]:
+    """A key for each row, the same for rows that are equal bit by bit in all ``parts``."""
+    columns = [row_bytes(part) for part in parts if part.numel()]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def row_bytes(part: Tensor) -> list[Hashable]:
+    """The bytes of each row."""
+    flat = part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy()
+    rows: list[Hashable] = flat.view(f"V{flat.shape[1]}")[:, 0].tolist()
+    return rows

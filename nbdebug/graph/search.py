@@ -1,4 +1,4 @@
-"""The user's own line, by what is written there: for what leaves no trace in a graph, such as an optimizer's options."""
+"""The user's own line, by what is written there: for what leaves no trace in a graph, as options do not."""
 
 from __future__ import annotations
 

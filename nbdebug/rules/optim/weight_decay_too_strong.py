@@ -7,11 +7,11 @@ from math import sqrt
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from nbdebug.errors import NotChecked
+from nbdebug.evidence.gradients import Gradients
+from nbdebug.evidence.parameters import Entry
 from nbdebug.finding import Finding, Where
-from nbdebug.graph import Graph
 from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
@@ -22,8 +22,8 @@ from nbdebug.setup.authors import authored
 @rule("O509", "warning")
 def weight_decay_too_strong(
     setup: Setup,
-    graph: Graph,
-    loss: Tensor,
+    parameters: list[Entry],
+    gradients: Gradients,
     optimizers: tuple[torch.optim.Optimizer, ...],
     *,
     times: float = 3.0,
@@ -51,29 +51,25 @@ def weight_decay_too_strong(
     ## References
     Loshchilov and Hutter 2019, arXiv:1711.05101: decay that is part of the gradient, and decay apart from it.
     """
-    if loss.grad_fn is None or not bool(loss.isfinite()):
-        raise NotChecked("the loss has no gradient")
-    leaves = {id(leaf): leaf for leaf in graph.leaves}
-    for optimizer in optimizers:
+    for place, optimizer in enumerate(optimizers):
         for number, group in enumerate(optimizer.param_groups):
-            held = [p for p in group["params"] if id(p) in leaves]
+            held = [one for one in parameters if (place, number) in one.groups and one.name in gradients]
             if not group.get("weight_decay") or not held:
                 continue
             if group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
                 share = float(group["lr"]) * float(group["weight_decay"])
                 if share > shrink:
                     yield finding(setup, group, number, f"takes {share:.2g} of each weight away in a step", "0.1")
-            elif (ratio := outweighs(loss, held, float(group["weight_decay"]))) > times:
+            elif (ratio := outweighs(gradients, held, float(group["weight_decay"]))) > times:
                 said = f"adds {ratio:.3g} times the gradient of the first batch"
                 yield finding(setup, group, number, f"{said}; expected under {times:g} times", "1e-4")
 
 
-def outweighs(loss: Tensor, held: list[Tensor], decay: float) -> float:
+def outweighs(gradients: Gradients, held: list[Entry], decay: float) -> float:
     """How many times the decay of some parameters is their gradient; 0 where there is no gradient."""
-    found = torch.autograd.grad(loss, held, retain_graph=True, allow_unused=True)
-    pairs = [(p.detach(), g) for p, g in zip(held, found, strict=True) if g is not None]
-    weights, gradients = (sum(float(one.float().norm()) ** 2 for one in side) for side in zip(*pairs, strict=True))
-    return decay * sqrt(weights / gradients) if gradients else 0.0
+    pairs = [(one.parameter.detach(), g) for one in held if (g := gradients[one.name]) is not None]
+    weights, found = (sum(float(pair[side].float().norm()) ** 2 for pair in pairs) for side in (0, 1))
+    return decay * sqrt(weights / found) if found else 0.0
 
 
 def finding(setup: Setup, group: dict[str, Any], number: int, said: str, usual: str) -> Finding:
