@@ -62,7 +62,15 @@ def test_a_portrait_leaves_its_tensor_alone() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (-0.0, "0"), (0.0012345, "0.00123"), (123456.0, "1.23e5"), (1e-9, "1e-9"), (-3.0, "-3"), (100.0, "100")],
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.0012345, "0.00123"),
+        (123456.0, "1.23e5"),
+        (1e-9, "1e-9"),
+        (-3.0, "-3"),
+        (100.0, "100"),
+    ],
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert brief(value) == text

@@ -161,7 +161,7 @@ function render({ model, el }) {
   let before = "";
   root(el, node, notice, h("div.tools", {}, find, folds, count), frame, note);
   follow(model, () => {
-    const state = model.get("state"), [text, tone] = state.notice, now = JSON.stringify([state.rows, state.words]);
+    const state = model.get("state"), [text, tone] = state.notice, now = JSON.stringify([state.table, state.words]);
     title.textContent = state.title;
     table.ariaLabel = state.title;
     status.textContent = state.status;
@@ -175,7 +175,7 @@ function render({ model, el }) {
 }
 
 /** Rows with their texts, and each with the one that it hangs under. @param {any} state */
-function read({ rows, words, columns, rooted }) {
+function read({ table: rows, words, columns, rooted }) {
   /** @type {Row[]} */
   const above = [];
   return rows.map((/** @type {any[]} */ [level, folded, name, kind, cells, ...details], /** @type {number} */ i) => {

@@ -99,21 +99,17 @@ class Table(View):
 
     def state(self) -> dict[str, Any]:
         """Texts once each in ``words``, and rows that refer to them by number."""
-        for details, most in ((True, len(self.rows)), *((False, len(self.rows) >> by) for by in range(32))):
+        most, details = len(self.rows), True
+        while True:
             packed = self._packed(fitting(self.rows, most), details)
-            if len(script(packed)) <= BYTES_OF_STATE:
+            size = len(script(packed))
+            if size <= BYTES_OF_STATE:
                 break
-        texts = {name: plain(getattr(self, name)) for name in ("title", "status", "note", "noun")}
+            most = most if details else int(0.95 * len(packed["table"]) * BYTES_OF_STATE / size)
+            details = False
+        texts = {name: plain(getattr(self, name)) for name in ("title", "status", "note", "noun", "rooted", "notice")}
         columns = [plain(vars(one)) for one in self.columns]
-        more = len(self.rows) - len(packed["rows"])
-        return {
-            **texts,
-            **packed,
-            "columns": columns,
-            "notice": plain(self.notice),
-            "rooted": self.rooted,
-            "more": more,
-        }
+        return {**texts, **packed, "columns": columns, "more": len(self.rows) - len(packed["table"])}
 
     def html(self) -> str:
         """A table of texts, and what its marks tell."""
@@ -152,7 +148,7 @@ class Table(View):
             ]
             for row in rows
         ]
-        return {"rows": packed, "words": list(words)}
+        return {"table": packed, "words": list(words)}
 
 
 def fitting(rows: Sequence[Hanging], most: int) -> Sequence[Hanging]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,7 +124,10 @@ def test_what_a_model_catches_itself_does_not_count_as_the_end() -> None:
 
 @pytest.mark.parametrize(
     ("loader", "words"),
-    [([], "train_loader is empty"), ([(torch.randn(2, 9), torch.zeros(2).long())], "cannot be multiplied (2x9 and 4x8)")],
+    [
+        ([], "train_loader is empty"),
+        ([(torch.randn(2, 9), torch.zeros(2).long())], "cannot be multiplied (2x9 and 4x8)"),
+    ],
 )
 def test_data_that_cannot_be_used_leaves_the_rest_of_the_table(loader: list[Any], words: str) -> None:
     result = debugger(Halved(), loader=loader).summary()
@@ -323,12 +326,12 @@ def test_the_text_of_a_large_model_is_cut_where_it_is_deepest() -> None:
 
 
 @pytest.fixture
-def interrupting() -> Iterator[nn.Module]:
+def interrupting() -> nn.Module:
     class Impatient(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             raise KeyboardInterrupt
 
-    yield nn.Sequential(nn.Linear(4, 4), Impatient(4, 3))
+    return nn.Sequential(nn.Linear(4, 4), Impatient(4, 3))
 
 
 def test_an_interrupt_passes_and_leaves_no_hook(interrupting: nn.Module) -> None:
