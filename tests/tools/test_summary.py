@@ -341,3 +341,30 @@ def test_an_interrupt_passes_and_leaves_no_hook(interrupting: nn.Module) -> None
     with pytest.raises(KeyboardInterrupt):
         debugger(interrupting).summary()
     assert [len(module._global_forward_hooks), len(module._global_forward_pre_hooks)] == before
+
+
+def test_a_part_of_a_compiled_model_runs_as_it_was_written() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    model[0].compile(backend="eager")
+    model(torch.randn(2, 4))
+    assert all(one.status == "ran" for one in debugger(model).summary().rows)
+
+
+def test_a_call_without_tensors_has_a_dash() -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 3))
+
+        def forward(self) -> Tensor:
+            return self.weight
+
+    class Looked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = Table()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.table()
+
+    assert cell(debugger(Looked()).summary(), "table", "input") == "– → [4, 3]"
