@@ -116,7 +116,8 @@ class Table(View):
         shown = fitting(self.rows, MOST_PLAIN_ROWS)
         head = [one.name for one in self.columns]
         body = [[_named(row), *map(words, row.cells, self.columns[1:])] for row in shown]
-        told = [f"{row.name}: {tag.text}: {tag.more}" for row in shown for tag in _tags(row) if tag.more]
+        named = zip(shown, paths(shown, self.rooted), strict=True)
+        told = [f"{path}: {tag.text}: {tag.more}" for row, path in named for tag in _tags(row) if tag.more]
         more = len(self.rows) - len(shown)
         rest = paragraph(f"… and {more:,} more {self.noun}." if more else "")
         top = paragraph(f"{self.title} {self.status}") + paragraph(self.notice[0])
@@ -160,6 +161,16 @@ def fitting(rows: Sequence[Hanging], most: int) -> Sequence[Hanging]:
     sums = accumulate(counts[level] for level in levels)
     deepest = [level for level, total in zip(levels, sums, strict=True) if total <= most]
     return [row for row in rows if row.level <= max(deepest, default=levels[0])][:most]
+
+
+def paths(rows: Sequence[Row], rooted: bool) -> list[str]:
+    """The name of each row with the names of all above it."""
+    names: list[str] = []
+    found = []
+    for row in rows:
+        names[row.level :] = [row.name]
+        found.append(".".join(names[1:] if rooted and row.level else names))
+    return found
 
 
 def _named(row: Row) -> str:

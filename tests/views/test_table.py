@@ -244,7 +244,7 @@ def test_without_scripts_it_is_a_plain_table_with_what_its_marks_tell(open_page:
     plain = page.locator(".nb-plain")
     assert plain.locator("tr").count() == 10
     assert plain.locator("tr").nth(1).locator("td").all_inner_texts()[:4] == ["Net", "[8, 4] → [8, 3]", "120", "50%"]
-    assert "O503: parameter-not-optimized" in plain.locator("li").inner_text()
+    assert "0.1: O503: parameter-not-optimized" in plain.locator("li").inner_text()
 
 
 def test_values_that_json_does_not_know_are_left_out() -> None:
