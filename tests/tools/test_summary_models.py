@@ -153,7 +153,7 @@ def test_a_model_that_raises_is_shown_as_far_as_it_came() -> None:
         ("rest.0", "not reached"),
     ]
     assert result.stopped.startswith("RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x8 and 5x8)")
-    assert "test_summary.py, line" in result.stopped
+    assert "summaries.py, line" in result.stopped
     assert "stopped in two" in str(result)
     assert cell(result, "two", "input") == "[8, 8] → raised"
 
