@@ -103,13 +103,16 @@ def another(tensor: Tensor) -> Tensor:
 
 
 def pulls(answers: Answers, batch: Batch, target: Tensor, axis: int) -> Tensor:
-    """The gradient of the loss with respect to the output, its places first."""
+    """The gradient of the loss with respect to the output, its places first; raises NotChecked where there is none."""
     setup = answers.setup
     with torch.enable_grad(), written_out(setup.eager, training=False):
         torch.manual_seed(0)
         output = setup.predict(batch)
         main = scores(output)
-        (gradient,) = torch.autograd.grad(setup.loss(output, batch), main)
+        try:
+            (gradient,) = torch.autograd.grad(setup.loss(output, batch), main)
+        except Exception as error:
+            raise NotChecked(f"the loss does not take other targets: {type(error).__name__}: {error}") from None
     return by_place(gradient, target, axis)
 
 
