@@ -76,7 +76,7 @@ def matched(answers: Answers, target: Tensor) -> tuple[str, int, int]:
 
 def agree(x: Tensor, y: Tensor, offset: int) -> bool:
     """Whether ``y`` is ``x`` further on by ``offset`` places, wherever it is counted; negative indices are not."""
-    length = len(x) - abs(offset)
+    length = max(len(x) - abs(offset), 0)
     x, y = x[max(offset, 0) :][:length], y[max(-offset, 0) :][:length]
     counted = torch.ones_like(y, dtype=torch.bool) if y.is_floating_point() else y >= 0
     return int(counted.sum()) >= ENOUGH and bool((x == y)[counted].all())
