@@ -67,4 +67,4 @@ def picks_columns(pick: Node) -> bool:
     if pick.name != "Index":
         return int(pick.saved("dim")) in (len(sizes) - 1, UNSIGNED - 1)
     masked = sum(one.dim() - 1 for one in pick.saved("indices") if one is not None and one.dtype == torch.bool)
-    return len(pick.saved("indices")) + masked == len(sizes)
+    return bool(len(pick.saved("indices")) + masked == len(sizes))

@@ -16,4 +16,6 @@ def loss_on(setup: Setup, output: Any, batch: Batch) -> float:
     try:
         return float(setup.loss(output, batch).detach())
     except Exception as error:
-        raise NotChecked(f"the loss does not take an answer that was made up: {type(error).__name__}: {error}") from None
+        raise NotChecked(
+            f"the loss does not take an answer that was made up: {type(error).__name__}: {error}"
+        ) from None

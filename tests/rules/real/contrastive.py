@@ -63,9 +63,7 @@ class ContrastiveLoss(nn.Module):
 def siamese_contrastive() -> Debugger:
     model = Siamese()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-4)
-    return Debugger(
-        model, DataLoader(Pairs(), 32, shuffle=True), loss_fn=ContrastiveLoss(), optimizer=optimizer
-    )
+    return Debugger(model, DataLoader(Pairs(), 32, shuffle=True), loss_fn=ContrastiveLoss(), optimizer=optimizer)
 
 
 class Triplets(Dataset[Any]):

@@ -57,9 +57,7 @@ class Generator(nn.Module):
 class Discriminator(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(
-            nn.Flatten(), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(64, 1)
-        )
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(64, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x)

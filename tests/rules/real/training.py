@@ -152,7 +152,13 @@ def averaged_weights() -> Debugger:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=100)
     return Debugger(
-        model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer, scheduler=scheduler, extra_state=[average]
+        model,
+        train,
+        val,
+        loss_fn=nn.CrossEntropyLoss(),
+        optimizer=optimizer,
+        scheduler=scheduler,
+        extra_state=[average],
     )
 
 
