@@ -40,8 +40,8 @@ def evaluating_in_train_mode(eval_passes: EvalPasses) -> Iterator[Finding]:
     ## How it is measured
     Exactly, for the calls: each dropout, attention and batch normalization is seen with the arguments it was given. The
     two passes have differing seeds; outputs that differ by more than 1e-4 of their largest value, more than rounding
-    does, is random. A draw alone (the sample of a variational autoencoder, a diffusion step) is no fault. A dropout that
-    your line turns on by name, ``training=True``, is taken for Monte Carlo dropout and is a note.
+    does, are random. A draw alone (the sample of a variational autoencoder, a diffusion step) is no fault. A dropout
+    that your line turns on by name, ``training=True``, is taken for Monte Carlo dropout and is a note.
 
     ## How to fix
     Pass ``training=self.training`` to functional calls, and register what ``eval()`` must reach.

@@ -221,7 +221,5 @@ class Flow(nn.Module):
 @healthy
 def normalizing_flow() -> Debugger:
     model = Flow()
-    negative = lambda log_density, _: -log_density.mean()
-    return Debugger(
-        model, loader(moons()[0]), loss_fn=negative, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3)
-    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    return Debugger(model, loader(moons()[0]), loss_fn=lambda density, _: -density.mean(), optimizer=optimizer)

@@ -163,6 +163,10 @@ def two_losses(output: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
     return torch.exp(-w[0]) * digit + torch.exp(-w[1]) * ink + w.sum()
 
 
+def apart(batch: dict[str, Tensor]) -> Any:
+    return batch["image"], {name: batch[name] for name in ("digit", "ink")}
+
+
 @healthy
 def two_tasks_with_learned_weights() -> Debugger:
     x, y = digits()
@@ -171,9 +175,7 @@ def two_tasks_with_learned_weights() -> Debugger:
     data: Any = [{"image": a, "digit": b, "ink": c} for a, b, c in zip(x, y, ink, strict=True)]
     model = TwoTasks()
     train = DataLoader(data, batch_size=32, shuffle=True)
-    return Debugger(
-        model, train, loss_fn=two_losses, optimizer=adam(model), unpack=lambda batch: (batch.pop("image"), batch)
-    )
+    return Debugger(model, train, loss_fn=two_losses, optimizer=adam(model), unpack=apart)
 
 
 @healthy
