@@ -10,6 +10,7 @@ from torch import Tensor
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers, written_out
 from nbdebug.evidence.ledger import measurement
+from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch
 from nbdebug.setup.losses import scores
 from nbdebug.setup.trees import tensors, transform
@@ -106,7 +107,7 @@ def pulls(answers: Answers, batch: Batch, target: Tensor, axis: int) -> Tensor:
     """The gradient of the loss with respect to the output, its places first; raises NotChecked where there is none."""
     setup = answers.setup
     with torch.enable_grad(), written_out(setup.eager, training=False):
-        torch.manual_seed(0)
+        seed_all(0)
         output = setup.predict(batch)
         main = scores(output)
         try:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
 from nbdebug.setup.modes import in_mode
@@ -36,7 +37,7 @@ class Answers:
     def to(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
         """The floating-point tensors of the answer, that which the loss takes first; ``training`` is the mode."""
         with torch.no_grad(), written_out(self.setup.eager, training):
-            torch.manual_seed(0)
+            seed_all(0)
             output = self.setup.predict(batch)
         main = scores(output)
         found = [main, *(t for t in tensors(output) if t is not main)]
@@ -75,7 +76,7 @@ def written_out(model: nn.Module, training: bool) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fused)
 
 
-@measurement
+@slow_measurement
 def answers(setup: Setup, batches: list[Batch], output: Any) -> Answers:
     """The model's answers in eval mode, to the first batch and to any change of it."""
     asked = Answers(setup, batches[0])

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.setup import Setup
 
 
@@ -24,13 +24,15 @@ class Statistics:
     values: int
 
 
-@measurement
+@slow_measurement
 def batch_statistics(setup: Setup, first_pass: Pass) -> list[Statistics]:
     """The batch normalizations that train, with the size of what they saw of the first batch."""
     if setup.step_fn is not None:
         raise NotChecked("a step_fn hides the forward pass")
     seen: dict[str, Statistics] = {}
     norms = [(path, one) for path, one in setup.eager.named_modules() if isinstance(one, _BatchNorm) and one.training]
+    if not norms:
+        return []
     handles = [one.register_forward_pre_hook(noting(path, seen)) for path, one in norms]
     try:
         with torch.no_grad():

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nbdebug.finding import Where
+from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
@@ -37,7 +38,7 @@ class Call:
 class CallWatch(TorchFunctionMode):
     """Hands every call to ``heard`` while it is on; what torch's own functions call inside is theirs and not heard."""
 
-    def __init__(self, running: list[str], heard: Callable[[Call], None]) -> None:
+    def __init__(self, running: Running, heard: Callable[[Call], None]) -> None:
         super().__init__()
         self.running, self.heard = running, heard
 
@@ -46,7 +47,7 @@ class CallWatch(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if made := tensors(result):
             name, line = getattr(func, "__name__", "call"), from_frame(sys._getframe(1))
-            module = self.running[-1] or None if self.running else None
+            module = self.running.innermost or None
             given = tuple(tensors((args, kwargs or {})))
             self.heard(Call(name.strip("_"), given, tuple(made), args, kwargs or {}, module, line))
         return result
@@ -55,14 +56,6 @@ class CallWatch(TorchFunctionMode):
 @contextmanager
 def calls(model: nn.Module, heard: Callable[[Call], None]) -> Iterator[None]:
     """A block in which ``heard`` gets every torch call of ``model``, with the path of the submodule that made it."""
-    running: list[str] = []
-    handles: list[Any] = []
-    for path, module in model.named_modules():
-        handles.append(module.register_forward_pre_hook(lambda *_, path=path: running.append(path)))
-        handles.append(module.register_forward_hook(lambda *_: running.__delitem__(-1), always_call=True))
-    try:
-        with CallWatch(running, heard):
-            yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    running = Running()
+    with running.inside(model), CallWatch(running, heard):
+        yield

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.gradients import Gradients, of, sizes
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
-from nbdebug.graph import Graph
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 
@@ -33,22 +33,33 @@ class Early:
     distinct: int | None = None
 
 
-@measurement
-def early_steps(setup: Setup, graph: Graph, loss: Tensor, batches: list[Batch], parameters: list[Entry]) -> list[Early]:
+@slow_measurement
+def early_steps(
+    setup: Setup, finite_loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
+) -> list[Early]:
     """The trainable parameters that the loss reaches, with their largest gradient and what becomes of equal rows."""
-    reached = {id(leaf) for leaf in graph.leaves}
-    entries = [one for one in parameters if id(one.parameter) in reached]
-    if not entries or not bool(torch.isfinite(loss)):
-        raise NotChecked("the loss is not finite" if entries else "the loss reaches no parameter of the model")
-    equal = {id(one.parameter) for one in entries if rows_are_equal(one.parameter)}
-    largest = dict.fromkeys((one.name for one in entries), 0.0)
+    if not gradients:
+        raise NotChecked("the loss reaches no parameter of the model")
+    entries = [one for one in parameters if one.name in gradients]
+    equal = {one.name for one in entries if rows_are_equal(one.parameter)}
+    largest = sizes(gradients)
+    if not equal and all(largest.values()):
+        return [Early(one, largest[one.name]) for one in entries]
     with Preserve(*setup.owned):
-        for step in range(STEPS):
-            value = setup.run(batches[step % len(batches)])[1]
-            descend(value, entries, largest)
+        descend(entries, gradients)
+        for step in range(1, STEPS):
+            later = gradients_of(setup.run(batches[step % len(batches)])[1], entries)
+            largest = {name: max(largest[name], size) for name, size in sizes(later).items()}
             if not equal and all(largest.values()):
                 break
-        return [early(one, largest[one.name], id(one.parameter) in equal) for one in entries]
+            descend(entries, later)
+        return [early(one, largest[one.name], one.name in equal) for one in entries]
+
+
+def gradients_of(loss: Tensor, entries: list[Entry]) -> Gradients:
+    """The gradients of a later loss; none where it has no graph or is not finite."""
+    usable = loss.requires_grad and bool(torch.isfinite(loss))
+    return of(loss, entries) if usable else dict.fromkeys(one.name for one in entries)
 
 
 def early(entry: Entry, largest: float, equal: bool) -> Early:
@@ -59,18 +70,14 @@ def early(entry: Entry, largest: float, equal: bool) -> Early:
     return Early(entry, largest, len(rows), distinct(rows))
 
 
-def descend(value: Tensor, entries: list[Entry], largest: dict[str, float]) -> None:
+@torch.no_grad()
+def descend(entries: list[Entry], gradients: Gradients) -> None:
     """One step of each parameter along its own gradient, all of one size, so that no rate need be known."""
-    if not value.requires_grad or not bool(torch.isfinite(value)):
-        return
-    found = torch.autograd.grad(value, [one.parameter for one in entries], allow_unused=True)
-    with torch.no_grad():
-        for one, gradient in zip(entries, found, strict=True):
-            dense = None if gradient is None else (gradient.to_dense() if gradient.is_sparse else gradient)
-            size = 0.0 if dense is None else float(dense.abs().max())
-            largest[one.name] = max(largest[one.name], size)
-            if dense is not None and 0 < size < float("inf"):
-                one.parameter.sub_(STEP_SIZE * dense / size)
+    for one in entries:
+        gradient = gradients[one.name]
+        size = 0.0 if gradient is None else float(gradient.abs().max())
+        if gradient is not None and 0 < size < float("inf"):
+            one.parameter.sub_(STEP_SIZE * gradient / size)
 
 
 def rows_are_equal(parameter: Tensor) -> bool:

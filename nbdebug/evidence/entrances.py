@@ -5,28 +5,23 @@ from __future__ import annotations
 import torch
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
-from nbdebug.graph import Trace
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.graph.entrances import Entrance, EntranceWatch
-from nbdebug.graph.tracing import attached
+from nbdebug.graph.running import Running
 from nbdebug.setup import Batch, Setup
 
 
-@measurement
+@slow_measurement
 def entrances(setup: Setup, batches: list[Batch]) -> list[Entrance]:
     """Each call in which the first batch meets weights, with the data as they are by then."""
     if isinstance(setup.eager, torch.jit.ScriptModule):
         raise NotChecked("a compiled script hides what its layers are given")
-    trace = Trace()
-    watch = EntranceWatch(lambda: trace.running[-1] if trace.running else None)
-    handles = attached(setup.eager, trace)
+    running = Running()
+    watch = EntranceWatch(running)
     try:
-        with torch.no_grad(), watch:
+        with running.inside(setup.eager), torch.no_grad(), watch:
             setup.run(batches[0])
     except Exception as error:
         if not watch.found:
             raise NotChecked(f"the model raised {type(error).__name__}: {error}") from error
-    finally:
-        for handle in handles:
-            handle.remove()
     return watch.found

@@ -14,10 +14,11 @@ from torch.autograd import Function
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.graph import Graph
 from nbdebug.graph.node import Node
 from nbdebug.graph.source import is_library
+from nbdebug.preserve import seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors
 
@@ -53,7 +54,7 @@ class Checked:
     failure: str = ""
 
 
-@measurement
+@slow_measurement
 def functions(setup: Setup, first_pass: Pass, graph: Graph) -> list[Checked]:
     """The gradients of the user's own autograd functions beside central differences, in float64."""
     nodes = {kind: node for node in reversed(graph.nodes) if (kind := written_by_user(node)) is not None}
@@ -127,7 +128,7 @@ def checked(kind: type[Function], node: Node, args: tuple[Any, ...]) -> Checked:
 def called(kind: type[Function], args: tuple[Any, ...]) -> list[Tensor]:
     """The outputs with a fraction, for copies of the arguments and the same random numbers each time."""
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(0)
+        seed_all(0)
         copies = (one.clone() if isinstance(one, Tensor) else one for one in args)
         result = kind.apply(*copies)  # type: ignore[no-untyped-call]
     return [one for one in tensors(result) if one.is_floating_point()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -47,7 +49,7 @@ def is_ignored(answers: Answers, tensor: Tensor, change: Tensor) -> bool:
 
 def asked(answers: Answers, batch: Batch, training: bool) -> tuple[Tensor, ...]:
     """The answer to a batch, with no trace in the buffers; nothing where the model refuses it."""
-    with Preserve(answers.setup.eager):
+    with Preserve(answers.setup.eager) if training else nullcontext():
         try:
             return answers.to(batch, training)
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -52,18 +53,42 @@ def label_probe(tables: dict[str, Table]) -> Probe:
     ready = {split: part for split, part in parts.items() if part is not None}
     if "train" not in ready:
         return Probe({}, {})
-    (x, y), classes = ready["train"], 1 + max(int(labels.max()) for _, labels in ready.values())
-    within = {split: relation(*part, classes) for split, part in ready.items()}
+    classes = 1 + max(int(one.labels.max()) for one in ready.values())
+    within = {split: relation(one, one.labels, classes) for split, one in ready.items()}
     shifted: dict[int, Relation] = {}
+    train = ready["train"]
     if within["train"].sigma < UNSEEN and tables["train"].whole:
-        moved = {by: drawn(tables["train"], by) for by in (-1, 1)}
-        shifted = {by: relation(*part, classes) for by, part in moved.items() if part is not None}
-    comparable = "val" in ready and ready["val"][0].shape[1] == x.shape[1]
-    return Probe(within, shifted, confusion(x, y, *ready["val"], classes) if comparable else None)
+        shifted = {by: relation(train, train.moved(by), classes) for by in (-1, 1)}
+    comparable = "val" in ready and ready["val"].columns.shape[1] == train.columns.shape[1]
+    return Probe(within, shifted, confusion(train, ready["val"], classes) if comparable else None)
 
 
-def drawn(table: Table, by: int = 0) -> tuple[Tensor, Tensor] | None:
-    """Some rows as standardized columns with their labels, moved ``by`` samples; None for too few or for one class."""
+@dataclass(frozen=True)
+class Drawn:
+    """Some rows of a table as standardized columns, with the labels of all its samples."""
+
+    rows: Tensor
+    columns: Tensor
+    every: Tensor
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels of these rows."""
+        return self.every[self.rows]
+
+    def moved(self, by: int) -> Tensor:
+        """The labels that these rows would have, were all labels moved ``by`` samples."""
+        return torch.roll(self.every, by)[self.rows]
+
+    @cached_property
+    def halves(self) -> Tensor:
+        """What the first half of the rows teaches of the second."""
+        half = len(self.rows) // 2
+        return learner(self.columns[:half], self.columns[half:])
+
+
+def drawn(table: Table) -> Drawn | None:
+    """Some rows of a split; None for too few, for one class, or for columns that are not finite."""
     labels = table.labels
     if labels is None or len(table) < LEAST_ROWS or len(set(labels.tolist())) < 2 or int(labels.min()) < 0:
         return None
@@ -71,8 +96,7 @@ def drawn(table: Table, by: int = 0) -> tuple[Tensor, Tensor] | None:
     columns = torch.cat([numbers(part[rows]) for part in table.inputs], 1)
     if not bool(columns.isfinite().all()):
         return None
-    columns = (columns - columns.mean(0)) / columns.std(0).clamp_min(1e-6)
-    return columns, torch.roll(labels, by)[rows]
+    return Drawn(rows, (columns - columns.mean(0)) / columns.std(0).clamp_min(1e-6), labels)
 
 
 def numbers(part: Tensor) -> Tensor:
@@ -98,19 +122,24 @@ def learner(x: Tensor, others: Tensor) -> Tensor:
     return matrix
 
 
-def relation(x: Tensor, y: Tensor, classes: int) -> Relation:
-    """What one half of the rows tells of the other, beside the same with labels in random order."""
-    half = len(x) // 2
+def relation(part: Drawn, labels: Tensor, classes: int) -> Relation:
+    """What one half of the rows tells of the labels of the other, beside the same with labels in random order."""
+    half = len(part.rows) // 2
     generator = torch.Generator().manual_seed(0)
     orders = [torch.arange(half), *(torch.randperm(half, generator=generator) for _ in range(DRAWS))]
-    centered = F.one_hot(y[:half], classes).float() - F.one_hot(y, classes).float().mean(0)
-    labels = torch.stack([centered[order] for order in orders], 1)
-    scores = (learner(x[:half], x[half:]) @ labels.flatten(1)).reshape(-1, 1 + DRAWS, classes)
-    right, *null = (scores.argmax(2) == y[half:, None]).float().mean(0).tolist()
-    return Relation(right, statistics.mean(null), statistics.stdev(null), len(x))
+    taught = centered(labels, classes)[torch.stack(orders, 1)]
+    scores = (part.halves @ taught.flatten(1)).reshape(-1, 1 + DRAWS, classes)
+    right, *null = (scores.argmax(2) == labels[half:, None]).float().mean(0).tolist()
+    return Relation(right, statistics.mean(null), statistics.stdev(null), len(labels))
 
 
-def confusion(x: Tensor, y: Tensor, others: Tensor, truth: Tensor, classes: int) -> Tensor:
-    """How often each class of ``truth`` (row) is taken for each (column) by what was learned of ``x``."""
-    guess = (learner(x, others) @ (F.one_hot(y, classes).float() - F.one_hot(y, classes).float().mean(0))).argmax(1)
-    return torch.bincount(truth * classes + guess, minlength=classes**2).reshape(classes, classes)
+def confusion(train: Drawn, val: Drawn, classes: int) -> Tensor:
+    """How often each class of the validation split (row) is taken for each (column) by what training teaches."""
+    guess = (learner(train.columns, val.columns) @ centered(train.labels, classes)).argmax(1)
+    return torch.bincount(val.labels * classes + guess, minlength=classes**2).reshape(classes, classes)
+
+
+def centered(labels: Tensor, classes: int) -> Tensor:
+    """One-hot labels less how often each occurs."""
+    hot = F.one_hot(labels, classes).float()
+    return hot - hot.mean(0)

@@ -16,6 +16,7 @@ from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.calls import Call, CallWatch, calls
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.mixing import mixing
+from nbdebug.graph.running import Running
 
 Shape = tuple[int, ...]
 RESHAPES = {"view", "reshape", "view_as", "reshape_as"}
@@ -63,7 +64,7 @@ def calls_of_loss(answers: Answers) -> list[Call]:
     try:
         with torch.no_grad():
             output = setup.predict(answers.batch)
-            with CallWatch([], heard.append):
+            with CallWatch(Running(), heard.append):
                 setup.loss_of(output, answers.batch)
     except Exception:
         return []

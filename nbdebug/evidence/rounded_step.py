@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
+from nbdebug.evidence.gradients import Gradients
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.parameters import Entry
 
@@ -33,20 +34,21 @@ class Rounded:
 
 
 @measurement
-def rounded_step(parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...], loss: Tensor) -> list[Rounded]:
+def rounded_step(
+    parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...], gradients: Gradients
+) -> list[Rounded]:
     """One step of optimizers like the user's, on copies of the parameters of fewer than 32 bits."""
     low = [one for one in parameters if one.groups and is_low(one.parameter)]
-    if not low:
+    pulls = {id(one.parameter): pull for one in low if (pull := gradients.get(one.name)) is not None}
+    if not pulls:
         return []
-    found = torch.autograd.grad(loss, [one.parameter for one in low], retain_graph=True, allow_unused=True)
-    gradients = {id(one.parameter): g for one, g in zip(low, found, strict=True) if g is not None}
     rounded: dict[int, Tensor] = {}
     exact: dict[int, Tensor] = {}
     for optimizer in optimizers:
-        rounded.update(stepped(optimizer, gradients, lambda tensor: tensor))
-        exact.update(stepped(optimizer, gradients, lambda tensor: tensor.float()))
-    keys = {key: one for one in low if (key := id(one.parameter)) in gradients}
-    return [compared(one, gradients[key], rounded[key], exact[key]) for key, one in keys.items()]
+        rounded.update(stepped(optimizer, pulls, lambda tensor: tensor))
+        exact.update(stepped(optimizer, pulls, lambda tensor: tensor.float()))
+    keys = {key: one for one in low if (key := id(one.parameter)) in pulls}
+    return [compared(one, pulls[key], rounded[key], exact[key]) for key, one in keys.items()]
 
 
 def is_low(parameter: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,23 +58,23 @@ def origins(loader: Any) -> list[tuple[int, int]]:
     return [(id(dataset), place) for place in places]
 
 
-def met(train: list[Any], val: list[Any]) -> list[tuple[int, int]]:
+def met(train: Sequence[Hashable], val: Sequence[Hashable]) -> list[tuple[int, int]]:
     """The places in ``train`` and ``val`` of what stands in both."""
     where = {key: place for place, key in reversed(list(enumerate(train)))}
     return [(where[key], place) for place, key in enumerate(val) if key in where]
 
 
-def whole_keys(table: Table) -> list[int]:
-    """A number for each sample, the same for equal inputs with equal targets."""
+def whole_keys(table: Table) -> list[Hashable]:
+    """A key for each sample, the same for equal inputs with equal targets."""
     return keys([*table.inputs, *table.targets])
 
 
-def twins(codes: list[int]) -> float:
+def twins(codes: Sequence[Hashable]) -> float:
     """The share of rows that have an equal one."""
     return sum(count for count in Counter(codes).values() if count > 1) / max(len(codes), 1)
 
 
-def is_rich(table: Table, codes: list[int]) -> bool:
+def is_rich(table: Table, codes: Sequence[Hashable]) -> bool:
     """Whether equal rows cannot be chance: values hardly repeat, or a row has so many that their order alone tells it.
 
     Sixteen different values can be arranged in 2e13 ways. Where equal rows come in crowds rather than in pairs, the
@@ -82,10 +83,21 @@ def is_rich(table: Table, codes: list[int]) -> bool:
     counts = Counter(codes)
     crowded = sum(count for count in counts.values() if count > 2)
     paired = sum(count for count in counts.values() if count > 1)
-    if not table.inputs or (paired and crowded > paired / 4):
+    if not table.inputs:
         return False
+    if paired and crowded > paired / 4:
+        return copied(table, codes)
     rows = [part.reshape(len(part), -1)[:256] for part in table.inputs]
     if any(len(row.unique()) >= ARRANGEMENTS for part in rows for row in part[:16]):
         return True
     continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
     return any(len(column.unique()) >= len(column) / 2 and len(column) > ARRANGEMENTS for column in continuous)
+
+
+def copied(table: Table, codes: Sequence[Hashable]) -> bool:
+    """Whether crowds of equal rows are copies: hardly two different rows share a value, in most of the columns."""
+    places = list({code: place for place, code in enumerate(codes)}.values())
+    rows = [part.reshape(len(part), -1)[places, :64] for part in table.inputs if part.is_floating_point()]
+    distinct = [len(column.unique()) for part in rows for column in part.t()]
+    own = sum(count > ARRANGEMENTS and count >= len(places) / 2 for count in distinct)
+    return bool(distinct) and own >= len(distinct) / 2

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.non_finite import loss_of, wrong
 from nbdebug.evidence.rows import named_inputs
 from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Batch, Setup, losses
@@ -31,8 +30,15 @@ def leaves_out(setup: Setup, batches: list[Batch], name: str, row: Tensor) -> bo
     batch = own[0] if own else with_row(batches[0], name, row)
     if batch is None or (setup.step_fn is not None and not own):
         return False
-    loss = loss_of(setup, batch)
-    return loss is not None and wrong(setup, loss) is None
+    try:
+        with torch.enable_grad():
+            loss = setup.run(batch)[1]
+            weights = [one for one in setup.eager.parameters() if one.requires_grad]
+            found = torch.autograd.grad(loss, weights, allow_unused=True)
+    except Exception:
+        return False
+    dense = (part.to_dense() if part.is_sparse else part for part in found if part is not None)
+    return all(bool(part.isfinite().all()) for part in (loss, *dense))
 
 
 def tensor_of(batch: Batch, name: str) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,8 @@ from torch import Tensor
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.rows import Rows
 from nbdebug.setup.trees import tensors
+
+MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Table:
         if target is None or (target.dim() == 2 and target.shape[1] != 1) or target.dim() not in (1, 2):
             return None
         flat = target.reshape(-1)
-        return flat.long() if bool((flat == flat.round()).all()) and len(set(flat.tolist())) <= len(flat) / 2 else None
+        few = len(set(flat.tolist())) <= len(flat) / 2 and float(flat.max()) < max(len(flat), MOST_CLASSES)
+        return flat.long() if few and bool((flat == flat.round()).all()) else None
 
 
 @measurement
@@ -89,7 +92,14 @@ def stacked(parts: list[Tensor], chosen: Tensor) -> Tensor:
     return whole.detach().cpu() if len(chosen) == len(whole) else whole.detach().cpu()[chosen]
 
 
-def keys(parts: Sequence[Tensor]) -> list[int]:
-    """A number for each row, the same for rows that are equal bit by bit in all ``parts``."""
-    flat = [part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy() for part in parts if part.numel()]
-    return [hash(tuple(row.tobytes() for row in together)) for together in zip(*flat, strict=True)]
+def keys(parts: Sequence[Tensor]) -> list[Hashable]:
+    """A key for each row, the same for rows that are equal bit by bit in all ``parts``."""
+    columns = [row_bytes(part) for part in parts if part.numel()]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def row_bytes(part: Tensor) -> list[Hashable]:
+    """The bytes of each row."""
+    flat = part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy()
+    rows: list[Hashable] = flat.view(f"V{flat.shape[1]}")[:, 0].tolist()
+    return rows

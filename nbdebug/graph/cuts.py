@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from nbdebug.finding import Where
 from nbdebug.graph.reader import read
+from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
@@ -46,11 +46,11 @@ class Cut:
 
 
 class CutWatch(TorchFunctionMode):
-    """Records every cut while it is on; ``module()`` names the submodule that is running."""
+    """Records every cut while it is on, with the submodule that is running."""
 
-    def __init__(self, module: Callable[[], str | None]) -> None:
+    def __init__(self, running: Running) -> None:
         super().__init__()
-        self.module = module
+        self.running = running
         self.cuts: list[Cut] = []
         self.fresh: dict[int, tuple[Tensor, Line | None]] = {}
 
@@ -71,7 +71,7 @@ class CutWatch(TorchFunctionMode):
         """Keeps one cut, with what it cut off."""
         behind = tuple(t.grad_fn if t.grad_fn is not None else t for t in before)
         name = call_name(func) if torch.is_grad_enabled() else f"{call_name(func)} under no_grad"
-        self.cuts.append(Cut(name, behind, from_frame(sys._getframe(2)), self.module(), result))
+        self.cuts.append(Cut(name, behind, from_frame(sys._getframe(2)), self.running.innermost, result))
 
 
 def call_name(func: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nbdebug.finding import Where
+from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
@@ -46,11 +46,11 @@ class Entrance:
 
 
 class EntranceWatch(TorchFunctionMode):
-    """Records each entrance while it is on; ``module()`` names the submodule that is running."""
+    """Records each entrance while it is on, with the submodule that is running."""
 
-    def __init__(self, module: Callable[[], str | None]) -> None:
+    def __init__(self, running: Running) -> None:
         super().__init__()
-        self.module = module
+        self.running = running
         self.found: list[Entrance] = []
         self.kept: list[Tensor] = []
         self.weighed: dict[int, int | None] = {}
@@ -78,5 +78,5 @@ class EntranceWatch(TorchFunctionMode):
         if name not in WEIGHTED or id(data) in self.weighed or not data.is_floating_point() or data.dim() < 2:
             return None
         axis = 1 if name in CONVOLUTIONS else data.dim() - 1
-        self.found.append(Entrance(data.detach(), axis, self.module(), from_frame(sys._getframe(2))))
+        self.found.append(Entrance(data.detach(), axis, self.running.innermost, from_frame(sys._getframe(2))))
         return len(self.found) - 1

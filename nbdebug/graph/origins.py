@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbdebug.finding import Where
+from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
@@ -45,9 +45,9 @@ class OriginWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     finite is known by its memory, so that it is followed through views.
     """
 
-    def __init__(self, module: Callable[[], str | None]) -> None:
+    def __init__(self, running: Running) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.module = module
+        self.running = running
         self.found: list[Origin] = []
         self.tainted: dict[int, Origin | None] = {}
 
@@ -82,7 +82,9 @@ class OriginWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind = "NaN" if bool(made.isnan().any()) else "Inf"
         places = tuple(rows.nonzero().flatten().tolist())
         line = from_frame(sys._getframe(2))
-        self.found.append(Origin(name.strip("_"), kind, low, high, tuple(made.shape), places, self.module(), line))
+        self.found.append(
+            Origin(name.strip("_"), kind, low, high, tuple(made.shape), places, self.running.innermost, line)
+        )
         return self.found[-1]
 
 

@@ -6,8 +6,9 @@ import linecache
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -46,40 +47,44 @@ class Line:
         return Where(module, parameter, None, None, self.file, self.number, self.text, cell, self.around)
 
 
+@cache
 def is_machinery(file: str) -> bool:
     """Whether the debugger called from a file; the examples beside the rules count as a user's code."""
     return file.startswith(HERE) and not file.startswith(EXAMPLES) and file != PASSED_THROUGH
 
 
+@cache
 def is_library(file: str) -> bool:
     """Whether a file belongs to Python or to an installed package."""
     return file.startswith((*LIBRARIES, "<frozen")) or "site-packages" in file or "dist-packages" in file
 
 
 def users_line(stack: Iterable[Line]) -> Line | None:
-    """The innermost line of the user's on a stack (outermost first), among those that the debugger itself called."""
-    found: Line | None = None
+    """The innermost line of the user's on a stack (innermost first), among those that the debugger itself called."""
     for line in stack:
         if is_machinery(line.file):
-            found = None
-        elif not is_library(line.file) and line.file != PASSED_THROUGH:
-            found = line
-    return found
+            return None
+        if not is_library(line.file) and line.file != PASSED_THROUGH:
+            return line
+    return None
 
 
-def from_traceback(entries: Iterable[str]) -> Line | None:
-    """The user's line in a formatted stack, as anomaly mode keeps it for each node."""
-    matches = (ENTRY.search(entry) for entry in entries)
+def from_traceback(entries: Sequence[str]) -> Line | None:
+    """The user's line in a formatted stack (outermost first), as anomaly mode keeps it for each node."""
+    matches = (ENTRY.search(entry) for entry in reversed(entries))
     return users_line(Line(m["file"], int(m["line"]), m["function"]) for m in matches if m)
 
 
 def from_frame(frame: FrameType | None) -> Line | None:
     """The user's line on the stack that ends in ``frame``."""
-    stack: list[Line] = []
+    return users_line(outwards(frame))
+
+
+def outwards(frame: FrameType | None) -> Iterator[Line]:
+    """The lines of a stack from the innermost on."""
     while frame is not None:
-        stack.append(Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        yield Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
-    return users_line(reversed(stack))
 
 
 def from_exception(error: BaseException) -> Line | None:
@@ -89,7 +94,7 @@ def from_exception(error: BaseException) -> Line | None:
     while trace is not None:
         stack.append(Line(trace.tb_frame.f_code.co_filename, trace.tb_lineno, trace.tb_frame.f_code.co_name))
         trace = trace.tb_next
-    return users_line(stack)
+    return users_line(reversed(stack))
 
 
 def cell_number(file: str) -> int | None:

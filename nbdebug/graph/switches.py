@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,8 +16,8 @@ from torch.overrides import TorchFunctionMode
 
 from nbdebug.finding import Where
 from nbdebug.graph.cuts import call_name
+from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line, from_frame
-from nbdebug.graph.tracing import Trace, attached
 from nbdebug.setup.modes import in_mode
 
 Kind = Literal["dropout", "batch statistics", "draw"]
@@ -51,11 +51,11 @@ class Switched:
 
 
 class SwitchWatch(TorchFunctionMode):
-    """Records every such call while it is on; ``running()`` gives the path of the submodule at work and its mode."""
+    """Records every such call while it is on, with the submodule of ``model`` that is running."""
 
-    def __init__(self, running: Callable[[], tuple[str, bool]]) -> None:
+    def __init__(self, model: nn.Module, running: Running) -> None:
         super().__init__()
-        self.running = running
+        self.model, self.running = model, running
         self.calls: list[Switched] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -64,9 +64,9 @@ class SwitchWatch(TorchFunctionMode):
         read = reading(func, args, kwargs)
         if read is not None:
             kind, on = read
-            module, training = self.running()
-            line = from_frame(sys._getframe(1))
-            self.calls.append(Switched(kind, call_name(func), on, line, module, training))
+            path = self.running.innermost or ""
+            training, line = self.model.get_submodule(path).training, from_frame(sys._getframe(1))
+            self.calls.append(Switched(kind, call_name(func), on, line, path, training))
         return func(*args, **kwargs)
 
 
@@ -103,21 +103,10 @@ def argument(func: Any, args: Any, kwargs: Any, name: str, place: int, default: 
 @contextmanager
 def switches(model: nn.Module, training: bool) -> Iterator[list[Switched]]:
     """A block in which the whole model is in one mode and its calls are recorded; modes are put back afterwards."""
-    trace = Trace()
-    watch = SwitchWatch(lambda: running(model, trace))
-    handles = attached(model, trace)
-    try:
-        with in_mode(model, training), watch:
-            yield watch.calls
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def running(model: nn.Module, trace: Trace) -> tuple[str, bool]:
-    """The submodule at work, and its mode."""
-    path = trace.running[-1] if trace.running else ""
-    return path, model.get_submodule(path).training
+    running = Running()
+    watch = SwitchWatch(model, running)
+    with running.inside(model), in_mode(model, training), watch:
+        yield watch.calls
 
 
 def apart(first: list[Tensor], second: list[Tensor]) -> float:

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from nbdebug.graph.cuts import Cut, CutWatch
 from nbdebug.graph.reader import Graph, Span, read
+from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line
+from nbdebug.graph.tracebacks import tracebacks
 
 PROBE = torch.empty(0, requires_grad=True)
 
 
 @dataclass
-class Trace:
+class Trace(Running):
     """What was seen while the block of ``tracing`` ran.
 
     ``called`` counts the calls of each submodule by path; ``fresh`` maps the id of a leaf tensor that was made with a
@@ -27,35 +29,38 @@ class Trace:
 
     spans: list[Span] = field(default_factory=list)
     called: dict[str, int] = field(default_factory=dict)
-    running: list[str] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
     fresh: dict[int, tuple[Tensor, Line | None]] = field(default_factory=dict)
+    graphs: dict[Any, Graph] = field(default_factory=dict)
 
     def graph(self, tensor: Tensor) -> Graph:
-        """The graph behind a tensor made in the block."""
-        return read(tensor.grad_fn, self.spans)
+        """The graph behind a tensor made in the block, read once."""
+        end = tensor.grad_fn
+        if end not in self.graphs:
+            self.graphs[end] = read(end, self.spans)
+        return self.graphs[end]
 
     def enter(self, path: str) -> None:
         """Notes that a submodule begins to run."""
+        super().enter(path)
         self.called[path] = self.called.get(path, 0) + 1
-        self.running.append(path)
         self.mark()
 
     def leave(self) -> None:
         """Notes that the innermost submodule is done."""
-        self.running.pop()
+        super().leave()
         self.mark()
 
     def mark(self) -> None:
         """Notes from which operation on the innermost running submodule is the one at work."""
         number = next_number()
         if number is not None:
-            self.spans.append((number, self.running[-1] if self.running else ""))
+            self.spans.append((number, self.innermost or ""))
 
 
 def next_number() -> int | None:
     """The sequence number that the next operation will have, counted by autograd in each thread; None if untold."""
-    with torch.enable_grad():
+    with torch._C.DisableTorchFunction(), torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
         function = PROBE.view(0).grad_fn
     number = getattr(function, "_sequence_nr", None)
     return int(number()) + 1 if number is not None else None
@@ -65,26 +70,7 @@ def next_number() -> int | None:
 def tracing(model: nn.Module) -> Iterator[Trace]:
     """A block in which every operation of ``model`` keeps its traceback; hooks and modes are taken off afterwards."""
     trace = Trace()
-    watch = CutWatch(lambda: trace.running[-1] if trace.running else None)
+    watch = CutWatch(trace)
     trace.cuts, trace.fresh = watch.cuts, watch.fresh
-    handles = [] if isinstance(model, torch.jit.ScriptModule) else attached(model, trace)
-    anomaly, check = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    torch.autograd.set_detect_anomaly(True, check_nan=False)
-    try:
-        with torch.enable_grad(), watch:
-            yield trace
-    finally:
-        torch.autograd.set_detect_anomaly(anomaly, check)
-        for handle in handles:
-            handle.remove()
-
-
-def attached(model: nn.Module, trace: Trace) -> list[Any]:
-    """Hooks on every submodule that tell the trace when it runs."""
-    handles: list[Any] = []
-    for path, module in model.named_modules():
-        if isinstance(module, torch.jit.ScriptModule):
-            continue
-        handles.append(module.register_forward_pre_hook(lambda *_, path=path: trace.enter(path)))
-        handles.append(module.register_forward_hook(lambda *_: trace.leave(), always_call=True))
-    return handles
+    with trace.inside(model), tracebacks(), torch.enable_grad(), watch:
+        yield trace

@@ -53,6 +53,20 @@ def global_generators() -> Iterator[tuple[str, Kept]]:
         yield "torch's MPS generator", KeptValue(torch.mps.get_rng_state, torch.mps.set_rng_state)
 
 
+def seed_all(number: int) -> None:
+    """Seed Python, numpy and torch, on the CPU and on devices that are in use.
+
+    ``torch.manual_seed`` would also queue a seed, with its traceback, for a CUDA device that nobody has used yet.
+    """
+    random.seed(number)
+    np.random.seed(number)
+    torch.default_generator.manual_seed(number)
+    if _cuda_is_awake():
+        torch.cuda.manual_seed_all(number)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(number)
+
+
 def _seed_new_cuda(_: None) -> None:
     """Seed devices that the block woke up as they would have been: ``torch.manual_seed`` gives all devices one seed."""
     if _cuda_is_awake():

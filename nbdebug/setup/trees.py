@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+LEAVES = {Tensor, torch.nn.Parameter, type(None), bool, int, float, str, bytes}  # most of what there is, told at once
+
 
 def children(tree: Any) -> Mapping[Any, Any]:
     """What a container holds, by key, index or field name; nothing for a leaf."""
-    if isinstance(tree, (PackedSequence, str, bytes)):
+    if type(tree) in LEAVES or isinstance(tree, (PackedSequence, str, bytes)):
         return {}
     if isinstance(tree, Mapping):
         return tree
@@ -35,8 +37,11 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, .
 
 def tensors(tree: Any) -> list[Tensor]:
     """The tensors of a tree, in order; a packed sequence counts as its data."""
-    found = (leaf.data if isinstance(leaf, PackedSequence) else leaf for _, leaf in leaves(tree))
-    return [leaf for leaf in found if isinstance(leaf, Tensor)]
+    if isinstance(tree, Tensor):
+        return [tree]
+    if isinstance(tree, PackedSequence):
+        return [tree.data]
+    return [one for child in children(tree).values() for one in tensors(child)]
 
 
 def transform(tree: Any, change: Callable[[Any], Any]) -> Any:

@@ -18,11 +18,11 @@ LIBRARY = str(Path(sysconfig.get_paths()["purelib"]) / "torch" / "nn" / "functio
 
 def test_the_innermost_line_that_is_neither_a_librarys_nor_the_debuggers() -> None:
     stack = [Line("notebook.py", 1), Line(MACHINERY, 2), Line("model.py", 3), Line("layers.py", 4), Line(LIBRARY, 5)]
-    assert users_line(stack) == Line("layers.py", 4)
+    assert users_line(reversed(stack)) == Line("layers.py", 4)
 
 
 def test_the_call_of_the_debugger_is_not_to_blame() -> None:
-    assert users_line([Line("notebook.py", 1), Line(MACHINERY, 2), Line(LIBRARY, 3)]) is None
+    assert users_line([Line(LIBRARY, 3), Line(MACHINERY, 2), Line("notebook.py", 1)]) is None
 
 
 def test_the_line_of_a_frame_and_of_an_exception() -> None:

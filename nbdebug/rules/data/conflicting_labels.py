@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from torch import nn
 
@@ -55,8 +55,11 @@ def conflicts(table: Table) -> list[list[int]]:
     labels = table.labels
     if labels is None or not table.inputs:
         return []
-    groups: dict[int, list[int]] = {}
-    for place, key in enumerate(keys(table.inputs)):
+    codes = keys(table.inputs)
+    if len(set(codes)) == len(codes):
+        return []
+    groups: dict[Hashable, list[int]] = {}
+    for place, key in enumerate(codes):
         groups.setdefault(key, []).append(place)
     classes = labels.tolist()
     return [group for group in groups.values() if len({classes[place] for place in group}) > 1]

@@ -43,7 +43,7 @@ def label_out_of_range(
     ## References
     Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
     """
-    classes, ignored = losses.scores(output).shape[class_axis], losses.ignore_index(setup.loss_fn)
+    classes, ignored = losses.scores(output).shape[class_axis], left_out(setup, first_pass)
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
         if labels is None or labels.is_floating_point() or not labels.dim():
@@ -53,6 +53,17 @@ def label_out_of_range(
             wrong &= labels != label
         if bool(wrong.any()):
             yield finding(part, labels, wrong, classes)
+
+
+def left_out(setup: Setup, first_pass: Pass) -> int:
+    """The label that the loss leaves out: as its operation in the graph says, else as the loss itself does."""
+    found = (
+        first_pass.trace.graph(first_pass.value).named("NllLoss", "NllLoss2D") if first_pass.value is not None else ()
+    )
+    number = next((node.saved("ignore_index") for node in found), None)
+    if not isinstance(number, int):
+        return losses.ignore_index(setup.loss_fn)
+    return number - 2**64 if number >= 2**63 else number
 
 
 def finding(part: Rows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:

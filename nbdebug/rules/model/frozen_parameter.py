@@ -78,7 +78,7 @@ def finding(entries: list[Entry], said: str, free: list[Entry], severity: Severi
         if loud
         else "",
         evidence={"parameters": [one.name for one in entries], "values": values, "trainable values": left},
-        explains=("L212", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414") if loud else (),
+        explains=("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414") if loud else (),
         severity=severity,
     )
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
+from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
+from nbdebug.setup.authors import authored
 
 ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
 Odd = tuple[str, Any, str, str]
@@ -50,13 +52,15 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
             if not any(p.requires_grad for p in group["params"]):
                 continue
             for odd in [*odd_values(group, setup.scheduler is not None), *odd_keys(group, optimizer.defaults)]:
-                yield finding(odd, place, number)
+                yield finding(setup, odd, place, number)
 
 
-def finding(odd: Odd, place: int, number: int) -> Finding:
+def finding(setup: Setup, odd: Odd, place: int, number: int) -> Finding:
     """One setting of one group."""
     key, value, expected, cause = odd
+    line = line_setting(key, value, authored(setup))
     return Finding(
+        where=line.where() if line else Where(),
         message=f"{key} is {value!r} in group {number} of optimizer {place}; expected {expected}.",
         cause=cause,
         fix=f"optimizer.param_groups[{number}]  # set {key} where the optimizer is made: {expected}",

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from math import ceil
 
-import numpy as np
-import torch
-
-from nbdebug.preserve import Preserve
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.tools.overfit import picture
 from nbdebug.tools.overfit.attempt import Run
@@ -143,10 +139,3 @@ class Trial:
             in_place=self.in_place,
             stopped=self.stopped,
         )
-
-
-def seed_all(seed: int) -> None:
-    """Seeds torch, NumPy and Python, which the Preserve around puts back."""
-    torch.manual_seed(seed)
-    np.random.seed(seed)
-    random.seed(seed)
