@@ -12,6 +12,7 @@ from torch import Tensor
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import scores
 
@@ -42,10 +43,10 @@ def heard(setup: Setup, first_pass: Pass, output: Any, finite_loss: Tensor) -> H
     if found.dim() == 0 or len(found) != first_pass.batch.size or found.numel() > MOST_VALUES:
         raise NotChecked("the output has no axis of the samples, or is too large to try")
     base = found.detach()
-    silent = float(setup.loss(base.clone(), first_pass.batch).detach())
+    silent = loss_on(setup, base.clone(), first_pass.batch)
 
     def moves(part: Any) -> bool:
-        return any(float(setup.loss(one, first_pass.batch).detach()) != silent for one in changed(base, part))
+        return any(loss_on(setup, one, first_pass.batch) != silent for one in changed(base, part))
 
     pulled = pull(setup, first_pass, base) != 0
     rows = [*range(0, len(base) - 1, max(1, len(base) // SAMPLES)), len(base) - 1]

@@ -14,6 +14,7 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.output_parts import Ideal, in_parts, softmax_axes
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 
@@ -33,7 +34,7 @@ def ideal_loss(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, los
         raise NotChecked(f"a loss of your own takes the whole {type(output).__name__} that the model returns")
 
     def of(answer: Tensor) -> float:
-        return float(setup.loss(answer.to(found), first_pass.batch).detach())
+        return loss_on(setup, answer.to(found), first_pass.batch)
 
     tried = answers(setup, first_pass, found, target, loss_kind)
     pairs = [Ideal(of(right), of(wrong)) for right, wrong in tried]
@@ -48,7 +49,7 @@ def refuse_unread_targets(setup: Setup, first_pass: Pass, answer: Tensor, target
     """Raise NotChecked where the samples can swap their targets and the loss stays: no answer is right for it."""
     swapped = target.roll(1, 0) if target.dim() else target
     other = replace(first_pass.batch, targets=(swapped,))
-    same = torch.equal(setup.loss(answer, other).detach(), setup.loss(answer, first_pass.batch).detach())
+    same = loss_on(setup, answer, other) == loss_on(setup, answer, first_pass.batch)
     if same and not torch.equal(swapped, target):
         raise NotChecked("the loss does not read the targets")
 
