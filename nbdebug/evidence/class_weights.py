@@ -52,7 +52,10 @@ def class_weights(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, 
 
     def pull(share: float) -> Tensor:
         answer = answers(logits, numbers, axis, share, loss_kind).requires_grad_()
-        (gradient,) = torch.autograd.grad(setup.loss(answer, batch), answer)
+        try:
+            (gradient,) = torch.autograd.grad(setup.loss(answer, batch), answer)
+        except Exception as error:
+            raise NotChecked(f"the loss does not take made-up answers: {type(error).__name__}: {error}") from None
         norms: Tensor = gradient.float().flatten(1).norm(dim=1)
         return torch.stack([norms[numbers == number].mean() for number in range(min(classes, len(target)))])
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors, transform
 
@@ -34,7 +35,7 @@ def in_parts(setup: Setup, first_pass: Pass, output: Any, target: Tensor) -> Ide
     for replaced in parts(output, target):
 
         def of(step: float, replaced: Callable[[Tensor], Any] = replaced) -> float:
-            return float(setup.loss(replaced(target + step * spread), first_pass.batch).detach())
+            return loss_on(setup, replaced(target + step * spread), first_pass.batch)
 
         best, near, far = of(0), (of(0.1), of(-0.1)), (of(1), of(-1))
         if all(best < a < b for a, b in zip(near, far, strict=True)):
