@@ -15,7 +15,17 @@ from nbdebug.rules.programs import program
 from nbdebug.setup import Setup
 
 SEQUENCE = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
-ALONG_AN_AXIS = {"softmax", "log_softmax", "normalize", "cumsum", "layer_norm", "linear", "conv1d", "conv2d"}
+LAYERS = {"linear", "conv1d", "conv2d"}
+ALONG_AN_AXIS = LAYERS | {
+    "softmax",
+    "log_softmax",
+    "softmin",
+    "normalize",
+    "norm",
+    "vector_norm",
+    "cumsum",
+    "layer_norm",
+}
 
 
 @rule("M304", "error")

@@ -84,6 +84,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "view for transpose": (on(Around(nn.GRU(8, 5), 5, lambda x: x.view(6, -1, 8), lambda r: r[1][0]), SERIES), "layer"),
     "softmax over samples": (on(network(3, nn.Softmax(dim=0))), "3"),
     "functional, bf16": (on(nn.Sequential(network(8, nn.Linear(8, 3)), nn.Softmax(0)).bfloat16(), X.bfloat16()), "1"),
+    "divided by norms of columns": (on(Around(nn.Linear(4, 8), 8, after=lambda h: h / h.norm(dim=0))), ""),
     "normalized by column": (on(Around(nn.Linear(4, 8), 8, after=lambda h: F.normalize(h.relu(), dim=0))), ""),
 }
 
