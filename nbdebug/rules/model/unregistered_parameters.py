@@ -13,7 +13,7 @@ from nbdebug.evidence.unregistered import Hidden
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.assignments import assignments
 from nbdebug.registry import rule
-from nbdebug.rules.model.homeless import homeless
+from nbdebug.rules.homeless import homeless
 from nbdebug.rules.programs import classifier, points, program
 from nbdebug.setup import Setup
 
