@@ -127,3 +127,22 @@ QUIET: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", QUIET)
 def test_models_that_keep_samples_apart_are_left_alone(name: str) -> None:
     assert said("M304", QUIET[name]()) == []
+
+
+class Joined(nn.Module):
+    """Two branches, joined along an axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        both = torch.cat([self.first(x).relu(), self.second(x).tanh()], dim=0)
+        both = both.view(len(x), -1)
+        return self.head(both)
+
+
+def test_the_line_is_the_one_that_deals_samples_into_each_other() -> None:
+    (found,) = said("M304", on(Joined())())
+    assert "torch.cat" in (found.where.source or "")
+    assert found.where.module == "head"
