@@ -76,7 +76,7 @@ def finding(entries: list[Entry], cut: Cut | None) -> Finding:
         message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
         where=where,
         cause=f"After {cut.call} no gradient flows back." if cut else "It is registered, and its result goes nowhere.",
-        fix=f"# take {cut.call} out of this line" if cut else unused,
+        fix=f"# take {cut.culprit} out of this line" if cut else unused,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
     )

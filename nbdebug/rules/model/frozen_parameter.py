@@ -22,9 +22,9 @@ def frozen_parameter(setup: Setup, parameters: list[Entry], first_pass: Pass) ->
     """Parameters have requires_grad off, so no step moves them.
 
     ## What it does
-    Lists the frozen parameters, as a note. It warns when all that the optimizer holds is frozen; when the module that
-    gives the output is frozen and nothing but vectors (normalization, biases) is left to learn; and when one of several
-    like parts is frozen although those before and after it are not.
+    Lists the frozen parameters, as a note. When all that the optimizer holds is frozen, that is an error, since no step
+    moves anything. It warns when the module that gives the output is frozen and nothing but vectors (normalization,
+    biases) is left to learn, and when one of several like parts is frozen although those before and after it are not.
 
     ## Why it matters
     A frozen head cannot follow the labels, whatever the layers below it do; a frozen layer that was never trained is a
@@ -54,7 +54,7 @@ def frozen_parameter(setup: Setup, parameters: list[Entry], first_pass: Pass) ->
     head = [one for one in frozen if one.module == last_module(setup.eager, first_pass)]
     alone = sandwiched(parameters)
     if held and all(one in frozen for one in held):
-        yield finding(held, f"All {len(held)} parameters that the optimizer holds are frozen", free, "warning")
+        yield finding(held, f"All {len(held)} parameters that the optimizer holds are frozen", free, "error")
     elif head and all(one.parameter.dim() < 2 for one in free):
         yield finding(
             head, "The module that gives the output is frozen, and no matrix is left to learn", free, "warning"
@@ -69,7 +69,7 @@ def finding(entries: list[Entry], said: str, free: list[Entry], severity: Severi
     """What is frozen, and what share of the values is left."""
     last = entries[-1]
     values, left = (sum(one.parameter.numel() for one in some) for some in (entries, free))
-    loud = severity == "warning"
+    loud = severity != "note"
     return Finding(
         message=f"{said}: {listed(entries)} ({values:,} values; {left:,} values of the model learn).",
         where=Where(last.module or None, last.name),
