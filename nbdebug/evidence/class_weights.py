@@ -56,7 +56,7 @@ def class_weights(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, 
             (gradient,) = torch.autograd.grad(setup.loss(answer, batch), answer)
         except Exception as error:
             raise NotChecked(f"the loss does not take made-up answers: {type(error).__name__}: {error}") from None
-        norms: Tensor = gradient.float().flatten(1).norm(dim=1)
+        norms: Tensor = gradient.float().reshape(len(gradient), -1).norm(dim=1)
         return torch.stack([norms[numbers == number].mean() for number in range(min(classes, len(target)))])
 
     found = pull(1 / classes)
