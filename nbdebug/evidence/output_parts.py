@@ -8,7 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors, transform
 
@@ -34,9 +36,12 @@ def in_parts(setup: Setup, first_pass: Pass, output: Any, target: Tensor) -> Ide
     for replaced in parts(output, target):
 
         def of(step: float, replaced: Callable[[Tensor], Any] = replaced) -> float:
-            return float(setup.loss(replaced(target + step * spread), first_pass.batch).detach())
+            return loss_on(setup, replaced(target + step * spread), first_pass.batch)
 
-        best, near, far = of(0), (of(0.1), of(-0.1)), (of(1), of(-1))
+        try:
+            best, near, far = of(0), (of(0.1), of(-0.1)), (of(1), of(-1))
+        except NotChecked:
+            continue
         if all(best < a < b for a, b in zip(near, far, strict=True)):
             return Ideal(best, max(far))
         if all(best > a > b for a, b in zip(near, far, strict=True)):
