@@ -43,14 +43,13 @@ def scrambled(answers: Answers) -> list[Scrambled]:
 
     One that concerns the axis of the samples counts in the forward pass only if outputs depend on other samples.
     """
-    heard: list[Call] = []
-    with calls(answers.setup.eager, heard.append):
+    inside: list[Scrambled] = []
+    with calls(answers.setup.eager, lambda call: inside.extend(swaps(call))):
         answers.to(answers.batch)
-    inside = list(swaps(heard))
     size = answers.batch.size
     if any(one.concerns(size) for one in inside) and not mixes(answers):
         inside = [one for one in inside if not one.concerns(size)]
-    return inside + list(swaps(calls_of_loss(answers)))
+    return inside + swaps_of_loss(answers)
 
 
 def mixes(answers: Answers) -> bool:
@@ -61,28 +60,27 @@ def mixes(answers: Answers) -> bool:
         return False
 
 
-def calls_of_loss(answers: Answers) -> list[Call]:
-    """What the user's loss calls, given the output of the model; nothing where the loss refuses it."""
-    heard: list[Call] = []
+def swaps_of_loss(answers: Answers) -> list[Scrambled]:
+    """Those of the user's loss, given the output of the model; none where the loss refuses it."""
+    found: list[Scrambled] = []
     setup = answers.setup
     try:
         with torch.no_grad():
             output = setup.predict(answers.batch)
-            with CallWatch(Running(), heard.append):
+            with CallWatch(Running(), lambda call: found.extend(swaps(call))):
                 setup.loss_of(output, answers.batch)
     except Exception:
         return []
-    return heard
+    return found
 
 
-def swaps(heard: list[Call]) -> Iterator[Scrambled]:
-    """The reshapes among some calls in which lengths have changed places."""
-    for call in heard:
-        if call.name in RESHAPES and call.given and not isinstance(call.given[0], nn.Parameter):
-            before, after = tuple(call.given[0].shape), tuple(call.made[0].shape)
-            for taken, given in groups(before, after):
-                if is_swap(taken, given):
-                    yield Scrambled(call, before, after, taken, given)
+def swaps(call: Call) -> Iterator[Scrambled]:
+    """The runs of axes whose lengths have changed places, where a call is a reshape."""
+    if call.name in RESHAPES and call.given and not isinstance(call.given[0], nn.Parameter):
+        before, after = tuple(call.given[0].shape), tuple(call.made[0].shape)
+        for taken, given in groups(before, after):
+            if is_swap(taken, given):
+                yield Scrambled(call, before, after, taken, given)
 
 
 def groups(before: Shape, after: Shape) -> Iterator[tuple[Shape, Shape]]:

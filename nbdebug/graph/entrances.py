@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from nbdebug.finding import Where
 from nbdebug.graph.running import Running
@@ -52,19 +54,18 @@ class EntranceWatch(TorchFunctionMode):
         super().__init__()
         self.running = running
         self.found: list[Entrance] = []
-        self.kept: list[Tensor] = []
-        self.weighed: dict[int, int | None] = {}
+        self.weighed: MutableMapping[Tensor, int | None] = WeakTensorKeyDictionary()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the call as it is, and follows what parameters have touched."""
         given, name = tensors((args, kwargs or {})), getattr(func, "__name__", "").strip("_")
         result = func(*args, **(kwargs or {}))
-        touched = any(isinstance(t, nn.Parameter) or id(t) in self.weighed for t in given)
+        touched = any(isinstance(t, nn.Parameter) or t in self.weighed for t in given)
         if not touched:
             return result
         made, number = tensors(result), self.noted(name, given)
-        self.kept += made
-        self.weighed.update({id(t): number for t in made})
+        for tensor in made:
+            self.weighed[tensor] = number
         return result
 
     def noted(self, name: str, given: list[Tensor]) -> int | None:
@@ -72,10 +73,10 @@ class EntranceWatch(TorchFunctionMode):
         data = next((t for t in given if not isinstance(t, nn.Parameter)), None)
         if data is None:
             return None
-        number = self.weighed.get(id(data))
+        number = self.weighed.get(data)
         if name in NORMS and number is not None:
             self.found[number] = replace(self.found[number], normalized=True)
-        if name not in WEIGHTED or id(data) in self.weighed or not data.is_floating_point() or data.dim() < 2:
+        if name not in WEIGHTED or data in self.weighed or not data.is_floating_point() or data.dim() < 2:
             return None
         axis = 1 if name in CONVOLUTIONS else data.dim() - 1
         self.found.append(Entrance(data.detach(), axis, self.running.innermost, from_frame(sys._getframe(2))))

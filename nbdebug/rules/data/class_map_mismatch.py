@@ -34,7 +34,18 @@ def class_map_mismatch(
     ## How it is measured
     Exactly, by name. Without names it takes at least two classes, of ``least`` = 10 samples or more, each of which is
     taken for another class, a different one each, in more than ``share`` = 60 % of its samples, while the same
-    learner tells the classes within each split at five standard deviations above chance.
+    learner tells the classes within each split at five standard deviations above chance. As measured on 60 draws of
+    each set of scikit-learn, the largest share of a class that was taken for one other with equal maps, and how often
+    two swapped classes were both over 60 %:
+
+    | labels drawn anew | | digits | breast cancer | wine | iris |
+    |---|---|---|---|---|---|
+    | none | equal | 16 % | 7 % | 17 % | 18 % |
+    | | swapped, found | 100 % | 100 % | 100 % | 100 % |
+    | a fifth | equal | 36 % | 26 % | 31 % | 33 % |
+    | | swapped, found | 85 % | 100 % | 93 % | 98 % |
+    | two fifths | equal | 32 % | 43 % | 58 % | 47 % |
+    | | swapped, found | 2 % | 98 % | 32 % | 68 % |
 
     ## How to fix
     Make the map once, from the training split, and hand it to the others.

@@ -33,8 +33,16 @@ def labels_unrelated(label_probe: Probe, *, related: float = 5.0, unrelated: flo
     ## How it is measured
     In standard deviations of the share that is right over twenty-five shuffles. An error needs two measurements on the
     same task: ``related`` = 5 sigma where the labels belong to the inputs (the other split, or labels moved by one),
-    and less than ``unrelated`` = 2, which chance exceeds once in 44 times, where they do not. No relation anywhere is
-    a note: the task may be beyond this learner.
+    and less than ``unrelated`` = 2 where they do not. No relation anywhere is a note: the task may be beyond this
+    learner. As measured on draws of up to 300 rows of four sets of scikit-learn:
+
+    | labels | | digits | breast cancer | wine | iris |
+    |---|---|---|---|---|---|
+    | in random order | over 2 sigma | 3.9 % | 3.0 % | 3.8 % | 3.0 % |
+    | | largest of 1,000 | 3.8 | 3.6 | 4.5 | 3.4 |
+    | as they are | median sigma | 22 | 6.1 | 7.4 | 5.0 |
+    | a quarter drawn anew | under 2 sigma | 0 % | 0 % | 0 % | 0 % |
+    | half drawn anew | under 2 sigma | 0 % | 10 % | 8 % | 4 % |
 
     ## How to fix
     Shuffle inputs and labels by one permutation; join them by key, not by position.

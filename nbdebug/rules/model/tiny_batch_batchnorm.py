@@ -34,10 +34,15 @@ def tiny_batch_batchnorm(
     statistics of evaluation are far from those of any training batch.
 
     ## How it is measured
-    Exactly, by the shapes of the first batch, and by the length of the loader's data for the last. The bound of 4 is
-    where Wu and He measure the error of batch normalization to rise steeply; a variance of 4 values has a
-    relative error of sqrt(2 / 3). Running statistics are judged by their momentum: at 0.9, nine tenths of them are the
-    last batch. Layers in eval mode are left alone.
+    Exactly, by the shapes of the first batch, and by the length of the loader's data for the last. Layers in eval mode
+    are left alone. Running statistics are judged by their momentum: at 0.9, nine tenths of them are the last batch.
+    Wu and He give the error of a ResNet-50 on ImageNet, in percent, by the samples that each normalization sees. It is
+    a warning under ``few`` = 4, between what 4 samples cost and what 2 do:
+
+    | samples | 32 | 16 | 8 | 4 | 2 |
+    |---|---|---|---|---|---|
+    | batch normalization | 23.6 | 23.7 | 24.8 | 27.3 | 34.7 |
+    | group normalization | 24.1 | 24.2 | 24.0 | 24.2 | 24.1 |
 
     ## How to fix
     Larger batches, ``drop_last=True``, or ``nn.GroupNorm``, which does not look at the batch.

@@ -16,6 +16,7 @@ from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
+JUMP = 100.0  # times its gain: more than any matrix of independent weights can stretch what goes in
 DEFAULT = 3**-0.5  # the gain of a layer as torch makes it: uniform in ±1/√fan_in
 
 
@@ -35,7 +36,8 @@ def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5
     ## How it is measured
     By the standard deviation over the samples. It speaks at a factor of ``most`` = 1000. Torch's own initialization
     makes signals smaller with depth too, which normalization and Adam put up with: decay is only accused where the
-    weights are, on the geometric mean, less than ``small`` = half as large as torch draws them.
+    weights are, on the geometric mean, less than ``small`` = half as large as torch draws them. Where samples come
+    apart by more than the weights of a layer can stretch them, as at the first word of all sentences, it is silent.
 
     ## How to fix
     Initialize for the activation (He for ReLU, Xavier for tanh), or normalize between the layers.
@@ -53,6 +55,8 @@ def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5
     ratio = stages[-1].scale / stages[1].scale
     if not math.isfinite(ratio):
         raise NotChecked("the activations are not finite")
+    if any(two.scale > JUMP * max(two.gain or 0.0, 1.0) * one.scale for one, two in pairwise(stages[1:])):
+        raise NotChecked("the samples are alike in one layer and come apart in the next")
     if ratio > most or (ratio < 1 / most and mean_gain(stages) < small * DEFAULT):
         yield finding(stages, ratio)
 

@@ -175,3 +175,71 @@ def autoencoder_of_one_tensor() -> Debugger:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 64), nn.Unflatten(1, (1, 8, 8)))
     train: Any = DataLoader(images, batch_size=32, shuffle=True)  # type: ignore[arg-type]
     return Debugger(model, train, loss_fn=nn.MSELoss(), optimizer=torch.optim.Adam(model.parameters()))
+
+
+@healthy
+def detection_with_a_dictionary_of_losses() -> Debugger:
+    images, labels = digits()
+    data = [
+        (image, {"boxes": torch.tensor([[0.1, 0.0, 0.9, 1.0]]), "labels": label[None]})
+        for image, label in zip(images, labels, strict=True)
+    ]
+    model = Detector()
+    train: Any = DataLoader(data, 16, shuffle=True, collate_fn=lambda rows: tuple(zip(*rows, strict=True)))  # type: ignore[arg-type]
+    return Debugger(
+        model,
+        train,
+        loss_fn=lambda losses: sum(losses.values()),
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
+        unpack=lambda batch: ((list(batch[0]), list(batch[1])), None),
+    )
+
+
+class DeeplySupervised(nn.Module):
+    """A second head half way up, in training only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.low, self.high = double(1, 8), double(8, 16)
+        self.second, self.head = nn.Linear(8, 10), nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Any:
+        low = self.low(x)
+        logits = self.head(self.high(low).mean((2, 3)))
+        return (logits, self.second(low.mean((2, 3)))) if self.training else logits
+
+
+@healthy
+def second_head_in_training() -> Debugger:
+    model = DeeplySupervised()
+
+    def both(output: Any, target: Tensor) -> Tensor:
+        if isinstance(output, Tensor):
+            return F.cross_entropy(output, target)
+        return F.cross_entropy(output[0], target) + 0.4 * F.cross_entropy(output[1], target)
+
+    train, val = split(*digits())
+    return Debugger(model, train, val, loss_fn=both, optimizer=torch.optim.Adam(model.parameters()))
+
+
+class Shortened(nn.Module):
+    """A residual network whose blocks are left out by chance in training (Huang and others 2016)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(1, 16, 3, padding=1), nn.Linear(16, 10)
+        self.blocks = nn.ModuleList(double(16, 16) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            if not self.training or torch.rand(()) > 0.2:
+                x = x + block(x)
+        return self.head(x.mean((2, 3)))
+
+
+@healthy
+def blocks_left_out_by_chance() -> Debugger:
+    model = Shortened()
+    train, val = split(*digits())
+    return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))

@@ -116,3 +116,24 @@ def test_a_transformer_is_quiet() -> None:
     body = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
     model = nn.Sequential(nn.Unflatten(1, (4, 4)), nn.Linear(4, 16), body, nn.Flatten(), nn.Linear(64, 2))
     assert not found(model)
+
+
+class Unrolled(nn.Module):
+    """A cell over the steps of a sequence, of which the first is the same for all samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.cell, self.head = nn.Embedding(9, 16), nn.GRUCell(16, 16), nn.Linear(16, 3)
+
+    def forward(self, words: Tensor) -> Tensor:
+        state = torch.zeros(len(words), 16)
+        for word in self.embed(words).unbind(1):
+            state = self.cell(word, state)
+        return self.head(state)
+
+
+def test_samples_that_begin_alike_are_no_growth() -> None:
+    words = torch.randint(1, 9, (64, 6), generator=torch.Generator().manual_seed(0))
+    words[:, 0] = 0
+    report = Debugger.of(program(Unrolled(), words, words[:, 1] % 3, nn.CrossEntropyLoss())).checkup(select=["G408"])
+    assert list(report) == []
