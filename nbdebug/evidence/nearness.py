@@ -11,7 +11,7 @@ from torch import Tensor
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.tables import Table
 
-ASKED, MOST_ROWS, MOST_COLUMNS = 200, 4000, 256
+ASKED, MOST_ROWS, MOST_COLUMNS = 100, 2000, 128
 FAR, WIDE, LEAST, ENOUGH = 20, 40, 100, 20
 NEAR = 0.35
 

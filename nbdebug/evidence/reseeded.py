@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.evidence.rows import is_stored
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.random_state import GENERATORS, KeptGenerator
 from nbdebug.setup import Setup
@@ -35,7 +36,7 @@ class Repeated:
 def reseeded(setup: Setup) -> Repeated:
     """What the training data set does to the generators of Python, NumPy and torch, and which ones it keeps itself."""
     loader = setup.train_loader
-    if not is_indexed(loader) or not hasattr(loader.dataset, "__len__") or type(loader.dataset).__module__ == "torch":
+    if not is_indexed(loader) or is_stored(loader) or not hasattr(loader.dataset, "__len__"):
         return Repeated((), ())
     held = {name: one for name, one in getattr(loader.dataset, "__dict__", {}).items() if isinstance(one, GENERATORS)}
     try:
