@@ -44,9 +44,9 @@ function render({ model, el }) {
     drawn = 0;
     body.replaceChildren();
     heads.replaceChildren(...columns().map((column, i) => sorter(column, i - 1)));
-    const state = model.get("state"), open = rows.some((row) => row.kids && !row.folded);
+    const state = model.get("state");
     count.textContent = [listed.length < rows.length && `${group(listed.length)} of`, group(rows.length), state.noun].filter(Boolean).join(" ");
-    Object.assign(folds, { textContent: rows.some((row) => row.folded) ? "Unfold all" : "Fold all", hidden: order || find.value || !open && !rows.some((row) => row.folded) });
+    Object.assign(folds, { textContent: rows.some((row) => row.folded) ? "Unfold all" : "Fold all", hidden: order || find.value || !rows.some((row) => row.kids) });
     if (!active || !listed.includes(active)) active = listed[0];
     grow(CHUNK);
   }
@@ -161,7 +161,7 @@ function render({ model, el }) {
   let before = "";
   root(el, node, notice, h("div.tools", {}, find, folds, count), frame, note);
   follow(model, () => {
-    const state = model.get("state"), [text, tone] = state.notice, now = JSON.stringify([state.rows, state.words]);
+    const state = model.get("state"), [text, tone] = state.notice, now = JSON.stringify([state.table, state.words]);
     title.textContent = state.title;
     table.ariaLabel = state.title;
     status.textContent = state.status;
@@ -175,15 +175,16 @@ function render({ model, el }) {
 }
 
 /** Rows with their texts, and each with the one that it hangs under. @param {any} state */
-function read({ rows, words, columns, rooted }) {
+function read({ table: rows, words, columns, rooted }) {
   /** @type {Row[]} */
   const above = [];
   return rows.map((/** @type {any[]} */ [level, folded, name, kind, cells, ...details], /** @type {number} */ i) => {
     above.length = level;
+    const kids = rows[i + 1]?.[0] > level;
     const parent = above[level - 1] ?? null, prefix = parent && !(rooted && level === 1) ? `${parent.path}.` : "";
     /** @type {Row} */
     const row = {
-      name: words[name], kind: words[kind], path: prefix + words[name], level, above: parent, kids: rows[i + 1]?.[0] > level, folded: folded > 0, told: false,
+      name: words[name], kind: words[kind], path: prefix + words[name], level, above: parent, kids, folded: kids && folded > 0, told: false,
       cells: cells.map((/** @type {any} */ one, /** @type {number} */ j) => cell(one, words, columns[j + 1].kind)),
       details: details.map((pair) => pair.map((/** @type {number} */ one) => words[one])), text: "",
     };
@@ -214,9 +215,9 @@ function compare(a, b, order) {
   return order * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
 }
 
-/** A text that may be broken between brackets, not inside them. @param {string} text */
+/** A text that may be broken between brackets, not inside them, nor between a word and its number. @param {string} text */
 function whole(text) {
-  return text.split(/(\S*\[[^\]]*\])/).map((part, i) => (i % 2 ? h("span.whole", {}, part) : part));
+  return text.split(/(\S*\[[^\]]*\]|[a-z]+ \d\S*)/i).map((part, i) => (i % 2 ? h("span.whole", {}, part) : part));
 }
 
 /** A share of one in percent, whole only where it is. @param {number} v */

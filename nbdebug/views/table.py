@@ -99,28 +99,25 @@ class Table(View):
 
     def state(self) -> dict[str, Any]:
         """Texts once each in ``words``, and rows that refer to them by number."""
-        for details, most in ((True, len(self.rows)), *((False, len(self.rows) >> by) for by in range(32))):
+        most, details = len(self.rows), True
+        while True:
             packed = self._packed(fitting(self.rows, most), details)
-            if len(script(packed)) <= BYTES_OF_STATE:
+            size = len(script(packed))
+            if size <= BYTES_OF_STATE:
                 break
-        texts = {name: plain(getattr(self, name)) for name in ("title", "status", "note", "noun")}
+            most = most if details else int(0.95 * len(packed["table"]) * BYTES_OF_STATE / size)
+            details = False
+        texts = {name: plain(getattr(self, name)) for name in ("title", "status", "note", "noun", "rooted", "notice")}
         columns = [plain(vars(one)) for one in self.columns]
-        more = len(self.rows) - len(packed["rows"])
-        return {
-            **texts,
-            **packed,
-            "columns": columns,
-            "notice": plain(self.notice),
-            "rooted": self.rooted,
-            "more": more,
-        }
+        return {**texts, **packed, "columns": columns, "more": len(self.rows) - len(packed["table"])}
 
     def html(self) -> str:
         """A table of texts, and what its marks tell."""
         shown = fitting(self.rows, MOST_PLAIN_ROWS)
         head = [one.name for one in self.columns]
         body = [[_named(row), *map(words, row.cells, self.columns[1:])] for row in shown]
-        told = [f"{row.name}: {tag.text}: {tag.more}" for row in shown for tag in _tags(row) if tag.more]
+        named = zip(shown, paths(shown, self.rooted), strict=True)
+        told = [f"{path}: {tag.text}: {tag.more}" for row, path in named for tag in _tags(row) if tag.more]
         more = len(self.rows) - len(shown)
         rest = paragraph(f"… and {more:,} more {self.noun}." if more else "")
         top = paragraph(f"{self.title} {self.status}") + paragraph(self.notice[0])
@@ -152,7 +149,7 @@ class Table(View):
             ]
             for row in rows
         ]
-        return {"rows": packed, "words": list(words)}
+        return {"table": packed, "words": list(words)}
 
 
 def fitting(rows: Sequence[Hanging], most: int) -> Sequence[Hanging]:
@@ -164,6 +161,16 @@ def fitting(rows: Sequence[Hanging], most: int) -> Sequence[Hanging]:
     sums = accumulate(counts[level] for level in levels)
     deepest = [level for level, total in zip(levels, sums, strict=True) if total <= most]
     return [row for row in rows if row.level <= max(deepest, default=levels[0])][:most]
+
+
+def paths(rows: Sequence[Row], rooted: bool) -> list[str]:
+    """The name of each row with the names of all above it."""
+    names: list[str] = []
+    found = []
+    for row in rows:
+        names[row.level :] = [row.name]
+        found.append(".".join(names[1:] if rooted and row.level else names))
+    return found
 
 
 def _named(row: Row) -> str:

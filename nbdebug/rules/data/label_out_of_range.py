@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.rows import Rows
+from nbdebug.evidence.spared import dropped_labels
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
@@ -23,14 +24,15 @@ def label_out_of_range(
 
     ## What it does
     Compares the class indices of every sample that can be read with the number of outputs. The ignore index of the
-    loss (-100 unless set) is allowed.
+    loss (-100 unless set) is allowed, and so is a label that a loss of your own drops.
 
     ## Why it matters
     Cross-entropy raises an index error on the batch that holds the sample; on a GPU it ends the process with a
     device-side assertion that names neither the sample nor the label.
 
     ## How it is measured
-    Exactly: by the smallest and largest index.
+    Exactly, by the indices. A loss of your own is asked with such a label in the first batch: one that raises, or that
+    takes -1 for the last class, as Python's indexing does, does not drop it.
 
     ## How to fix
     Number the classes from 0, and give the head one output for each.
@@ -47,6 +49,8 @@ def label_out_of_range(
         if labels is None or labels.is_floating_point() or not labels.dim():
             continue
         wrong = ((labels < 0) | (labels >= classes)) & (labels != ignored)
+        for label in dropped_labels(setup, first_pass.batch, output, sorted(set(labels[wrong].tolist())), classes):
+            wrong &= labels != label
         if bool(wrong.any()):
             yield finding(part, labels, wrong, classes)
 

@@ -54,7 +54,7 @@ def nll_without_log_softmax(
         if not isinstance(values, Tensor) or not values.numel():
             continue
         total = float(values.detach().float().exp().sum(1 if values.dim() > 1 else 0).mean())
-        if abs(total - 1) <= tolerance:
+        if not abs(total - 1) > tolerance:  # as for NaN, which says nothing of what is fed
             continue
         what = "probabilities" if node in fed_softmax else "logits"
         yield Finding(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.trial import loss_on
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, regressor
@@ -67,7 +68,7 @@ def doubled(setup: Setup, first_pass: Pass, output: Any) -> float:
     if setup.loss_fn is None or not isinstance(output, Tensor) or not output.dim() or len(output) != size:
         raise NotChecked("loss and output are not one callable and one tensor with an axis of the samples")
     rows = [*range(size), *range(size)]
-    return float(setup.loss(output.detach()[rows], first_pass.batch.take(rows)).detach())
+    return loss_on(setup, output.detach()[rows], first_pass.batch.take(rows))
 
 
 def bad() -> Setup:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
+from nbdebug.evidence.routes import Routes
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
 from nbdebug.registry import rule
@@ -18,7 +20,7 @@ from nbdebug.setup import Setup
 
 @rule("M301", "error")
 def disconnected_parameter(
-    graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]
+    graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry], routes: Routes
 ) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
@@ -32,7 +34,8 @@ def disconnected_parameter(
 
     ## How it is measured
     By the leaves of the autograd graphs of up to four batches, so that heads which take turns are not accused. The cut
-    is found among all calls that took a tensor with a gradient and gave one without.
+    is found among all calls that took a tensor with a gradient and gave one without. One of several experts, whose
+    siblings in one list are given the samples or tokens that an index picks for each, was merely not picked: a note.
 
     ## How to fix
     Take the cut out. If the part is meant to be frozen, say so with ``requires_grad_(False)``.
@@ -51,8 +54,16 @@ def disconnected_parameter(
         behind = [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]
         if behind:
             yield finding(sorted(behind, key=parameters.index), cut)
-    if left:
-        yield finding(list(left.values()), None)
+    unpicked = [one for one in left.values() if routes.may_reach(one.module)]
+    if unpicked:
+        yield replace(finding(unpicked, None), message=spared(unpicked), severity="note")
+    if unused := [one for one in left.values() if one not in unpicked]:
+        yield finding(unused, None)
+
+
+def spared(entries: list[Entry]) -> str:
+    """What is said of experts that were not picked."""
+    return f"No sample of the first batches was sent to {listed(entries)}: nothing trained these yet."
 
 
 def finding(entries: list[Entry], cut: Cut | None) -> Finding:
@@ -65,7 +76,7 @@ def finding(entries: list[Entry], cut: Cut | None) -> Finding:
         message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
         where=where,
         cause=f"After {cut.call} no gradient flows back." if cut else "It is registered, and its result goes nowhere.",
-        fix=f"# take {cut.call} out of this line" if cut else unused,
+        fix=f"# take {cut.culprit} out of this line" if cut else unused,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
     )

@@ -36,7 +36,7 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
     ## How it is measured
     Exactly, by the groups. Adam's bound is that of its proof of convergence, beta1 < sqrt(beta2), which (0.9, 0.999),
     (0.9, 0.95), (0.5, 0.999) and (0, 0.9) keep. A key is a misspelling when it is an alias of one that the optimizer
-    knows, or nearly its name; other keys of yours are left alone.
+    knows, or nearly its name; other keys, such as those that schedulers keep in a group, are left alone.
 
     ## How to fix
     Set the value that the message names.
@@ -106,7 +106,7 @@ def odd_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Odd]:
     for key in sorted(group.keys() - defaults.keys() - {"params", "param_names", "initial_lr", "name"}):
         close = get_close_matches(key.lower(), defaults, n=1, cutoff=0.8)
         meant = ALIASES.get(key) or (close[0] if close else None)
-        if meant in defaults:
+        if meant in defaults and not key.endswith(f"_{meant}"):  # max_momentum, swa_lr: a scheduler's own
             said = f"The optimizer knows no {key!r}; {meant} stays at {group[meant]!r}."
             yield key, group[key], f"the key {meant!r}", said
 

@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 from nbdebug.errors import SetupError
 from nbdebug.graph.source import from_exception
 from nbdebug.portrait import Portrait, portrait
+from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors
 
@@ -61,32 +62,34 @@ class Passage:
 def passage(setup: Setup) -> Passage:
     """The first batch through the model; whatever data or model raise is told, not raised.
 
-    To be called inside a Preserve, since running a model changes it.
+    Nothing of the user's is changed; so a model with lazy layers, which a first pass changes for good, does not run.
     """
     seen = Passage(frozenset(setup.eager.modules()))
-    try:
-        refuse_lazy(setup.eager)
-        batch = next(setup.batches(1))
-        seen.batch = str(batch)
-        with watched(seen), uncompiled():
-            setup.predict(batch) if setup.step_fn is None else setup.step_fn(batch.raw)
-    except SetupError as refusal:
-        seen.stopped = str(refusal)
-    except Exception as error:
-        line = from_exception(error)
-        seen.stopped = f"{type(error).__name__}: {error}{f' ({line.where()})' if line else ''}"
+    if lazy := [name for name, p in setup.eager.named_parameters() if is_lazy(p)]:
+        seen.stopped = f"{lazy[0]} has no shape yet. Run one batch through the model first."
+        return seen
+    with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
+        try:
+            run(setup, seen)
+        except SetupError as refusal:
+            seen.stopped = str(refusal)
+        except Exception as error:
+            line = from_exception(error)
+            seen.stopped = f"{type(error).__name__}: {error}{f' ({line.where()})' if line else ''}"
     return seen
+
+
+def run(setup: Setup, seen: Passage) -> None:
+    """One batch through the model, as its user sends it."""
+    batch = next(setup.batches(1))
+    seen.batch = str(batch)
+    with watched(seen), uncompiled():
+        setup.predict(batch) if setup.step_fn is None else setup.step_fn(batch.raw)
 
 
 def uncompiled() -> AbstractContextManager[Any]:
     """A block in which compiled parts run as Python; what compiles is asked only where it has been loaded."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
-
-
-def refuse_lazy(model: nn.Module) -> None:
-    """Raises SetupError for a model that a first pass would change for good."""
-    if lazy := [name for name, p in model.named_parameters() if is_lazy(p)]:
-        raise SetupError(f"{lazy[0]} has no shape yet; expected one. Run one batch through the model first.")
 
 
 @contextmanager

@@ -58,11 +58,11 @@ def kind_of(row: Row) -> str:
 
 
 def shapes(portraits: Sequence[Portrait]) -> str:
-    """The shapes of some tensors, the first three."""
+    """The shapes of some tensors, the first three, or a dash for none."""
     found = [(name, len(list(same))) for name, same in groupby(map(shape, portraits))]
     said = [name if count == 1 else f"{name} ×{count}" for name, count in found]
     rest = len(said) - MOST_SHAPES
-    return ", ".join(said[:MOST_SHAPES]) + (f", +{rest}" if rest > 0 else "") or "()"
+    return ", ".join(said[:MOST_SHAPES]) + (f", +{rest}" if rest > 0 else "") or "–"
 
 
 def shape(one: Portrait) -> str:

@@ -9,7 +9,6 @@ from torch import nn
 
 from nbdebug.finding import Finding
 from nbdebug.portrait import Portrait, portrait
-from nbdebug.preserve import Preserve
 from nbdebug.report import Report
 from nbdebug.setup import Setup
 from nbdebug.tools.summary import rates
@@ -26,9 +25,7 @@ def summary(setup: Setup, said: Report | None = None) -> Summary:
     ``said`` are the findings to show beside the submodules that they name. A model that raises is shown as far as it
     ran.
     """
-    with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
-        seen = passage(setup)
-    found = places(setup.eager)
+    seen, found = passage(setup), places(setup.eager)
     names, held = first_holders(found), rates.groups(setup.optimizers)
     findings = by_path(said or (), {place.path for place in found})
     rows = tuple(row(place, seen, names, held, tuple(findings.get(place.path, ()))) for place in found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -57,13 +59,18 @@ def reversed_pairs() -> tuple[Tensor, Tensor]:
     return words, torch.cat([torch.full((len(words), 1), BOS), back], 1)
 
 
+def forced(batch: Any) -> Any:
+    """The decoder is given the target up to the word that it is to say."""
+    src, tgt = batch
+    return (src, tgt[:, :-1]), tgt[:, 1:]
+
+
 @healthy
 def encoder_and_decoder() -> Debugger:
     model = Seq2Seq()
     train, val = split(*reversed_pairs())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    teacher = lambda batch: ((batch[0], batch[1][:, :-1]), batch[1][:, 1:])
-    return Debugger(model, train, val, loss_fn=token_loss, optimizer=optimizer, unpack=teacher)
+    return Debugger(model, train, val, loss_fn=token_loss, optimizer=optimizer, unpack=forced)
 
 
 @healthy
@@ -98,8 +105,7 @@ class SeqFirst(nn.Module):
 def causal_encoder_time_first() -> Debugger:
     words, model = sentences(), SeqFirst()
     train, val = split(words[:, :-1], words[:, 1:])
-    loss = lambda logits, target: F.cross_entropy(logits.transpose(1, 2), target)
-    return Debugger(model, train, val, loss_fn=loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
+    return Debugger(model, train, val, loss_fn=token_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
 
 class Classifier(nn.Module):
@@ -136,7 +142,9 @@ class Pooled(nn.Module):
         self.query = nn.Parameter(torch.randn(1, 1, width) * 0.02)
         self.pool = nn.MultiheadAttention(width, 4, batch_first=True)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
-        self.register_buffer("near", torch.full((8, 8), float("-inf")).triu(3) + torch.full((8, 8), float("-inf")).tril(-3))
+        self.register_buffer(
+            "near", torch.full((8, 8), float("-inf")).triu(3) + torch.full((8, 8), float("-inf")).tril(-3)
+        )
 
     def forward(self, image: Tensor) -> Tensor:
         rows = self.project(image.squeeze(1)) + self.position

@@ -63,9 +63,7 @@ class ContrastiveLoss(nn.Module):
 def siamese_contrastive() -> Debugger:
     model = Siamese()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-4)
-    return Debugger(
-        model, DataLoader(Pairs(), 32, shuffle=True), loss_fn=ContrastiveLoss(), optimizer=optimizer
-    )
+    return Debugger(model, DataLoader(Pairs(), 32, shuffle=True), loss_fn=ContrastiveLoss(), optimizer=optimizer)
 
 
 class Triplets(Dataset[Any]):
@@ -87,9 +85,9 @@ class Triplets(Dataset[Any]):
 @healthy
 def triplets_by_step() -> Debugger:
     model, loss = encoder(), nn.TripletMarginLoss(margin=1.0)
-    step = lambda batch: loss(*map(model, batch))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    return Debugger(model, DataLoader(Triplets(), 32, shuffle=True), optimizer=optimizer, step_fn=step)
+    train = DataLoader(Triplets(), 32, shuffle=True)
+    return Debugger(model, train, optimizer=optimizer, step_fn=lambda batch: loss(*map(model, batch)))
 
 
 class Tripled(nn.Module):

@@ -1,4 +1,4 @@
-"""Small data that can be learned: real digits, real photographs, sentences of a made-up language, points, noisy curves."""
+"""Small data that can be learned: real digits, photographs and patients, sentences of a made-up language, points."""
 
 from __future__ import annotations
 

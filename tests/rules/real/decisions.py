@@ -82,7 +82,10 @@ def q_learning_in_one_module() -> Debugger:
 def values_of_chosen_actions() -> Debugger:
     """The target holds the action as a number beside its return."""
     state, action, reward, *_ = steps()
-    chosen = lambda q, target: F.mse_loss(q.gather(1, target[:, :1].long()).squeeze(1), target[:, 1])
+
+    def chosen(q: Tensor, target: Tensor) -> Tensor:
+        return F.mse_loss(q.gather(1, target[:, :1].long()).squeeze(1), target[:, 1])
+
     model = network(3)
     train = loader(state, torch.stack([action.float(), reward], 1))
     return Debugger(model, train, loss_fn=chosen, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
@@ -92,7 +95,10 @@ def values_of_chosen_actions() -> Debugger:
 def values_of_integer_actions() -> Debugger:
     """The return of the action is all that is learned; the batch has state, action, return."""
     state, action, reward, *_ = steps()
-    chosen = lambda q, action, value: F.mse_loss(q.gather(1, action.unsqueeze(1)).squeeze(1), value)
+
+    def chosen(q: Tensor, action: Tensor, value: Tensor) -> Tensor:
+        return F.mse_loss(q.gather(1, action.unsqueeze(1)).squeeze(1), value)
+
     model = network(3)
     train = loader(state, action, reward)
     return Debugger(model, train, loss_fn=chosen, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))

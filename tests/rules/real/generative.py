@@ -57,9 +57,7 @@ class Generator(nn.Module):
 class Discriminator(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(
-            nn.Flatten(), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(64, 1)
-        )
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(64, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x)
@@ -223,7 +221,5 @@ class Flow(nn.Module):
 @healthy
 def normalizing_flow() -> Debugger:
     model = Flow()
-    negative = lambda log_density, _: -log_density.mean()
-    return Debugger(
-        model, loader(moons()[0]), loss_fn=negative, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3)
-    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    return Debugger(model, loader(moons()[0]), loss_fn=lambda density, _: -density.mean(), optimizer=optimizer)

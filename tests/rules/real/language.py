@@ -114,6 +114,10 @@ class GPT(nn.Module):
         return logits, F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
+def each_token(output: Any, target: Tensor) -> Tensor:
+    return F.cross_entropy(output[0].flatten(0, 1), target.flatten())
+
+
 def decayed(model: nn.Module) -> torch.optim.Optimizer:
     """Weight decay on matrices only."""
     groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1}]
@@ -125,8 +129,7 @@ def decayed(model: nn.Module) -> torch.optim.Optimizer:
 def gpt_by_hand_with_tied_weights() -> Debugger:
     words, model = sentences(), GPT()
     train, val = split(words[:, :-1], words[:, 1:])
-    loss = lambda output, y: F.cross_entropy(output[0].flatten(0, 1), y.flatten())
-    return Debugger(model, train, val, loss_fn=loss, optimizer=decayed(model))
+    return Debugger(model, train, val, loss_fn=each_token, optimizer=decayed(model))
 
 
 @healthy
@@ -157,8 +160,7 @@ def low_rank_adapters() -> Debugger:
     words = sentences()
     train, val = split(words[:, :-1], words[:, 1:])
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
-    loss = lambda output, y: F.cross_entropy(output[0].flatten(0, 1), y.flatten())
-    return Debugger(model, train, val, loss_fn=loss, optimizer=optimizer)
+    return Debugger(model, train, val, loss_fn=each_token, optimizer=optimizer)
 
 
 class Experts(nn.Module):
@@ -196,8 +198,7 @@ class ExpertBlock(Block):
 def mixture_of_experts() -> Debugger:
     words, model = sentences(), GPT(block=ExpertBlock)
     train, val = split(words[:, :-1], words[:, 1:])
-    loss = lambda output, y: F.cross_entropy(output[0].flatten(0, 1), y.flatten())
-    return Debugger(model, train, val, loss_fn=loss, optimizer=decayed(model))
+    return Debugger(model, train, val, loss_fn=each_token, optimizer=decayed(model))
 
 
 class Starved(nn.Module):

@@ -163,6 +163,10 @@ def two_losses(output: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
     return torch.exp(-w[0]) * digit + torch.exp(-w[1]) * ink + w.sum()
 
 
+def apart(batch: dict[str, Tensor]) -> Any:
+    return batch["image"], {name: batch[name] for name in ("digit", "ink")}
+
+
 @healthy
 def two_tasks_with_learned_weights() -> Debugger:
     x, y = digits()
@@ -170,7 +174,6 @@ def two_tasks_with_learned_weights() -> Debugger:
     ink = (ink - ink.mean()) / ink.std()
     data: Any = [{"image": a, "digit": b, "ink": c} for a, b, c in zip(x, y, ink, strict=True)]
     model = TwoTasks()
-    apart = lambda batch: (batch["image"], {"digit": batch["digit"], "ink": batch["ink"]})
     train = DataLoader(data, batch_size=32, shuffle=True)
     return Debugger(model, train, loss_fn=two_losses, optimizer=adam(model), unpack=apart)
 
@@ -243,7 +246,9 @@ def several_labels_at_once() -> Debugger:
 @healthy
 def counts_by_poisson() -> Debugger:
     words, _ = padded()
-    model = nn.Sequential(nn.EmbeddingBag(20, 16, mode="sum", padding_idx=0), nn.ReLU(), nn.Linear(16, 1), nn.Flatten(0))
+    model = nn.Sequential(
+        nn.EmbeddingBag(20, 16, mode="sum", padding_idx=0), nn.ReLU(), nn.Linear(16, 1), nn.Flatten(0)
+    )
     train, val = split(words, (words > 10).sum(1).float())
     return Debugger(model, train, val, loss_fn=nn.PoissonNLLLoss(), optimizer=adam(model))
 

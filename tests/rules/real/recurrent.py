@@ -125,7 +125,12 @@ class WordModel(nn.Module):
 @healthy
 def word_model_with_carried_state() -> Debugger:
     text, model = sentences(256, 12).view(32, -1).t().contiguous(), WordModel()
-    chunks = loader(text[:-1].unfold(0, 8, 8).permute(0, 2, 1), text[1:].unfold(0, 8, 8).permute(0, 2, 1), batch_size=1, shuffle=False)
+    chunks = loader(
+        text[:-1].unfold(0, 8, 8).permute(0, 2, 1),
+        text[1:].unfold(0, 8, 8).permute(0, 2, 1),
+        batch_size=1,
+        shuffle=False,
+    )
     state: list[Any] = [None]
 
     def step(batch: list[Tensor]) -> Tensor:

@@ -53,7 +53,13 @@ def autocast_with_a_scaler() -> Debugger:
 def fine_tuned_in_bfloat16() -> Debugger:
     """All weights in bfloat16, as large models are fine-tuned where memory is short."""
     x, y = tumors()
-    model = nn.Sequential(nn.Linear(30, 64), nn.GELU(), nn.Linear(64, 2)).to(torch.bfloat16)
+    model = nn.Sequential(nn.Linear(30, 64), nn.GELU(), nn.Linear(64, 2))
+    before = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(30):
+        before.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        before.step()
+    model.to(torch.bfloat16)
     train, val = split(x.bfloat16(), y)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
@@ -152,7 +158,13 @@ def averaged_weights() -> Debugger:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=100)
     return Debugger(
-        model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer, scheduler=scheduler, extra_state=[average]
+        model,
+        train,
+        val,
+        loss_fn=nn.CrossEntropyLoss(),
+        optimizer=optimizer,
+        scheduler=scheduler,
+        extra_state=[average],
     )
 
 

@@ -64,7 +64,11 @@ def fine_tuned_with_frozen_batch_norms() -> Debugger:
 def double(inside: int, outside: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for channels in (inside, outside):
-        layers += [nn.Conv2d(channels, outside, 3, padding=1, bias=False), nn.BatchNorm2d(outside), nn.ReLU(inplace=True)]
+        layers += [
+            nn.Conv2d(channels, outside, 3, padding=1, bias=False),
+            nn.BatchNorm2d(outside),
+            nn.ReLU(inplace=True),
+        ]
     return nn.Sequential(*layers)
 
 
