@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.first_pass import Pass, class_axis
+from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.trial import loss_at
 from nbdebug.setup import Setup
@@ -44,7 +44,7 @@ def class_weights(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, 
     if not target.dim() or len(target) != target.numel() or logits.dim() > 2 or len(logits) != len(target):
         raise NotChecked("there is not one row of outputs and one class for each sample")
     binary = logits.numel() == target.numel()
-    axis = None if binary else class_axis(setup, first_pass, output, loss_kind)
+    axis = None if binary else 1
     classes = 2 if axis is None else logits.shape[axis]
 
     numbers = torch.arange(len(target), device=target.device) % classes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,15 +26,12 @@ class Divergence:
     line: Line | None
 
 
-@dataclass
 class DivergenceWatch(TorchFunctionMode):
     """Keeps the calls while it is on."""
 
-    calls: list[Divergence] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Sets up the mode."""
+    def __init__(self) -> None:
         super().__init__()
+        self.calls: list[Divergence] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the call as it is, and keeps what it was given."""
@@ -53,4 +50,5 @@ def divergences(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> li
         setup.loss(
             transform(output, lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf), first_pass.batch
         )
-    return watch.calls
+    calls: list[Divergence] = watch.calls
+    return calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.tables import Table
 
-ASKED, MOST_ROWS, MOST_COLUMNS = 200, 4000, 256
-FAR, WIDE, LEAST = 20, 40, 100
+ASKED, MOST_ROWS, MOST_COLUMNS = 100, 2000, 128
+FAR, WIDE, LEAST, ENOUGH = 20, 40, 100, 20
 NEAR = 0.35
 
 
@@ -63,12 +64,13 @@ def scaled(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def judged(train: Table, val: Table, here: Tensor, there: Tensor, apart: Tensor) -> Near:
-    """The pairs that are near beyond what is expected of the dimensions of the data."""
+    """The pairs that are near, and how many are expected by the dimensions around samples that have no near copy."""
     ordered, order = apart.topk(WIDE, dim=1, largest=False)
-    nearest, far, wide = ordered[:, 0], ordered[:, FAR - 1], ordered[:, WIDE - 1]
-    spread = (wide / far.clamp_min(1e-12)).log().mean()
-    dimensions = float(torch.tensor(WIDE / FAR).log() / spread.clamp_min(1e-3))
+    nearest, far = ordered[:, 0], ordered[:, FAR - 1]
     near = (nearest > 0) & (nearest < NEAR * far)
+    growth = (ordered[:, -1] / far.clamp_min(1e-12)).log()
+    others = growth[~near] if int((~near).sum()) >= ENOUGH else growth
+    dimensions = math.log(WIDE / FAR) / max(float(others.median()), 1e-3)
     found = [(int(here[order[row, 0]]), int(there[row])) for row in near.nonzero().flatten().tolist()]
     labels = train.labels, val.labels
     pairs = [(train.indices[i], val.indices[j]) for i, j in found if alike(*labels, i, j)]

@@ -11,10 +11,10 @@ from torch import Tensor
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.tables import Table
-from nbdebug.setup import Batch
+from nbdebug.setup import Batch, Setup
 from nbdebug.setup.trees import tensors
 
-DRAWS, ENOUGH = 999, 3
+DRAWS, ENOUGH, MORE = 999, 3, 32
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Order:
 
 
 @measurement
-def label_order(batches: list[Batch], tables: dict[str, Table]) -> Order:
+def label_order(setup: Setup, batches: list[Batch], tables: dict[str, Table]) -> Order:
     """How alike the labels within each of the first training batches are, beside batches drawn at random."""
     known = [table.labels for table in tables.values() if table.labels is not None]
     parts = [classes(batch) for batch in batches]
@@ -44,11 +44,20 @@ def label_order(batches: list[Batch], tables: dict[str, Table]) -> Order:
         raise NotChecked("there is not one class for each of several samples in a batch")
     labels = known[0] if "train" in tables and tables["train"].whole else torch.cat(known)
     seen = [part for part in parts if part is not None]
+    whole = "train" in tables and tables["train"].whole
+    if not whole and alike([labels]) == 1:
+        labels = torch.cat([labels, *further(setup)])
     overall = alike([labels])
     if overall == 1:
         raise NotChecked("all samples that can be read are of one class")
     within, counts = alike(seen), [dict(Counter(part.tolist())) for part in seen]
     return Order(within, overall, chance(labels, seen, within) if within > overall else 1.0, counts)
+
+
+def further(setup: Setup) -> list[Tensor]:
+    """The labels of more batches, for a stream that has begun with one class only."""
+    more = (classes(batch) for batch in setup.batches(MORE))
+    return [labels for labels in more if labels is not None]
 
 
 def chance(labels: Tensor, seen: list[Tensor], within: float) -> float:

@@ -76,8 +76,10 @@ def columns(output: Tensor, start: int, width: int) -> Callable[[Tensor], Tensor
 
 
 def softmax_axes(output: Tensor, first_pass: Pass) -> list[int]:
-    """The axes of an output that are as long as what the loss takes a log-softmax over."""
-    found = first_pass.trace.graph(first_pass.value).named("LogSoftmax") if first_pass.value is not None else ()
+    """The axes of an output that are as long as what the loss takes a softmax over."""
+    found = (
+        first_pass.trace.graph(first_pass.value).named("LogSoftmax", "Softmax") if first_pass.value is not None else ()
+    )
     results = [(node.saved("result"), node.saved("dim")) for node in found]
     lengths = {one.shape[dim - 2**64 if dim >= 2**63 else dim] for one, dim in results if isinstance(one, Tensor)}
     return [axis for axis in range(output.dim()) if output.shape[axis] in lengths]

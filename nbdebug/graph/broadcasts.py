@@ -15,7 +15,10 @@ from nbdebug.graph.source import Line, from_frame
 from nbdebug.setup.trees import tensors
 
 LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
-OPERATORS = {"add", "sub", "rsub", "mul", "truediv", "pow", "radd", "rmul", "subtract", "multiply", "div", "where"}
+OPERATORS = {
+    *("add", "sub", "rsub", "mul", "truediv", "pow", "radd", "rmul", "subtract", "multiply", "div", "where"),
+    *("poisson_nll_loss", "kl_div", "soft_margin_loss"),
+}
 
 
 @dataclass(frozen=True)

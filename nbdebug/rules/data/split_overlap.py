@@ -46,7 +46,7 @@ def split_overlap(
     split are repeated in training at three standard errors, and twice, above the rate at which training samples
     repeat each other; else it is a note. A near copy lies nearer than 0.35 of the distance of the twentieth neighbor
     and has the same class; it is a warning from ``near`` = 10 % of the samples on, and ``times`` = 4 times the share
-    that evenly spread samples would show in as many dimensions as the further neighbors tell (or a quarter of all
+    that evenly spread samples would show in as many dimensions as the further neighbors tell (or three tenths of all
     samples beyond that share). Windows count that share three quarters of their steps, from ``overlapping`` = half of
     the validation samples on.
 
@@ -72,8 +72,8 @@ def split_overlap(
 
 
 def least_share(expected: float, times: float) -> float:
-    """The share of near copies that cannot be chance: some times the expected one, or a quarter of all beyond it."""
-    return min(times * expected, expected + 0.25)
+    """The share of near copies that cannot be chance: some times the expected one, or three tenths of all beyond it."""
+    return min(times * expected, expected + 0.3)
 
 
 def severity(shared: Shared, part: float, share: float) -> Severity:

@@ -68,7 +68,8 @@ def nll_without_log_softmax(
             explains=CONSEQUENCES,
         )
     for one in divergences:
-        sums = [one.given.float().exp().sum(axis) for axis in range(one.given.dim())]
+        shares, axes = one.given.float().exp(), range(one.given.dim())
+        sums = [shares.sum(axis) for axis in axes] + [shares.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
             yield divergence(one, float(sums[-1].mean()))
 

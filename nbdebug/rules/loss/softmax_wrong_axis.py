@@ -7,14 +7,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
-from nbdebug.evidence.first_pass import Pass, class_axis
+from nbdebug.evidence.first_pass import Pass, extra_axes
 from nbdebug.finding import Finding
 from nbdebug.graph import HARMLESS, Graph, Node, Pattern
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
-from nbdebug.setup import Setup
-from nbdebug.setup.losses import Kind, scores
+from nbdebug.setup import Setup, losses
+from nbdebug.setup.losses import scores
 
 SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 INTO_LOSS = Pattern(SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
@@ -27,7 +26,7 @@ CONSEQUENCES = (
 
 
 @rule("L206", "error")
-def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph, loss_kind: Kind) -> Iterator[Finding]:
+def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph) -> Iterator[Finding]:
     """Softmax runs over the batch, or over an axis of size one.
 
     ## What it does
@@ -63,7 +62,7 @@ def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph, loss_kind: 
             yield finding(node, shape, axis, "a single value: it is always 1 and has no gradient", SINGLE)
         elif axis == 0 and shape[0] == size > 1 and len(shape) > 1 and size not in shape[1:]:
             yield finding(node, shape, axis, f"the {size} samples of the batch, not over their classes", BATCH)
-        elif node in ends and (right := axis_of_classes(setup, first_pass, shape, loss_kind)) not in (None, axis):
+        elif node in ends and (right := axis_of_classes(setup, first_pass, node)) not in (None, axis):
             yield finding(node, shape, axis, f"something else than the classes, which lie along axis {right}", OTHER)
 
 
@@ -98,23 +97,23 @@ def of_one_unit(node: Node) -> bool:
     return any(LINEAR.behind(node.inputs))
 
 
-def axis_of_classes(setup: Setup, first_pass: Pass, shape: tuple[int, ...], kind: Kind) -> int | None:
-    """The axis of the classes of an output of a shape; None where it is not known, or the output was moved since."""
+def axis_of_classes(setup: Setup, first_pass: Pass, node: Node) -> int | None:
+    """The axis of the classes of an output that a softmax gives or is given as it is; None where it is not known."""
     output, target = scores(first_pass.output), first_pass.batch.target
-    if (
-        not isinstance(output, Tensor)
-        or not isinstance(target, Tensor)
-        or tuple(output.shape) != shape
-        or len(shape) < 3
-    ):
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or output.dim() < 3:
+        return None
+    if not is_of_output(node, output):
         return None
     if target.shape == output.shape and target.is_floating_point():
-        sums = [axis for axis in range(len(shape)) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
+        sums = [axis for axis in range(output.dim()) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
         return sums[0] if len(sums) == 1 else None
-    try:
-        return int(class_axis(setup, first_pass, output, kind))
-    except NotChecked:
-        return None
+    named = losses.named(setup.loss_fn) in ("cross-entropy", "nll")
+    return 1 if named else next(iter(extra_axes(output, target)), None)
+
+
+def is_of_output(node: Node, output: Tensor) -> bool:
+    """Whether a softmax gives the output, or is given it, with all axes where they were."""
+    return any(one.function is output.grad_fn for one in (node, *node.inputs))
 
 
 def ran_over(node: Node) -> tuple[tuple[int, ...], int | None]:

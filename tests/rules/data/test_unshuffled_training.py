@@ -57,6 +57,9 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "dictionaries": loaded(Named()),
     "stream": loaded(Stream()),
     "plain batches": lambda: Setup(network(3), batches(SORTED), loss_fn=CE),
+    "one class for long": lambda: Setup(
+        network(3), [(torch.randn(16, 4), torch.full((16,), i // 6)) for i in range(18)], loss_fn=CE
+    ),
     "one-shot": lambda: Setup(network(3), iter(batches(SORTED)), loss_fn=CE),
     "binary": lambda: program(network(1), X[SORTED], (Y[SORTED] > 0).float().unsqueeze(1), nn.BCEWithLogitsLoss()),
     "own loss": lambda: program(network(3), X[SORTED], Y[SORTED], lambda o, t: F.cross_entropy(o, t)),
@@ -69,6 +72,9 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "one class": lambda: program(network(3), X, torch.ones_like(Y), CE),
     "targets in time": lambda: program(network(1), X, torch.linspace(0, 1, 64).unsqueeze(1), nn.MSELoss()),
     "batches of one": lambda: Setup(network(3), DataLoader(DATA, 1), loss_fn=CE),
+    "a stream of one common class": lambda: Setup(
+        network(3), [(torch.randn(16, 4), (torch.arange(16) > 14).long() * (i == 9)) for i in range(18)], loss_fn=CE
+    ),
     "a rare class": lambda: program(network(3), X, (torch.arange(64) == 40).long(), CE),
 }
 
