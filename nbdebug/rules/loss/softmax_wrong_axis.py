@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
+from nbdebug.evidence.attention_axes import Crossed
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding
 from nbdebug.graph import Graph, Node, Pattern
@@ -19,18 +21,35 @@ SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 INTO_LOSS = Pattern(SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
 LAST = Pattern(SOFTMAXES, frozenset())
 CONSEQUENCES = (
-    *("L201", "L203", "L204", "L207", "L208", "D102", "M304", "M306", "M307", "G402", "G403", "G409", "G411", "G414"),
+    *(
+        "L201",
+        "L203",
+        "L204",
+        "L207",
+        "L208",
+        "D102",
+        "M304",
+        "M305",
+        "M306",
+        "M307",
+        "G402",
+        "G403",
+        "G409",
+        "G411",
+        "G414",
+    ),
     *("G415", "G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
 )
 
 
 @rule("L206", "error")
-def softmax_wrong_axis(first_pass: Pass, graph: Graph) -> Iterator[Finding]:
+def softmax_wrong_axis(first_pass: Pass, graph: Graph, crossed_axes: list[Crossed]) -> Iterator[Finding]:
     """Softmax runs over the batch, or over an axis of size one.
 
     ## What it does
     Reads from each softmax the axis that it ran over. It speaks when that is the axis of the samples, and when a
-    softmax that ends the output, or the one inside cross-entropy, has a single value to share.
+    softmax that ends the output, or the one inside cross-entropy, has a single value to share. It warns when scores of
+    attention are shared out along another axis than the one that the product with the values sums over.
 
     ## Why it matters
     Over the batch, a sample is scored against the other samples: what it gets depends on its company, and nothing is
@@ -59,11 +78,19 @@ def softmax_wrong_axis(first_pass: Pass, graph: Graph) -> Iterator[Finding]:
             yield finding(node, shape, axis, "a single value: it is always 1 and has no gradient", SINGLE)
         elif axis == 0 and shape[0] == size > 1 and len(shape) > 1 and size not in shape[1:]:
             yield finding(node, shape, axis, f"the {size} samples of the batch, not over their classes", BATCH)
+    for one in crossed_axes:
+        what = f"one axis, and the weighted sum over axis {one.summed}: the weights of a sum do not add up to 1"
+        found = finding(one.node, one.shape, one.axis, what, CROSSED)
+        yield replace(found, severity="warning", explains=("M305", "G402", "T606", "T610"))
 
 
 SINGLE = (
     "One output is too few for softmax: it shares out 1 among all outputs of a sample.",
     "# one output, yes or no: take the softmax out, and use\nloss_fn = nn.BCEWithLogitsLoss()",
+)
+CROSSED = (
+    "Attention is to share out 1 among what it reads; here the readers share it, whatever they read.",
+    "# over the keys, which the product with the values sums over:\nweights = scores.softmax(dim=-1)",
 )
 BATCH = (
     "Axis 0 is that of the samples.",
