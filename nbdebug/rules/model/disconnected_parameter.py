@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
+from nbdebug.evidence.whereabouts import called_at, made_at
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
+from nbdebug.graph.source import Line
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, points, program
 from nbdebug.setup import Setup
@@ -18,14 +20,14 @@ from nbdebug.setup import Setup
 
 @rule("M301", "error")
 def disconnected_parameter(
-    graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]
+    setup: Setup, graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]
 ) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
     ## What it does
     Lists the parameters that require a gradient and that the loss of none of the first batches depends on. One finding
-    for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for those that
-    the forward pass never used.
+    for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for each part
+    of the model that is never used, at the line that calls it for nothing or makes it.
 
     ## Why it matters
     Such a parameter never gets a gradient and never moves, while the loss may well fall because the others learn.
@@ -50,22 +52,53 @@ def disconnected_parameter(
     for cut in reversed(first_pass.trace.cuts):
         behind = [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]
         if behind:
-            yield finding(sorted(behind, key=parameters.index), cut)
-    if left:
-        yield finding(list(left.values()), None)
+            behind.sort(key=parameters.index)
+            yield finding(behind, f"{cut.call} cuts it off", cut.line, *cut_out(cut))
+    groups: dict[str, list[Entry]] = {}
+    for one in left.values():
+        groups.setdefault(part(one, list(left.values()), parameters), []).append(one)
+    for path, entries in groups.items():
+        yield finding(entries, *unused(setup, first_pass, path), path)
 
 
-def finding(entries: list[Entry], cut: Cut | None) -> Finding:
-    """What is cut off, by which call; or what was never used."""
-    first = entries[0]
-    reason = f"{cut.call} cuts it off" if cut else "the forward pass never uses it"
-    where = cut.line.where(first.module, first.name) if cut and cut.line else Where(first.module, first.name)
-    unused = f"# use {first.module or first.name} in forward, take it out, or freeze it: requires_grad_(False)"
+def cut_out(cut: Cut) -> tuple[str, str]:
+    """Why a cut keeps gradients away, and what to do."""
+    return f"After {cut.call} no gradient flows back.", f"# take {cut.culprit} out of this line"
+
+
+def part(entry: Entry, left: list[Entry], parameters: list[Entry]) -> str:
+    """The path of the largest part of the model that holds a parameter and nothing but such without a path."""
+    reached = [one.name for one in parameters if one not in left]
+    path = entry.module
+    while "." in path:
+        above = path.rpartition(".")[0]
+        if any(name.startswith(f"{above}.") for name in reached):
+            break
+        path = above
+    return path
+
+
+def unused(setup: Setup, first_pass: Pass, path: str) -> tuple[str, Line | None, str, str]:
+    """How a part is forgotten: its result, at the line that calls it, or the part itself, where it is made."""
+    act = f"# use {path or 'it'} in forward, take it out, or freeze it: requires_grad_(False)"
+    if path and path in first_pass.trace.called and setup.step_fn is None:
+        line = called_at(setup, first_pass.batch, path)
+        return "its result never reaches the loss", line, "It is called, and its result goes nowhere.", act
+    line = made_at(setup.eager, path)
+    return "the forward pass never uses it", line, "It is registered, and never called.", act
+
+
+def finding(
+    entries: list[Entry], reason: str, line: Line | None, cause: str, fix: str, path: str | None = None
+) -> Finding:
+    """What has no path to the loss, how that is, and at which line."""
+    first = entries[0].name
+    module = entries[0].module if path is None else path
     return Finding(
         message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
-        where=where,
-        cause=f"After {cut.call} no gradient flows back." if cut else "It is registered, and its result goes nowhere.",
-        fix=f"# take {cut.culprit} out of this line" if cut else unused,
+        where=line.where(module, first) if line else Where(module, first),
+        cause=cause,
+        fix=fix,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
     )
