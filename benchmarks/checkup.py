@@ -1,4 +1,4 @@
-"""What a checkup and an overfit test cost, in training steps of the same set-up, measured in one run.
+"""What checkups and an overfit test cost, in training steps of the same set-up, measured in one run.
 
     python benchmarks/checkup.py
 
@@ -39,16 +39,19 @@ def train(setup: Setup) -> None:
 def main() -> None:
     """One line for each program."""
     torch.set_num_threads(1)
-    print(f"{'program':12} {'step, ms':>9} {'checkup, steps':>15} {'overfit, steps':>15}")
+    print(f"{'program':12} {'step, ms':>9} {'quick, steps':>15} {'checkup, steps':>15} {'overfit, steps':>15}")
     for name, build in PROGRAMS.items():
         setup = build()
         debugger = Debugger.of(setup)
         debugger.checkup()
         train(setup)
-        rounds = [(seconds(partial(train, setup)) / STEPS, seconds(debugger.checkup)) for _ in range(ROUNDS)]
-        step, checkup = (median(column) for column in zip(*rounds, strict=True))
-        overfit = seconds(debugger.overfit)
-        print(f"{name:12} {1000 * step:9.2f} {checkup / step:15.1f} {overfit / step:15.1f}")
+        quick = partial(debugger.checkup, "quick")
+        acts = (partial(train, setup), quick, debugger.checkup)
+        rounds = [[seconds(act) for act in acts] for _ in range(ROUNDS)]
+        ten, brief, whole = (median(column) for column in zip(*rounds, strict=True))
+        step, overfit = ten / STEPS, seconds(debugger.overfit)
+        costs = (brief / step, whole / step, overfit / step)
+        print(f"{name:12} {1000 * step:9.2f} " + " ".join(f"{cost:15.1f}" for cost in costs))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training set-ups of three sizes, on random data."""
+"""Training set-ups of several sizes, on random data whose labels can be learned."""
 
 from __future__ import annotations
 
@@ -18,16 +18,24 @@ def set_up(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> Setup:
     return Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
+def labels(x: Tensor) -> Tensor:
+    """One of ten classes for each sample, by a random linear map."""
+    flat = x.flatten(1).float()
+    return ((flat - flat.mean(0)) @ torch.randn(flat.shape[1], 10)).argmax(1)
+
+
 def mlp() -> Setup:
     """784-512-512-10, batches of 128."""
     model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
-    return set_up(model, torch.randn(5000, 784), torch.randint(0, 10, (5000,)), 128)
+    x = torch.randn(5000, 784)
+    return set_up(model, x, labels(x), 128)
 
 
 def digits() -> Setup:
     """A small network on 8 x 8 pictures, batches of 32: so small that each fixed cost shows."""
     model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
-    return set_up(model, torch.rand(1500, 1, 8, 8), torch.randint(0, 10, (1500,)), 32)
+    x = torch.rand(1500, 1, 8, 8)
+    return set_up(model, x, labels(x), 32)
 
 
 def conv(cin: int, cout: int) -> list[nn.Module]:
@@ -40,7 +48,8 @@ def cnn() -> Setup:
     body = [*conv(3, 16), *[layer for _ in range(3) for layer in conv(16, 16)], nn.MaxPool2d(2)]
     body += [*conv(16, 32), *[layer for _ in range(3) for layer in conv(32, 32)], nn.AdaptiveAvgPool2d(1)]
     model = nn.Sequential(*body, nn.Flatten(), nn.Linear(32, 10))
-    return set_up(model, torch.randn(1000, 3, 32, 32), torch.randint(0, 10, (1000,)), 64)
+    x = torch.randn(1000, 3, 32, 32)
+    return set_up(model, x, labels(x), 64)
 
 
 class Classifier(nn.Module):
@@ -61,7 +70,8 @@ class Classifier(nn.Module):
 
 def transformer() -> Setup:
     """Four layers of width 128 on 64 tokens, batches of 32."""
-    return set_up(Classifier(), torch.randint(0, 1000, (1000, 64)), torch.randint(0, 10, (1000,)), 32)
+    x = torch.randint(0, 1000, (1000, 64))
+    return set_up(Classifier(), x, labels(x), 32)
 
 
 PROGRAMS: dict[str, Callable[[], Setup]] = {"digits": digits, "mlp": mlp, "cnn": cnn, "transformer": transformer}

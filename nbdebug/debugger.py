@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
+    from nbdebug.tools.summary import Summary
 
 
 class Debugger:
@@ -115,6 +116,17 @@ class Debugger:
         result = overfit(self.setup, examples=examples, steps=steps, seed=seed)
         self.results["overfit"] = result
         self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
+        return result
+
+    def summary(self) -> Summary:
+        """What each submodule is given and gives, holds and learns, who trains it, and the findings that name it.
+
+        Runs the model once on the first batch; one that raises is shown as far as it came.
+        """
+        from nbdebug.tools.summary import summary
+
+        result = summary(self.setup, self.findings if self.reports else None)
+        self.results["summary"] = result
         return result
 
     def watch(self) -> Watch:

@@ -73,15 +73,15 @@ def page(notebook: Any) -> str:
 
 
 def open_lab() -> int:
-    """Opens JupyterLab on a copy of the tutorial in the working directory."""
+    """Opens JupyterLab on the first tutorial; copies of all lie in the working directory then."""
     if shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
         raise needs_lab(None)
-    copy = Path.cwd() / NAME
-    if not copy.exists():
-        shutil.copyfile(tutorial(), copy)
+    for notebook in tutorial().parent.glob("*.ipynb"):
+        if not (Path.cwd() / notebook.name).exists():
+            shutil.copyfile(notebook, Path.cwd() / notebook.name)
     # Jupyter asks for this in a container, where everyone is root.
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    return subprocess.call([sys.executable, "-m", "jupyterlab", *as_root, str(copy)])
+    return subprocess.call([sys.executable, "-m", "jupyterlab", *as_root, str(Path.cwd() / NAME)])
 
 
 def needs_lab(error: ImportError | None) -> SetupError:

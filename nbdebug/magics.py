@@ -21,7 +21,7 @@ OPTIONS: dict[str, dict[str, Convert]] = {
     "checkup": {"--select": codes, "--ignore": codes, "--budget": str},
     "overfit": {"--examples": int, "--steps": int, "--seed": int},
 }
-TOPICS = ("rule", "rules", "restore", "help")
+TOPICS = ("summary", "rule", "rules", "restore", "help")
 
 
 def checkup(line: str) -> Any:
@@ -52,9 +52,10 @@ def overfit(line: str) -> Any:
     return debugger.overfit(**options)
 
 
-def nbdebug(line: str) -> None:
-    """The rulebook, and the panic button.
+def nbdebug(line: str) -> Any:
+    """The model at a glance, the rulebook, and the panic button.
 
+    %nbdebug summary     a row for each submodule, of a Debugger that may be named
     %nbdebug rule L201   the page of a rule, by its code or name
     %nbdebug rules       all rules, a line each
     %nbdebug restore     puts back what a tool that was cut off has left changed
@@ -65,11 +66,16 @@ def nbdebug(line: str) -> None:
         raise usage(f"topic is {topic!r}; expected one of {', '.join(TOPICS)}.{meant(topic, TOPICS)}")
     if topic == "rule" and len(rest) != 1:
         raise usage(f"rule is {' '.join(rest)!r}; expected one code or name. Try %nbdebug rule L201.")
+    if topic == "summary":
+        if len(rest) > 1:
+            raise usage(f"summary is of {', '.join(rest)}; expected one Debugger. Give one at a time.")
+        return debugger_of("nbdebug summary", *rest).summary()
     answers = {"rules": listing, "restore": restored, "help": manual}
     if topic == "rule":
         show(page(rest[0]))
     else:
         print(answers[topic]())
+    return None
 
 
 MAGICS: dict[str, Callable[[str], Any]] = {"checkup": checkup, "overfit": overfit, "nbdebug": nbdebug}
@@ -186,7 +192,8 @@ def choices(magic: str, before: list[str]) -> Iterable[str]:
     """What may follow the words that are there."""
     last = before[-1].rstrip("=") if before else ""
     if magic == "nbdebug":
-        return registry.load() if last == "rule" else () if before else TOPICS
+        follow = {"rule": registry.load, "summary": debuggers}
+        return follow[last]() if last in follow else () if before else TOPICS
     if last in ("--select", "--ignore"):
         return registry.load()
     if last == "--budget":

@@ -47,6 +47,15 @@ def test_the_good_program_draws_no_error_and_no_warning(rule: Rule) -> None:
 
 
 @every_rule
+def test_the_summary_of_both_programs_adds_up(rule: Rule) -> None:
+    for setup in (rule.module.bad(), rule.module.good()):
+        summary = Debugger.of(setup).summary()
+        assert sum(one.own for one in summary.rows) == sum(p.numel() for p in setup.eager.parameters())
+        assert {one.path for one in summary.rows} >= {path for path, _ in setup.eager.named_modules()}
+        assert summary.batch or summary.stopped
+
+
+@every_rule
 def test_the_page_has_its_headings_in_order(rule: Rule) -> None:
     assert re.findall(r"^## (.+)$", rule.page, re.MULTILINE) == HEADINGS
     assert re.match(r"[A-Z].*\.\n\n## ", rule.page), "the page opens with one sentence"

@@ -52,6 +52,11 @@ def test_checkup_and_overfit_take_the_only_debugger(shell: InteractiveShell) -> 
     assert run(shell, "%overfit").verdict == "fail"
 
 
+def test_the_summary_takes_a_debugger_or_the_only_one(shell: InteractiveShell) -> None:
+    assert run(shell, "%nbdebug summary").whole.parameters == run(shell, "%nbdebug summary dbg").whole.parameters > 0
+    assert offered(shell, "%nbdebug summary d") == ["dbg"]
+
+
 def test_options_reach_the_tools(shell: InteractiveShell) -> None:
     assert run(shell, "%checkup dbg --select D,O --ignore D103 --budget quick").findings == ()
     result = run(shell, "%overfit dbg --examples=8 --steps 20 --seed 3")
@@ -73,8 +78,10 @@ def test_a_magic_works_in_an_assignment(shell: InteractiveShell) -> None:
         ("%overfit --examples many", "--examples is 'many'; expected a whole number"),
         ("%overfit --select L", "expected one of --examples, --steps, --seed"),
         ("%overfit 'dbg", "expected closed quotes"),
-        ("%nbdebug rul L201", "expected one of rule, rules, restore, help. Did you mean rule?"),
+        ("%nbdebug rul L201", "expected one of summary, rule, rules, restore, help. Did you mean rule?"),
         ("%nbdebug rule", "expected one code or name"),
+        ("%nbdebug summary dbg dbg", "expected one Debugger"),
+        ("%nbdebug summary nobody", "'nobody' is no Debugger; expected dbg"),
         ("%nbdebug rule L999", "rule is 'L999'"),
     ],
 )

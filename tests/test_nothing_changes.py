@@ -17,9 +17,11 @@ from tests.programs import PROGRAMS, Program, train
 TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "checkup": lambda debugger: debugger.checkup(),
     "overfit": lambda debugger: debugger.overfit(examples=6, steps=8),
+    "summary": lambda debugger: debugger.summary(),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
-MANY = {"checkup": 60, "overfit": 100, "thorough checkup": 15}  # of longer runs every second, third … step is cut short
+# Of longer runs every second, third … step is cut short.
+MANY = {"checkup": 60, "overfit": 100, "summary": 60, "thorough checkup": 15}
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

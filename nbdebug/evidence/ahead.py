@@ -77,7 +77,7 @@ def matched(answers: Answers, target: Tensor) -> tuple[str, int, int]:
 
 def agree(x: Tensor, y: Tensor, offset: int) -> bool:
     """Whether ``y`` is ``x`` further on by ``offset`` places, wherever it is counted; negative indices are not."""
-    length = len(x) - abs(offset)
+    length = max(len(x) - abs(offset), 0)
     x, y = x[max(offset, 0) :][:length], y[max(-offset, 0) :][:length]
     counted = torch.ones_like(y, dtype=torch.bool) if y.is_floating_point() else y >= 0
     return int(counted.sum()) >= ENOUGH and bool((x == y)[counted].all())
@@ -104,13 +104,16 @@ def another(tensor: Tensor) -> Tensor:
 
 
 def pulls(answers: Answers, batch: Batch, target: Tensor, axis: int) -> Tensor:
-    """The gradient of the loss with respect to the output, its places first."""
+    """The gradient of the loss with respect to the output, its places first; raises NotChecked where there is none."""
     setup = answers.setup
     with torch.enable_grad(), written_out(setup.eager, training=False):
         seed_all(0)
         output = setup.predict(batch)
         main = scores(output)
-        (gradient,) = torch.autograd.grad(setup.loss(output, batch), main)
+        try:
+            (gradient,) = torch.autograd.grad(setup.loss(output, batch), main)
+        except Exception as error:
+            raise NotChecked(f"the loss does not take other targets: {type(error).__name__}: {error}") from None
     return by_place(gradient, target, axis)
 
 

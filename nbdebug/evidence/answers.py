@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
@@ -76,7 +76,7 @@ def written_out(model: nn.Module, training: bool) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fused)
 
 
-@measurement
+@slow_measurement
 def answers(setup: Setup, batches: list[Batch], output: Any) -> Answers:
     """The model's answers in eval mode, to the first batch and to any change of it."""
     asked = Answers(setup, batches[0])

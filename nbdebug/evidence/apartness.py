@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -21,11 +22,17 @@ from nbdebug.preserve import Preserve
 
 @dataclass(frozen=True)
 class Stage:
-    """One call that uses a parameter, and the distance between samples in what it is given."""
+    """One call that uses a parameter, and how samples differ in what it is given.
+
+    ``apart`` is the distance of the samples from their mean as a share of the size of the values, ``scale`` the same as
+    a standard deviation; ``gain`` is the standard deviation of its matrix, times the root of its fan-in.
+    """
 
     name: str
     where: Where
     apart: float
+    scale: float = 0.0
+    gain: float | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,9 @@ def passage(answers: Answers, training: bool) -> Passage:
 
     def heard(call: Call) -> None:
         rows = [t for t in call.given if is_signal(t) and is_of_samples(t, answers.batch.size)]
-        if rows and any(isinstance(t, nn.Parameter) for t in call.given):
-            stages.append(Stage(call.name, call.where, apart(rows[0])))
+        weights = [t for t in call.given if isinstance(t, nn.Parameter)]
+        if rows and weights:
+            stages.append(Stage(call.name, call.where, apart(rows[0]), scale(rows[0]), gain(weights)))
 
     with Preserve(answers.setup.eager) if training else nullcontext(), calls(answers.setup.eager, heard):
         output = answers.to(answers.batch, training)[0]
@@ -78,6 +86,20 @@ def passage(answers: Answers, training: bool) -> Passage:
 def is_signal(tensor: Tensor) -> bool:
     """Whether a tensor carries values that come from the samples."""
     return tensor.is_floating_point() and not isinstance(tensor, nn.Parameter)
+
+
+@torch.no_grad()
+def scale(tensor: Tensor) -> float:
+    """The standard deviation of the samples around their mean, over all values."""
+    values = tensor.detach().float()
+    return float((values - values.mean(0)).norm()) / math.sqrt(max(values.numel(), 1))
+
+
+@torch.no_grad()
+def gain(weights: list[nn.Parameter]) -> float | None:
+    """By how much a matrix or kernel among some parameters spreads independent inputs; None where there is none."""
+    matrix = next((one for one in weights if one.dim() > 1 and one.numel() > len(one)), None)
+    return None if matrix is None else float(matrix.float().std()) * math.sqrt(matrix.numel() / len(matrix))
 
 
 @torch.no_grad()

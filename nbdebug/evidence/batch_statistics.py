@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.setup import Setup
 
 
@@ -24,7 +24,7 @@ class Statistics:
     values: int
 
 
-@measurement
+@slow_measurement
 def batch_statistics(setup: Setup, first_pass: Pass) -> list[Statistics]:
     """The batch normalizations that train, with the size of what they saw of the first batch."""
     if setup.step_fn is not None:

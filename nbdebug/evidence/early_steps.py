@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.gradients import Gradients, of, sizes
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
@@ -33,13 +33,13 @@ class Early:
     distinct: int | None = None
 
 
-@measurement
+@slow_measurement
 def early_steps(
-    setup: Setup, loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
+    setup: Setup, finite_loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
 ) -> list[Early]:
     """The trainable parameters that the loss reaches, with their largest gradient and what becomes of equal rows."""
-    if not gradients or not bool(torch.isfinite(loss)):
-        raise NotChecked("the loss is not finite" if gradients else "the loss reaches no parameter of the model")
+    if not gradients:
+        raise NotChecked("the loss reaches no parameter of the model")
     entries = [one for one in parameters if one.name in gradients]
     equal = {one.name for one in entries if rows_are_equal(one.parameter)}
     largest = sizes(gradients)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.graph.entrances import Entrance, EntranceWatch
 from nbdebug.graph.running import Running
 from nbdebug.setup import Batch, Setup
 
 
-@measurement
+@slow_measurement
 def entrances(setup: Setup, batches: list[Batch]) -> list[Entrance]:
     """Each call in which the first batch meets weights, with the data as they are by then."""
     if isinstance(setup.eager, torch.jit.ScriptModule):

@@ -9,7 +9,7 @@ import torch
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.graph.switches import Switched, apart, switches
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Setup
@@ -24,7 +24,7 @@ class EvalPasses:
     spread: float
 
 
-@measurement
+@slow_measurement
 def eval_passes(setup: Setup, first_pass: Pass, output: Any) -> EvalPasses:
     """The first batch through the whole model in eval mode, twice, each time with another seed."""
     if isinstance(setup.eager, torch.jit.ScriptModule):

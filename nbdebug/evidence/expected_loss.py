@@ -14,6 +14,7 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.first_pass import class_axis as class_axis_of
 from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 from nbdebug.setup.task import Task
@@ -45,7 +46,7 @@ def expected_loss(setup: Setup, first_pass: Pass, output: Any, task: Task, loss_
     logits = scores(output).detach()
 
     def of(answer: Tensor) -> float:
-        return float(setup.loss(answer.expand_as(logits).clone(), first_pass.batch).detach())
+        return loss_on(setup, spread(answer, logits), first_pass.batch)
 
     if loss_kind in ("cross-entropy", "nll"):
         return for_classes(logits, target, class_axis_of(setup, first_pass, output, loss_kind), of)
@@ -54,6 +55,14 @@ def expected_loss(setup: Setup, first_pass: Pass, output: Any, task: Task, loss_
     if task.name in ("regression", "reconstruction") and loss_kind in ("squared", "absolute"):
         return for_values(target, of, loss_kind)
     raise NotChecked(f"no constant answer is known for the task {task.name} with a loss of your own")
+
+
+def spread(answer: Tensor, logits: Tensor) -> Tensor:
+    """One answer for every sample; raises NotChecked where it is of another shape than the output."""
+    try:
+        return answer.expand_as(logits).clone()
+    except RuntimeError:
+        raise NotChecked("the output does not have the shape of the target") from None
 
 
 def for_classes(logits: Tensor, target: Tensor, axis: int, of: Callable[[Tensor], float]) -> Expected:

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 
-LOOK = 4
+LOOK, QUICK_LOOK = 4, 2
 
 
 @measurement
@@ -27,12 +27,12 @@ def optimizers(setup: Setup) -> tuple[torch.optim.Optimizer, ...]:
 
 
 @measurement
-def batches(setup: Setup) -> list[Batch]:
-    """The first batches of the training loader."""
-    return list(setup.batches(LOOK))
+def batches(setup: Setup, budget: str) -> list[Batch]:
+    """The first batches of the training loader; fewer for a quick checkup."""
+    return list(setup.batches(QUICK_LOOK if budget == "quick" else LOOK))
 
 
-@measurement
+@slow_measurement
 def val_batches(setup: Setup) -> list[Batch]:
     """The first batches of the validation loader; none where there is no such loader."""
     return list(setup.batches(LOOK, "val")) if setup.val_loader is not None else []

@@ -91,6 +91,14 @@ def loss(first_pass: Pass) -> Tensor:
 
 
 @measurement
+def finite_loss(loss: Tensor) -> Tensor:
+    """The loss of the first batch where it is a number, as it must be for another loss to be compared with it."""
+    if not bool(loss.isfinite()):
+        raise NotChecked(f"the loss is {float(loss.detach())}, with which nothing can be compared")
+    return loss
+
+
+@measurement
 def graph(setup: Setup, first_pass: Pass, loss: Tensor) -> Graph:
     """The autograd graph behind the loss of the first batch."""
     return first_pass.trace.graph(loss)

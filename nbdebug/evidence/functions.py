@@ -14,7 +14,7 @@ from torch.autograd import Function
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.graph import Graph
 from nbdebug.graph.node import Node
 from nbdebug.graph.source import is_library
@@ -54,7 +54,7 @@ class Checked:
     failure: str = ""
 
 
-@measurement
+@slow_measurement
 def functions(setup: Setup, first_pass: Pass, graph: Graph) -> list[Checked]:
     """The gradients of the user's own autograd functions beside central differences, in float64."""
     nodes = {kind: node for node in reversed(graph.nodes) if (kind := written_by_user(node)) is not None}

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.graph import Graph
 
 Gradients = dict[str, Tensor | None]  # by the name of the parameter; None where the backward pass hands it nothing
 
 
-@measurement
+@slow_measurement
 def gradients(graph: Graph, loss: Tensor, parameters: list[Entry]) -> Gradients:
     """The gradient of the loss of the first batch, for each parameter that it reaches; the graph is kept."""
     reached = {id(leaf) for leaf in graph.leaves}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import scores
 
@@ -21,14 +22,18 @@ STEPS = (-100.0, -1.0, 1.0, 100.0)
 
 @dataclass(frozen=True)
 class Heard:
-    """For some samples of the first batch, and for each column of the output, whether it moves the loss."""
+    """For some samples of the first batch, and for each column of the output, whether it moves the loss.
+
+    ``places`` is the same for some steps of a sequence, where targets have an axis of them too.
+    """
 
     samples: dict[int, bool]
     columns: dict[int, bool]
+    places: dict[int, bool] = field(default_factory=dict)
 
 
-@measurement
-def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
+@slow_measurement
+def heard(setup: Setup, first_pass: Pass, output: Any, finite_loss: Tensor) -> Heard:
     """What is heard of the output: by its gradient, else by changing it a little and much, up and down."""
     found = scores(output)
     if setup.loss_fn is None or not isinstance(found, Tensor) or first_pass.batch.target is None:
@@ -38,18 +43,30 @@ def heard(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> Heard:
     if found.dim() == 0 or len(found) != first_pass.batch.size or found.numel() > MOST_VALUES:
         raise NotChecked("the output has no axis of the samples, or is too large to try")
     base = found.detach()
-    silent = float(setup.loss(base.clone(), first_pass.batch).detach())
+    silent = loss_on(setup, base.clone(), first_pass.batch)
 
     def moves(part: Any) -> bool:
-        return any(float(setup.loss(one, first_pass.batch).detach()) != silent for one in changed(base, part))
+        return any(loss_on(setup, one, first_pass.batch) != silent for one in changed(base, part))
 
     pulled = pull(setup, first_pass, base) != 0
     rows = [*range(0, len(base) - 1, max(1, len(base) // SAMPLES)), len(base) - 1]
     columns = range(base.shape[1]) if base.dim() == 2 and 1 < base.shape[1] <= SAMPLES else ()
+    places = steps(base, first_pass.batch.target)
     return Heard(
         {row: bool(pulled[row].any()) or moves(row) for row in rows},
         {column: bool(pulled[:, column].any()) or moves((slice(None), column)) for column in columns},
+        {place: bool(pulled[:, place].any()) or moves((slice(None), place)) for place in places},
     )
+
+
+def steps(output: Tensor, target: Any) -> list[int]:
+    """Some steps of a sequence: the second axis of the output, where the target has it too."""
+    shared = (
+        isinstance(target, Tensor) and target.dim() > 1 and output.dim() == 3 and target.shape[:2] == output.shape[:2]
+    )
+    if not shared or output.shape[1] < 3:
+        return []
+    return [*range(0, output.shape[1] - 1, max(1, output.shape[1] // SAMPLES)), output.shape[1] - 1]
 
 
 def pull(setup: Setup, first_pass: Pass, base: Tensor) -> Tensor:

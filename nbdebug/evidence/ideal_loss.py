@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes, softmaxed_axes
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes
+from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.evidence.output_parts import Ideal, in_parts, softmax_axes
+from nbdebug.evidence.trial import loss_on
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 
@@ -20,25 +22,19 @@ SURE, SAMPLES = 6.0, 16
 Answers = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
-class Ideal:
-    """The loss of an answer that is right everywhere and sure of it, and of one that is wrong everywhere."""
-
-    right: float
-    wrong: float
-
-
-@measurement
+@slow_measurement
 def ideal_loss(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, loss: Tensor) -> Ideal:
     """The losses of a right and of a wrong answer to the first batch."""
     target, found = first_pass.batch.target, scores(output)
     if setup.loss_fn is None or not isinstance(found, Tensor) or not isinstance(target, Tensor):
         raise NotChecked("loss, output and target are not one callable and two tensors")
+    if part := in_parts(setup, first_pass, output, target):
+        return part
     if not isinstance(output, Tensor) and losses.named(setup.loss_fn) == "other":
         raise NotChecked(f"a loss of your own takes the whole {type(output).__name__} that the model returns")
 
     def of(answer: Tensor) -> float:
-        return float(setup.loss(answer.to(found), first_pass.batch).detach())
+        return loss_on(setup, answer.to(found), first_pass.batch)
 
     tried = answers(setup, first_pass, found, target, loss_kind)
     pairs = [Ideal(of(right), of(wrong)) for right, wrong in tried]
@@ -53,7 +49,7 @@ def refuse_unread_targets(setup: Setup, first_pass: Pass, answer: Tensor, target
     """Raise NotChecked where the samples can swap their targets and the loss stays: no answer is right for it."""
     swapped = target.roll(1, 0) if target.dim() else target
     other = replace(first_pass.batch, targets=(swapped,))
-    same = torch.equal(setup.loss(answer, other).detach(), setup.loss(answer, first_pass.batch).detach())
+    same = loss_on(setup, answer, other) == loss_on(setup, answer, first_pass.batch)
     if same and not torch.equal(swapped, target):
         raise NotChecked("the loss does not read the targets")
 
@@ -77,7 +73,7 @@ def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind
     if kind in ("cross-entropy", "nll") and not target.is_floating_point():
         return [for_classes(output, target, class_axis(setup, first_pass, output, kind))]
     axes = extra_axes(output, target)
-    if axes and axes[0] - output.dim() in (a % output.dim() - output.dim() for a in softmaxed_axes(output, first_pass)):
+    if axes and axes[0] in softmax_axes(output, first_pass):
         return [for_classes(output, target, axes[0])]
     if output.shape != target.shape:
         raise NotChecked("the output does not have the shape of the target")
@@ -86,8 +82,16 @@ def answers(setup: Setup, first_pass: Pass, output: Tensor, target: Tensor, kind
         logits = (2 * target - 1) * SURE
         both = {"bce-with-logits": [(logits, -logits)], "bce": [(logits.sigmoid(), (-logits).sigmoid())]}
         return both.get(kind, [pair for one in both.values() for pair in one])
+    if output.dim() == 2 and target.shape[1] > 1 and is_shares(target):
+        opposite = (1 - target) / (target.shape[1] - 1)
+        return [(share.clamp_min(1e-6).log(), other.clamp_min(1e-6).log()) for share, other in [(target, opposite)]]
     spread = target.std().clamp_min(1e-6) if target.numel() > 1 else torch.ones(())
     return [(target, target + spread), (target, target - spread)]
+
+
+def is_shares(target: Tensor) -> bool:
+    """Whether each row of targets is a distribution over classes."""
+    return bool((target >= 0).all()) and bool((target.sum(1) - 1).abs().lt(1e-3).all())
 
 
 def for_classes(output: Tensor, target: Tensor, axis: int) -> Answers:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.setup import Setup
 
 DEEPEST = 3
@@ -31,7 +31,7 @@ class KeptState:
     given: bool
 
 
-@measurement
+@slow_measurement
 def kept_states(setup: Setup, model: nn.Module) -> list[KeptState]:
     """Mappings and modules with the parameters of the model, in the given state, on its modules, in the notebook."""
     given = {f"extra_state[{i}]": thing for i, thing in enumerate(setup.extra_state)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from nbdebug.errors import NotChecked, SetupError
@@ -11,8 +12,10 @@ from nbdebug.registry import import_all
 from nbdebug.setup import Setup
 
 MEASUREMENTS: dict[str, Callable[..., Any]] = {}
+SLOW: set[str] = set()
 GIVEN = {
     "setup": "the set-up under test",
+    "budget": "how much time a checkup has: quick, standard or thorough",
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
 }
 
@@ -23,11 +26,30 @@ def measurement(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+@cache
 def known() -> dict[str, str]:
     """Every name of evidence, with a line of what it is."""
     import_all("nbdebug.evidence")
     measured = {name: (inspect.getdoc(one) or "").split("\n")[0] for name, one in MEASUREMENTS.items()}
     return dict(sorted({**GIVEN, **measured}.items()))
+
+
+def slow_measurement(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Registers a measurement that runs the model again or reads all data, which a quick checkup leaves out."""
+    SLOW.add(function.__name__)
+    return measurement(function)
+
+
+@cache
+def is_slow(name: str) -> bool:
+    """Whether evidence is slow to measure, itself or by what it is measured from."""
+    return name in SLOW or any(map(is_slow, needs(name)))
+
+
+@cache
+def needs(name: str) -> tuple[str, ...]:
+    """The evidence that a measurement is made from; nothing for what is given."""
+    return tuple(inspect.signature(MEASUREMENTS[name]).parameters) if name in MEASUREMENTS else ()
 
 
 class Evidence(Mapping[str, Any]):
@@ -37,7 +59,7 @@ class Evidence(Mapping[str, Any]):
     """
 
     def __init__(self, setup: Setup, **given: Any) -> None:
-        self.values_: dict[str, Any] = {"setup": setup, **given}
+        self.values_: dict[str, Any] = {"setup": setup, "budget": "standard", **given}
         self.names = known()
 
     def __getitem__(self, name: str) -> Any:
@@ -60,9 +82,8 @@ class Evidence(Mapping[str, Any]):
         """A fresh value, or the error that says why there is none."""
         if name not in MEASUREMENTS:
             return NotChecked(f"needs {GIVEN[name]}")
-        function = MEASUREMENTS[name]
         try:
-            return function(*(self[need] for need in inspect.signature(function).parameters))
+            return MEASUREMENTS[name](*(self[need] for need in needs(name)))
         except (NotChecked, SetupError) as reason:
             return reason
 

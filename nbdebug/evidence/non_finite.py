@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.gradients import Gradients, are_finite, of
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.graph.origins import Origin, OriginWatch
 from nbdebug.graph.running import Running
@@ -27,7 +27,7 @@ class NonFinite:
     origin: Origin | None
 
 
-@measurement
+@slow_measurement
 def non_finite(
     setup: Setup, batches: list[Batch], parameters: list[Entry], loss: Tensor, gradients: Gradients
 ) -> NonFinite | None:

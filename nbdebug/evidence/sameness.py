@@ -83,10 +83,21 @@ def is_rich(table: Table, codes: Sequence[Hashable]) -> bool:
     counts = Counter(codes)
     crowded = sum(count for count in counts.values() if count > 2)
     paired = sum(count for count in counts.values() if count > 1)
-    if not table.inputs or (paired and crowded > paired / 4):
+    if not table.inputs:
         return False
+    if paired and crowded > paired / 4:
+        return copied(table, codes)
     rows = [part.reshape(len(part), -1)[:256] for part in table.inputs]
     if any(len(row.unique()) >= ARRANGEMENTS for part in rows for row in part[:16]):
         return True
     continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
     return any(len(column.unique()) >= len(column) / 2 and len(column) > ARRANGEMENTS for column in continuous)
+
+
+def copied(table: Table, codes: Sequence[Hashable]) -> bool:
+    """Whether crowds of equal rows are copies: hardly two different rows share a value, in most of the columns."""
+    places = list({code: place for place, code in enumerate(codes)}.values())
+    rows = [part.reshape(len(part), -1)[places, :64] for part in table.inputs if part.is_floating_point()]
+    distinct = [len(column.unique()) for part in rows for column in part.t()]
+    own = sum(count > ARRANGEMENTS and count >= len(places) / 2 for count in distinct)
+    return bool(distinct) and own >= len(distinct) / 2

@@ -13,7 +13,7 @@ from typing import Any
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.rows import is_stored
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_indexed
@@ -43,7 +43,7 @@ class Samples:
         return len(self.read) + len(self.raised) == len(self.visited)
 
 
-@measurement
+@slow_measurement
 def samples(setup: Setup) -> list[Samples]:
     """Samples of both splits by index, drawn with a fixed seed, as many as a quarter of a second each allows.
 

@@ -13,6 +13,8 @@ from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.rows import Rows
 from nbdebug.setup.trees import tensors
 
+MOST_CLASSES = 1000
+
 
 @dataclass(frozen=True)
 class Table:
@@ -39,7 +41,8 @@ class Table:
         if target is None or (target.dim() == 2 and target.shape[1] != 1) or target.dim() not in (1, 2):
             return None
         flat = target.reshape(-1)
-        return flat.long() if bool((flat == flat.round()).all()) and len(set(flat.tolist())) <= len(flat) / 2 else None
+        few = len(set(flat.tolist())) <= len(flat) / 2 and float(flat.max()) < max(len(flat), MOST_CLASSES)
+        return flat.long() if few and bool((flat == flat.round()).all()) else None
 
 
 @measurement

@@ -8,12 +8,12 @@ import torch
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.graph.switches import Switched, switches
 from nbdebug.setup import Setup
 
 
-@measurement
+@slow_measurement
 def train_calls(setup: Setup, first_pass: Pass, output: Any) -> list[Switched]:
     """The calls of the first batch that a mode decides, with the whole model in train mode."""
     if isinstance(setup.eager, torch.jit.ScriptModule):

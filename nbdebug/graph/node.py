@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -25,7 +26,7 @@ class Node:
     inputs: list[Node] = field(default_factory=list)
     users: list[Node] = field(default_factory=list)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The operation as torch names it, such as ``Softmax``; ``AccumulateGrad`` for a leaf."""
         return SUFFIX.sub("", self.function.name().rpartition("::")[2])

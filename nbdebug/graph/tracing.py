@@ -60,7 +60,7 @@ class Trace(Running):
 
 def next_number() -> int | None:
     """The sequence number that the next operation will have, counted by autograd in each thread; None if untold."""
-    with torch.enable_grad(), torch.autograd.set_detect_anomaly(False):  # or the probe would keep a traceback
+    with torch._C.DisableTorchFunction(), torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
         function = PROBE.view(0).grad_fn
     number = getattr(function, "_sequence_nr", None)
     return int(number()) + 1 if number is not None else None

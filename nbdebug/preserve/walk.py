@@ -81,7 +81,9 @@ class Walk:
             self.kept.append((path, kept))
             # Data first: a sampler refers to the dataset too, and must then find it done.
             queue.extend((Path(step, path), inner, KeptData) for step, inner in kept.data_inside())
-            queue.extend((Path(step, path), inner, self._kind(type(inner))) for step, inner in kept.inside())
+            for step, inner in kept.inside():
+                if (inner_kind := self._kind(type(inner))) is not None and id(inner) not in self._seen:
+                    queue.append((Path(step, path), inner, inner_kind))
 
     def _kind(self, cls: type) -> type[Kept] | None:
         if cls not in self._kinds:

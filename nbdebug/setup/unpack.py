@@ -71,7 +71,7 @@ def from_sequence(parts: list[Any], model: nn.Module, loss_fn: Callable[..., Any
 def from_names(batch: Any, named: Mapping[Any, Any], model: nn.Module, loss_fn: Callable[..., Any] | None) -> Batch:
     """Targets by their usual names; the rest by keyword where the model takes those names, else by position."""
     required, _, names = parameters(model.forward)
-    target = next((key for key in TARGET_KEYS if key in named), None)
+    target = next((key for key in TARGET_KEYS if key in named), None) or told(named, names, loss_fn)
     targets = (named[target],) if target is not None and loss_fn is not None else ()
     rest = {k: v for k, v in named.items() if not targets or k != target or k in names}
     known = {key: value for key, value in rest.items() if key in names}
@@ -81,6 +81,16 @@ def from_names(batch: Any, named: Mapping[Any, Any], model: nn.Module, loss_fn: 
     if required == 1 and len(inputs) > 1:
         return Batch((batch,), targets=targets)
     return Batch(tuple(inputs[: max(required, 1)]), targets=targets)
+
+
+def told(named: Mapping[Any, Any], names: tuple[str, ...], loss_fn: Callable[..., Any] | None) -> Any:
+    """The key of the target under a name of the user's own: the loss takes it, or the model leaves only it over."""
+    taken = parameters(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)[2][1:]
+    if by_loss := [key for key in named if key in taken and key not in names]:
+        return by_loss[0]
+    left = [key for key, value in named.items() if key not in names and isinstance(value, Tensor)]
+    known = any(key in names for key in named)
+    return left[0] if known and len(left) == 1 and loss_fn is not None else None
 
 
 def given(answer: Any) -> Batch:

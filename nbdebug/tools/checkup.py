@@ -31,14 +31,15 @@ def checkup(
 ) -> Report:
     """The findings on a set-up; nothing of the user's is changed.
 
-    ``keep`` is given the report whatever happens. ``budget`` "thorough" runs the tiny-batch overfit test too;
-    ``select`` and ``ignore`` are prefixes of codes; ``options`` maps codes to the keyword options of their rules.
+    ``keep`` is given the report whatever happens. ``budget`` "quick" asks only what one pass of one batch tells,
+    "thorough" runs the tiny-batch overfit test too; ``select`` and ``ignore`` are prefixes of codes; ``options`` maps
+    codes to the keyword options of their rules.
     Raises SetupError when the set-up cannot be run and no finding says why.
     """
     rules = chosen(budget, select, ignore, options or {})
     given = overfitted(setup) if budget == "thorough" else {}
     with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
-        asked = Round(Evidence(setup, **given), rules, options or {})
+        asked = Round(Evidence(setup, budget=budget, **given), rules, options or {})
         with show(asked.report().view()) as screen:
             try:
                 asked.run(screen)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence import Evidence
+from nbdebug.evidence.ledger import is_slow
 from nbdebug.finding import Finding
 from nbdebug.registry import Rule
 from nbdebug.report import PYRAMID, Report, Skipped, ranked
@@ -27,9 +28,13 @@ class Round:
 
     def __init__(self, evidence: Evidence, rules: list[Rule], options: Options) -> None:
         self.evidence, self.options = evidence, options
-        self.rules = sorted(rules, key=lambda one: PYRAMID.find(one.code[0]))
+        quick = evidence["budget"] == "quick"
+        slow = {one.code for one in rules if quick and any(map(is_slow, one.needs))}
+        left_out = (one for one in rules if one.code in slow)
+        self.skipped = [Skipped(one.code, one.name, "it takes more than budget='quick' allows") for one in left_out]
+        in_order = sorted(rules, key=lambda one: PYRAMID.find(one.code[0]))
+        self.rules = [one for one in in_order if one.code not in slow]
         self.findings: list[Finding] = []
-        self.skipped: list[Skipped] = []
         self.refusal: SetupError | None = None
         self.asked: set[str] = set()
         self.stopped = False

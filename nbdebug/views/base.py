@@ -95,7 +95,7 @@ def module(view: View) -> str:
 @cache
 def css() -> str:
     """The style sheet of every view."""
-    return (HERE / "nbdebug.css").read_text(encoding="utf-8")
+    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css"))
 
 
 def static_html(view: View) -> str:

@@ -12,6 +12,7 @@ from nbdebug.views.base import View
 from nbdebug.views.curves import Curves
 from nbdebug.views.findings import Findings
 from nbdebug.views.overfit import Example, OverfitView
+from nbdebug.views.table import Column, Row, Said, Table, Tag
 
 NASTY = '</script><img src=x onerror="window.broken = true"><!--<script>'
 CELL = (
@@ -94,6 +95,27 @@ def overfit(count: int = 8, side: int = 8, steps: int = 100) -> OverfitView:
     )
 
 
+def table(blocks: int = 2, layers: int = 3) -> Table:
+    """Layers in blocks, some of them frozen, one with a finding."""
+    columns = [
+        Column("module", hint="Where it is."),
+        Column("shape", "code"),
+        Column("parameters", "bar"),
+        Column("trainable", "share"),
+        Column("rate", "number"),
+        Column("findings"),
+    ]
+    missed = Tag("O503", "error", "parameter-not-optimized: No parameter group holds 0.1.weight.")
+    rows = [Row("Net", ["[8, 4] → [8, 3]", blocks * layers * 20, 0.5, None, ()])]
+    for block in range(blocks):
+        rows.append(Row(str(block), [None, layers * 20, 1 - block % 2, None, ()], "Sequential", 1))
+        for layer in range(layers):
+            frozen, found = Said("frozen", -1.0, "soft"), [missed] if (block, layer) == (0, 1) else ()
+            cells = ["[8, 4] → [8, 4]", 20 + layer, 1 - block % 2, frozen if block % 2 else 0.1 / (layer + 1), found]
+            rows.append(Row(str(layer), cells, "Linear", 2, [("weight", "[4, 4] n=16 x∈[-1, 1] μ=0 σ=0.5 f32")]))
+    return Table("Summary", "Net, 120 parameters", columns, rows, note="One more has no place.", rooted=True)
+
+
 def nasty() -> list[View]:
     """Each view with markup in every text."""
     words: dict[str, Any] = {"title": NASTY, "status": NASTY}
@@ -115,4 +137,12 @@ def nasty() -> list[View]:
             NASTY, NASTY, [finding.to_dict()], skipped, 1, {"done": 0, "total": 1, "name": NASTY, "seconds_left": 1}
         ),
         OverfitView(**words, **verdict, verdict="fail", examples=examples, rows=[row(0, 2)], class_names=[NASTY] * 10),
+        Table(
+            **words,
+            columns=[Column(NASTY, hint=NASTY), Column(NASTY, "code", NASTY), Column(NASTY)],
+            rows=[Row(NASTY, [Said(NASTY, None, "error"), [Tag(NASTY, "error", NASTY)]], NASTY, 0, [(NASTY, NASTY)])],
+            notice=(NASTY, "error"),
+            note=NASTY,
+            noun=NASTY,
+        ),
     ]

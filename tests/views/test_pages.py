@@ -15,7 +15,7 @@ from nbdebug.views.findings import Findings
 from . import samples
 from .conftest import Open
 
-VIEWS = [samples.curves, samples.findings, samples.overfit]
+VIEWS = [samples.curves, samples.findings, samples.overfit, samples.table]
 INK = """node => {
   const p = node.getContext("2d").getImageData(0, 0, node.width, node.height).data, seen = new Set();
   for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 200) seen.add(`${p[i]},${p[i + 1]},${p[i + 2]}`);
@@ -63,7 +63,7 @@ def test_several_views_stand_on_one_page(open_page: Open) -> None:
     assert page.locator(".nb-title").all_inner_texts() == ["Training", "Checkup", "Training", "Tiny-batch overfit test"]
 
 
-@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("index", range(4))
 def test_text_from_data_never_becomes_markup(open_page: Open, index: int) -> None:
     view = samples.nasty()[index]
     page = open_page(view)
@@ -221,6 +221,7 @@ def test_modules_are_small_local_and_plain(name: str) -> None:
             checked=1,
             not_checked=[*samples.findings().not_checked] * 100,
         ),
+        samples.table(100, 50),
     ],
 )
 def test_a_page_is_at_most_200_kb(view: Any) -> None:

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.tables import Table
 from nbdebug.finding import Finding, Where
+from nbdebug.graph.search import line_of, scales_labels
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
+from nbdebug.setup.authors import authored
 from nbdebug.setup.losses import Kind, named, scores
 from nbdebug.setup.trees import described, tensors
 
@@ -55,7 +57,7 @@ def label_encoding(
     if target is None or not isinstance(logits, Tensor) or loss_kind == "other" or reshaped:
         return
     if loss_kind in ("cross-entropy", "nll"):
-        yield from one_label(tables)
+        yield from one_label(setup, tables)
     misfit = wrong_length(logits, target) or FORMS[loss_kind](logits, target)
     if misfit:
         message, repair = misfit
@@ -73,14 +75,16 @@ def label_encoding(
         )
 
 
-def one_label(tables: dict[str, Table]) -> Iterator[Finding]:
+def one_label(setup: Setup, tables: dict[str, Table]) -> Iterator[Finding]:
     """The finding on a training split of one class beside a validation split of several."""
     train, val = tables.get("train"), tables.get("val")
     if train is None or val is None or not train.whole or train.labels is None or val.labels is None:
         return
     here, there = set(train.labels.tolist()), set(val.labels.tolist())
     if len(here) == 1 < len(there):
+        line = line_of(scales_labels, authored(setup))
         yield Finding(
+            where=line.where() if line else Where(),
             message=f"All {len(train)} training labels are {next(iter(here))}; those of the validation split have "
             f"{len(there)} values, from {min(there)} to {max(there)}.",
             cause="The labels were scaled with the inputs and cast to whole numbers, or the split holds one class.",

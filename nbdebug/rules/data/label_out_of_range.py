@@ -7,7 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.rows import Rows
+from nbdebug.evidence.spared import dropped_labels
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
@@ -15,19 +17,22 @@ from nbdebug.setup import Setup, losses
 
 
 @rule("D101", "error")
-def label_out_of_range(setup: Setup, output: Any, class_axis: int, rows: list[Rows]) -> Iterator[Finding]:
+def label_out_of_range(
+    setup: Setup, first_pass: Pass, output: Any, class_axis: int, rows: list[Rows]
+) -> Iterator[Finding]:
     """A class index is negative or not under the number of outputs.
 
     ## What it does
     Compares the class indices of every sample that can be read with the number of outputs. The ignore index of the
-    loss (-100 unless set) is allowed.
+    loss (-100 unless set) is allowed, and so is a label that a loss of your own drops.
 
     ## Why it matters
     Cross-entropy raises an index error on the batch that holds the sample; on a GPU it ends the process with a
     device-side assertion that names neither the sample nor the label.
 
     ## How it is measured
-    Exactly: by the smallest and largest index.
+    Exactly, by the indices. A loss of your own is asked with such a label in the first batch: one that raises, or that
+    takes -1 for the last class, as Python's indexing does, does not drop it.
 
     ## How to fix
     Number the classes from 0, and give the head one output for each.
@@ -38,14 +43,27 @@ def label_out_of_range(setup: Setup, output: Any, class_axis: int, rows: list[Ro
     ## References
     Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
     """
-    classes, ignored = losses.scores(output).shape[class_axis], losses.ignore_index(setup.loss_fn)
+    classes, ignored = losses.scores(output).shape[class_axis], left_out(setup, first_pass)
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
         if labels is None or labels.is_floating_point() or not labels.dim():
             continue
         wrong = ((labels < 0) | (labels >= classes)) & (labels != ignored)
+        for label in dropped_labels(setup, first_pass.batch, output, sorted(set(labels[wrong].tolist())), classes):
+            wrong &= labels != label
         if bool(wrong.any()):
             yield finding(part, labels, wrong, classes)
+
+
+def left_out(setup: Setup, first_pass: Pass) -> int:
+    """The label that the loss leaves out: as its operation in the graph says, else as the loss itself does."""
+    found = (
+        first_pass.trace.graph(first_pass.value).named("NllLoss", "NllLoss2D") if first_pass.value is not None else ()
+    )
+    number = next((node.saved("ignore_index") for node in found), None)
+    if not isinstance(number, int):
+        return losses.ignore_index(setup.loss_fn)
+    return number - 2**64 if number >= 2**63 else number
 
 
 def finding(part: Rows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:

@@ -9,7 +9,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.errors import NotChecked
+from nbdebug.evidence.nearness import Near
 from nbdebug.evidence.sameness import Shared
+from nbdebug.evidence.windows import Windows
 from nbdebug.finding import Finding, Severity, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points
@@ -17,12 +19,23 @@ from nbdebug.setup import Setup
 
 
 @rule("D108", "error")
-def split_overlap(setup: Setup, shared_samples: Shared, *, share: float = 0.05) -> Iterator[Finding]:
+def split_overlap(
+    setup: Setup,
+    shared_samples: Shared,
+    near_copies: Near,
+    shared_windows: Windows,
+    *,
+    share: float = 0.05,
+    near: float = 0.1,
+    times: float = 4.0,
+    overlapping: float = 0.5,
+) -> Iterator[Finding]:
     """The same sample stands in training and validation.
 
     ## What it does
     Compares the indices that both loaders visit where they read from one data set, and otherwise every sample of both
-    splits that can be read, inputs with targets, bit by bit.
+    splits that can be read, inputs with targets, bit by bit. Where none is the same, it looks for validation samples
+    that are training samples slightly changed, or the same stretch of a series moved by a few steps.
 
     ## Why it matters
     The validation score counts what was memorized as if it had been understood.
@@ -31,7 +44,11 @@ def split_overlap(setup: Setup, shared_samples: Shared, *, share: float = 0.05) 
     Exactly. From ``share`` = 5 % of the validation samples on it is an error, as deepchecks has it; under that a
     warning. Data with few different values repeat by chance: there it speaks only when samples of the validation
     split are repeated in training at three standard errors, and twice, above the rate at which training samples
-    repeat each other; else it is a note.
+    repeat each other; else it is a note. A near copy lies nearer than 0.35 of the distance of the twentieth neighbor
+    and has the same class; it is a warning from ``near`` = 10 % of the samples on, and ``times`` = 4 times the share
+    that evenly spread samples would show in as many dimensions as the further neighbors tell (or a quarter of all
+    samples beyond that share). Windows count that share three quarters of their steps, from ``overlapping`` = half of
+    the validation samples on.
 
     ## How to fix
     Drop the copies before the split, and cut the split from one permutation.
@@ -47,6 +64,16 @@ def split_overlap(setup: Setup, shared_samples: Shared, *, share: float = 0.05) 
     if found := shared_samples.pairs:
         part = len(found) / shared_samples.val
         yield finding(shared_samples, part, severity(shared_samples, part, share))
+        return
+    if len(shared_windows.pairs) > overlapping * max(shared_windows.val, 1):
+        yield moved(shared_windows)
+    elif near_copies.share > max(near, least_share(near_copies.expected, times)):
+        yield nearly(near_copies)
+
+
+def least_share(expected: float, times: float) -> float:
+    """The share of near copies that cannot be chance: some times the expected one, or a quarter of all beyond it."""
+    return min(times * expected, expected + 0.25)
 
 
 def severity(shared: Shared, part: float, share: float) -> Severity:
@@ -83,6 +110,37 @@ def finding(shared: Shared, part: float, severity: Severity) -> Finding:
         },
         explains=("T611", "D107"),
         severity=severity,
+    )
+
+
+def moved(found: Windows) -> Finding:
+    """How many windows overlap with one of training."""
+    here, there = found.pairs[0]
+    return Finding(
+        message=f"{len(found.pairs)} of {found.val} validation windows share all but {found.steps} of their "
+        f"{found.length} steps or fewer with one of training, as {there} (train {here}) does; expected none.",
+        where=Where(sample=there),
+        cause="Overlapping windows were cut from one series, and then split at random.",
+        fix="cut = int(0.8 * len(series))\n"
+        "train, val = windows(series[:cut]), windows(series[cut:])   # split first, cut windows afterwards",
+        evidence={"pairs of train and val": found.pairs[:20], "compared": found.val},
+        explains=("T611", "D107"),
+        severity="warning",
+    )
+
+
+def nearly(found: Near) -> Finding:
+    """How many samples are near copies of training samples."""
+    here, there = found.pairs[0]
+    return Finding(
+        message=f"{len(found.pairs)} of {found.asked} validation samples ({found.share:.0%}) are nearly the same as "
+        f"one of training and have its class, as {there} (train {here}) is; expected {found.expected:.1%}.",
+        where=Where(sample=there),
+        cause="The data were augmented or oversampled before they were split, or come several to a source.",
+        fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only training",
+        evidence={"share": found.share, "expected": found.expected, "pairs of train and val": found.pairs[:20]},
+        explains=("T611", "D107"),
+        severity="warning",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import torch
@@ -21,6 +22,7 @@ FIXES = {
 }
 # Rounding of a sum of a million float32 terms in another order stays under this share.
 ROUNDING = 1e-4
+MEANT = re.compile(r"\btrain(ing)?\s*=\s*True\b")
 
 
 @rule("E701", "error")
@@ -38,7 +40,8 @@ def evaluating_in_train_mode(eval_passes: EvalPasses) -> Iterator[Finding]:
     ## How it is measured
     Exactly, for the calls: each dropout, attention and batch normalization is seen with the arguments it was given. The
     two passes have differing seeds; outputs that differ by more than 1e-4 of their largest value, more than rounding
-    does, are random. A draw alone (the sample of a variational autoencoder, a diffusion step) is no fault.
+    does, are random. A draw alone (the sample of a variational autoencoder, a diffusion step) is no fault. A dropout
+    that your line turns on by name, ``training=True``, is taken for Monte Carlo dropout and is a note.
 
     ## How to fix
     Pass ``training=self.training`` to functional calls, and register what ``eval()`` must reach.
@@ -61,6 +64,7 @@ def evaluating_in_train_mode(eval_passes: EvalPasses) -> Iterator[Finding]:
 def switched(one: Switched, spread: float) -> Finding:
     """One call that eval mode does not switch off."""
     does = "drops values" if one.kind == "dropout" else "normalizes by the batch"
+    meant = one.kind == "dropout" and not one.training and one.line is not None and MEANT.search(one.line.text)
     return Finding(
         message=f"In eval mode {one.call} still {does}: two passes over one batch differ by {spread:.2g} of the "
         f"largest output, expected 0.",
@@ -71,6 +75,7 @@ def switched(one: Switched, spread: float) -> Finding:
         fix=f"{FIXES.get(one.call, f'{one.call}(…, training=self.training)')}",
         evidence={"call": one.call, "share of the largest output": spread},
         explains=("R902", "E703", "T611"),
+        severity="note" if meant else None,
     )
 
 

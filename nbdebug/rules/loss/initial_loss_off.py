@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.expected_loss import Expected
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import scores
 
 
 @rule("L208", "warning")
 def initial_loss_off(
-    loss: Tensor, expected_loss: Expected, *, excess: float = 1.0, ratio: float = 10.0, trained: float = 0.7
+    setup: Setup,
+    output: Any,
+    finite_loss: Tensor,
+    expected_loss: Expected,
+    *,
+    excess: float = 1.0,
+    ratio: float = 10.0,
+    trained: float = 0.7,
+    larger: float = 1000.0,
+    wide: float = 3.0,
 ) -> Iterator[Finding]:
     """The loss before training is far from that of a head that knows nothing.
 
@@ -34,7 +46,9 @@ def initial_loss_off(
     ## How it is measured
     One forward pass in the modes the model is in. It speaks from ``excess`` = 1 nat above the uniform answer on, which
     is what logits of variance 2 cost (their expected loss is near ln C + variance / 2), or half of ln C where that is
-    more; for a regression from ``ratio`` = 10 times the squared error of the mean on (its root for absolute errors).
+    more; for a regression from ``ratio`` = 10 times the squared error of the mean on (its root for absolute errors), or
+    where the targets spread ``larger`` = 1000 times wider than the outputs are large: weights have to grow as much. It
+    names the last layer whose weights are more than ``wide`` = 3 over the root of the fan-in, if there is one.
     A loss under ``trained`` times that of the class frequencies is a trained model's, and is not judged.
 
     ## How to fix
@@ -46,20 +60,30 @@ def initial_loss_off(
     ## References
     A. Karpathy, A Recipe for Training Neural Networks (2019): verify loss at init; Stanford CS231n, notes 3.
     """
-    found = float(loss.detach())
+    found = float(finite_loss.detach())
     if expected_loss.prior > 0 and found < trained * expected_loss.prior:
         raise NotChecked(
             f"the model is trained: its loss {found:.3g} is under that of a constant, {expected_loss.prior:.3g}"
         )
-    if not math.isfinite(found):
-        raise NotChecked("the loss is not finite")
     if expected_loss.classes:
         nats = math.log(expected_loss.classes)
         far = (found / expected_loss.uniform - 1) * nats > max(excess, nats / 2)
     else:
         far = found > (ratio if expected_loss.squared else math.sqrt(ratio)) * expected_loss.prior
+        far |= expected_loss.std > larger * float(scores(output).detach().float().square().mean().sqrt())
     if far:
-        yield finding(found, expected_loss)
+        yield replace(finding(found, expected_loss), where=Where(module=too_wide(setup.eager, wide)))
+
+
+def too_wide(model: nn.Module, wide: float) -> str | None:
+    """The last layer whose weights are far larger than any usual initialization makes them."""
+    layers = [
+        (path, one.weight) for path, one in model.named_modules() if isinstance(getattr(one, "weight", None), Tensor)
+    ]
+    matrices = [(path, weight.detach()) for path, weight in layers if weight.dim() > 1 and weight.is_floating_point()]
+    sizes = {path: float(w.float().square().mean().sqrt()) * math.sqrt(w[0].numel()) for path, w in matrices}
+    embeddings = {path for path, one in model.named_modules() if isinstance(one, (nn.Embedding, nn.EmbeddingBag))}
+    return next((path for path in reversed(sizes) if sizes[path] > wide and path not in embeddings), None)
 
 
 def finding(found: float, expected: Expected) -> Finding:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.evidence.comparisons import Comparison
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Graph, Node, Pattern
@@ -16,6 +17,7 @@ from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import Kind, scores
+from nbdebug.setup.task import Task, given
 
 LAST = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset())
 CONSEQUENCES = (
@@ -26,21 +28,32 @@ CONSEQUENCES = (
 
 @rule("L211", "error")
 def loss_task_mismatch(
-    first_pass: Pass, graph: Graph, output: Any, loss_kind: Kind, *, share: float = 0.05
+    first_pass: Pass,
+    graph: Graph,
+    output: Any,
+    loss_kind: Kind,
+    task: Task,
+    comparisons: list[Comparison],
+    *,
+    share: float = 0.05,
 ) -> Iterator[Finding]:
     """The loss is made for another kind of target than the labels are.
 
     ## What it does
-    Speaks where softmax, in the model or in the loss, meets rows of labels with several classes at once (or none), and
-    where a loss of your own that multiplies log-probabilities with one-hot rows is given class numbers.
+    Speaks where softmax, in the model or in the loss, meets rows of labels with several classes at once (or none),
+    where a loss of your own that multiplies log-probabilities with one-hot rows is given class numbers, and where a
+    squared or absolute error measures how far outputs are from class numbers.
 
     ## Why it matters
     Softmax shares out 1 among the classes of a sample: two labels can get a half each, no more, and none at all cannot
-    be said. Class numbers in the place of one-hot rows weigh every class of a sample by its number.
+    be said. Class numbers in the place of one-hot rows weigh every class of a sample by its number. As real values they
+    say that class 1 lies between 0 and 2.
 
     ## How it is measured
     On the first batch: rows of zeros and ones of the shape of the output, of which more than ``share`` do not sum to 1;
-    and a target with one column of whole numbers above 1 that stands as a factor beside a log-softmax.
+    a target with one column of whole numbers above 1 that stands as a factor beside a log-softmax; targets that hold
+    the class number of a sample in all its columns; and one output against whole numbers above 1 where the task was
+    given as classification.
 
     ## How to fix
     For several classes at once: one logit per class, and binary cross-entropy. For class numbers: cross-entropy.
@@ -59,6 +72,10 @@ def loss_task_mismatch(
         yield many_labels(place, several, float(target.float().sum(1).mean()))
     elif named_by_hand := class_numbers(graph, found, target):
         yield numbers_for_rows(named_by_hand, found.shape[1])
+    elif any(is_distance_to_number(one, found, target) for one in comparisons):
+        yield distance_to_number(graph, f"each of the {found.shape[1]} outputs")
+    elif comparisons and task == given("classification") and found.numel() == target.numel() and is_numbers(target):
+        yield distance_to_number(graph, "one output")
 
 
 def several_classes(output: Tensor, target: Tensor) -> float:
@@ -115,6 +132,31 @@ def numbers_for_rows(node: Node, classes: int) -> Finding:
         cause="One column of class numbers stretches over all classes and weighs each by the number.",
         fix="loss = F.cross_entropy(logits, target.squeeze(1).long())",
         evidence={"classes": classes},
+        explains=CONSEQUENCES,
+    )
+
+
+def is_numbers(target: Tensor) -> bool:
+    """Whether targets are class numbers, not all of them 0 or 1."""
+    return bool(((target == target.round()) & (target >= 0)).all()) and float(target.max()) > 1
+
+
+def is_distance_to_number(one: Comparison, output: Tensor, target: Tensor) -> bool:
+    """Whether a comparison holds all outputs of a sample against the number of its class."""
+    if target.is_floating_point() or target.dim() != 1 or output.dim() != 2 or one.target.shape != output.shape:
+        return False
+    same = bool((one.target == target[:, None].to(one.target)).all())
+    return same and is_numbers(target) and output.shape[1] > 1 and int(target.max()) < output.shape[1]
+
+
+def distance_to_number(graph: Graph, what: str) -> Finding:
+    """The distance to a class number, as if classes lay along a line."""
+    return Finding(
+        message=f"The loss measures how far {what} of a sample is from the number of its class.",
+        where=graph.root.where if graph.root else Where(),
+        cause="A loss for real values is given class numbers.",
+        fix="loss_fn = nn.CrossEntropyLoss()   # with one output for each class, and target.long()",
+        evidence={"outputs": what},
         explains=CONSEQUENCES,
     )
 

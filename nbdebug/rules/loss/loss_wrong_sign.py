@@ -7,18 +7,20 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.ideal_loss import Ideal
+from nbdebug.evidence.output_parts import Ideal
 from nbdebug.finding import Finding, Where
-from nbdebug.graph.search import line_with
+from nbdebug.graph import Graph
+from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network
 from nbdebug.setup import Setup
+from nbdebug.setup.authors import authored
 
 CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
 
 @rule("L213", "error")
-def loss_wrong_sign(setup: Setup, ideal_loss: Ideal) -> Iterator[Finding]:
+def loss_wrong_sign(setup: Setup, graph: Graph, ideal_loss: Ideal) -> Iterator[Finding]:
     """The optimizer drives the loss the wrong way.
 
     ## What it does
@@ -31,7 +33,8 @@ def loss_wrong_sign(setup: Setup, ideal_loss: Ideal) -> Iterator[Finding]:
 
     ## How it is measured
     For class labels, yes-or-no targets and real values of the shape of the output: the loss of the targets themselves
-    (as logits or probabilities) against the loss of their opposite.
+    (as logits or probabilities) against the loss of their opposite. Where the output has several parts, such as a mean
+    and a variance, each that can be the target is tried alone.
 
     ## How to fix
     Turn the sign of the loss, or take ``maximize=True`` out of the optimizer.
@@ -48,7 +51,7 @@ def loss_wrong_sign(setup: Setup, ideal_loss: Ideal) -> Iterator[Finding]:
         return
     way = "up" if up else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = line_with("maximize=", setup.eager) if up else None
+    line = line_setting("maximize", True, authored(setup)) if up else graph.root.line if graph.root else None
     yield Finding(
         where=line.where() if line else Where(),
         message=f"The loss is driven {way}: from {right:.4g} for a perfect answer to {wrong:.4g} for a wrong one.",

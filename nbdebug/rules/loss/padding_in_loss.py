@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, extra_axes
+from nbdebug.evidence.trial import loss_on
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
@@ -58,7 +59,7 @@ def padding_in_loss(
     moved = found.detach().clone()
     slope = torch.linspace(-3, 3, moved.shape[axis], dtype=moved.dtype, device=moved.device)
     moved.movedim(axis, -1)[padded] += slope
-    if float(setup.loss(moved, first_pass.batch).detach()) == float(loss.detach()):
+    if loss_on(setup, moved, first_pass.batch) == float(loss.detach()):
         return
     yield Finding(
         message=f"{weight:.0%} of the targets are padding (token {token}), and they count in the loss.",

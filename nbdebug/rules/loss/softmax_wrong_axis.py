@@ -8,18 +8,20 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nbdebug.errors import NotChecked
 from nbdebug.evidence.attention_axes import Crossed
-from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.first_pass import Pass, class_axis
 from nbdebug.finding import Finding
-from nbdebug.graph import Graph, Node, Pattern
+from nbdebug.graph import HARMLESS, Graph, Node, Pattern
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import scores
+from nbdebug.setup.losses import Kind, scores
 
 SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 INTO_LOSS = Pattern(SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
 LAST = Pattern(SOFTMAXES, frozenset())
+LINEAR = Pattern(frozenset({"Addmm", "Mm"}), frozenset(), HARMLESS | {"Add"})
 CONSEQUENCES = (
     *(
         "L201",
@@ -43,21 +45,25 @@ CONSEQUENCES = (
 
 
 @rule("L206", "error")
-def softmax_wrong_axis(first_pass: Pass, graph: Graph, crossed_axes: list[Crossed]) -> Iterator[Finding]:
+def softmax_wrong_axis(
+    setup: Setup, first_pass: Pass, graph: Graph, loss_kind: Kind, crossed_axes: list[Crossed]
+) -> Iterator[Finding]:
     """Softmax runs over the batch, or over an axis of size one.
 
     ## What it does
-    Reads from each softmax the axis that it ran over. It speaks when that is the axis of the samples, and when a
-    softmax that ends the output, or the one inside cross-entropy, has a single value to share. It warns when scores of
-    attention are shared out along another axis than the one that the product with the values sums over.
+    Reads from each softmax the axis that it ran over. It speaks when that is the axis of the samples, when a softmax
+    that ends the output runs over another axis than that of the classes (time, height, width), and when such a softmax,
+    the one inside cross-entropy, or one over the results of a single unit has a single value to share. It warns when
+    scores of attention are shared out along another axis than the one that the product with the values sums over.
 
     ## Why it matters
     Over the batch, a sample is scored against the other samples: what it gets depends on its company, and nothing is
     left for a batch of one. Over a single value softmax is always 1: the loss is constant and every gradient is zero.
 
     ## How it is measured
-    On the autograd graph of the first batch. A square of samples by samples, as contrastive losses make it, is left
-    alone.
+    On the autograd graph of the first batch. The axis of the classes is the one that the loss is defined for, the one
+    that class numbers lack, or the one along which one-hot targets sum to 1. A square of samples by samples, as
+    contrastive losses make it, is left alone.
 
     ## How to fix
     Give the axis of the classes, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
@@ -74,10 +80,12 @@ def softmax_wrong_axis(first_pass: Pass, graph: Graph, crossed_axes: list[Crosse
         shape, axis = ran_over(node)
         if axis is None:
             continue
-        if shape[axis] == 1 and node in ends and size > 1:
+        if shape[axis] == 1 and (node in ends or (len(shape) > 2 and of_one_unit(node))) and size > 1:
             yield finding(node, shape, axis, "a single value: it is always 1 and has no gradient", SINGLE)
         elif axis == 0 and shape[0] == size > 1 and len(shape) > 1 and size not in shape[1:]:
             yield finding(node, shape, axis, f"the {size} samples of the batch, not over their classes", BATCH)
+        elif node in ends and (right := axis_of_classes(setup, first_pass, shape, loss_kind)) not in (None, axis):
+            yield finding(node, shape, axis, f"something else than the classes, which lie along axis {right}", OTHER)
     for one in crossed_axes:
         what = f"one axis, and the weighted sum over axis {one.summed}: the weights of a sum do not add up to 1"
         found = finding(one.node, one.shape, one.axis, what, CROSSED)
@@ -87,6 +95,10 @@ def softmax_wrong_axis(first_pass: Pass, graph: Graph, crossed_axes: list[Crosse
 SINGLE = (
     "One output is too few for softmax: it shares out 1 among all outputs of a sample.",
     "# one output, yes or no: take the softmax out, and use\nloss_fn = nn.BCEWithLogitsLoss()",
+)
+OTHER = (
+    "The axis of the classes is another one: each class is scored against itself at other places.",
+    "# over the classes at each place:\nsoftmax(x, dim=1)   # of (N, C, H, W); dim=-1 of (N, T, C)",
 )
 CROSSED = (
     "Attention is to share out 1 among what it reads; here the readers share it, whatever they read.",
@@ -108,6 +120,30 @@ def final(first_pass: Pass, graph: Graph) -> set[Node]:
     last = {node.function for node in LAST.behind([behind.root] if behind.root else [])}
     earlier = {node.function for node in behind.nodes} - last
     return found | {node for node in graph.named(*SOFTMAXES) if node.function not in earlier}
+
+
+def of_one_unit(node: Node) -> bool:
+    """Whether what a softmax shares out comes from a linear layer as it is, so that it is one value in any batch."""
+    return any(LINEAR.behind(node.inputs))
+
+
+def axis_of_classes(setup: Setup, first_pass: Pass, shape: tuple[int, ...], kind: Kind) -> int | None:
+    """The axis of the classes of an output of a shape; None where it is not known, or the output was moved since."""
+    output, target = scores(first_pass.output), first_pass.batch.target
+    if (
+        not isinstance(output, Tensor)
+        or not isinstance(target, Tensor)
+        or tuple(output.shape) != shape
+        or len(shape) < 3
+    ):
+        return None
+    if target.shape == output.shape and target.is_floating_point():
+        sums = [axis for axis in range(len(shape)) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
+        return sums[0] if len(sums) == 1 else None
+    try:
+        return int(class_axis(setup, first_pass, output, kind))
+    except NotChecked:
+        return None
 
 
 def ran_over(node: Node) -> tuple[tuple[int, ...], int | None]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.evidence.trial import loss_on
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, regressor
@@ -20,7 +21,9 @@ CLOSE = 0.01
 
 
 @rule("L216", "warning")
-def sum_reduction(setup: Setup, first_pass: Pass, output: Any, loss: Tensor, *, most: float = 1.0) -> Iterator[Finding]:
+def sum_reduction(
+    setup: Setup, first_pass: Pass, output: Any, finite_loss: Tensor, *, most: float = 1.0
+) -> Iterator[Finding]:
     """The loss grows with the size of the batch, and with it the step of the optimizer.
 
     ## What it does
@@ -43,7 +46,7 @@ def sum_reduction(setup: Setup, first_pass: Pass, output: Any, loss: Tensor, *, 
     ## References
     Goyal et al. 2017, arXiv:1706.02677, section 5.3, remark 3: normalize the loss by the size of the whole batch.
     """
-    size, value = first_pass.batch.size, float(loss.detach())
+    size, value = first_pass.batch.size, float(finite_loss.detach())
     ratio = doubled(setup, first_pass, output) / value if value else 1.0
     if size < 2 or abs(ratio - 2) > CLOSE:
         return
@@ -65,7 +68,7 @@ def doubled(setup: Setup, first_pass: Pass, output: Any) -> float:
     if setup.loss_fn is None or not isinstance(output, Tensor) or not output.dim() or len(output) != size:
         raise NotChecked("loss and output are not one callable and one tensor with an axis of the samples")
     rows = [*range(size), *range(size)]
-    return float(setup.loss(output.detach()[rows], first_pass.batch.take(rows)).detach())
+    return loss_on(setup, output.detach()[rows], first_pass.batch.take(rows))
 
 
 def bad() -> Setup:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
+from nbdebug.evidence.routes import Routes
 from nbdebug.evidence.whereabouts import called_at, made_at
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
@@ -20,7 +22,7 @@ from nbdebug.setup import Setup
 
 @rule("M301", "error")
 def disconnected_parameter(
-    setup: Setup, graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry]
+    setup: Setup, graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry], routes: Routes
 ) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
@@ -34,7 +36,8 @@ def disconnected_parameter(
 
     ## How it is measured
     By the leaves of the autograd graphs of up to four batches, so that heads which take turns are not accused. The cut
-    is found among all calls that took a tensor with a gradient and gave one without.
+    is found among all calls that took a tensor with a gradient and gave one without. One of several experts, whose
+    siblings in one list are given the samples or tokens that an index picks for each, was merely not picked: a note.
 
     ## How to fix
     Take the cut out. If the part is meant to be frozen, say so with ``requires_grad_(False)``.
@@ -54,11 +57,21 @@ def disconnected_parameter(
         if behind:
             behind.sort(key=parameters.index)
             yield finding(behind, f"{cut.call} cuts it off", cut.line, *cut_out(cut))
+    unpicked = [one for one in left.values() if routes.may_reach(one.module)]
+    if unpicked:
+        found = finding(unpicked, "no sample is sent to it", None, "No sample of these batches was sent to it.", "")
+        yield replace(found, message=spared(unpicked), severity="note")
+    rest = [one for one in left.values() if one not in unpicked]
     groups: dict[str, list[Entry]] = {}
-    for one in left.values():
+    for one in rest:
         groups.setdefault(part(one, list(left.values()), parameters), []).append(one)
     for path, entries in groups.items():
         yield finding(entries, *unused(setup, first_pass, path), path)
+
+
+def spared(entries: list[Entry]) -> str:
+    """What is said of experts that were not picked."""
+    return f"No sample of the first batches was sent to {listed(entries)}: nothing trained these yet."
 
 
 def cut_out(cut: Cut) -> tuple[str, str]:

@@ -18,11 +18,13 @@ JOINS = frozenset({"Cat", "Stack", "Index", "IndexSelect", "Gather", "Split", "S
 STACKED = Pattern(LINEAR, LINEAR, HARMLESS - JOINS)
 NORMS = frozenset({"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"})
 CONVOLVED = Pattern(frozenset({"Convolution"}), frozenset({"Convolution"}), HARMLESS - JOINS | NORMS)
+KERNELS = ("FlashAttention", "FlashAttentionForCpu", "EfficientAttention", "CudnnAttention")
+PRODUCT = Pattern(frozenset({"Bmm", *(f"ScaledDotProduct{kernel}" for kernel in KERNELS)}), frozenset())
 WEIGHT = Pattern(frozenset({"AccumulateGrad"}), frozenset(), frozenset({"T", "Transpose", "View"}))
 
 
 @rule("M308", "warning")
-def stacked_linear(graph: Graph, first_pass: Pass) -> Iterator[Finding]:
+def stacked_linear(graph: Graph, first_pass: Pass, model: nn.Module) -> Iterator[Finding]:
     """Linear layers follow each other with nothing nonlinear between.
 
     ## What it does
@@ -35,8 +37,8 @@ def stacked_linear(graph: Graph, first_pass: Pass) -> Iterator[Finding]:
 
     ## How it is measured
     On the autograd graph of the first batch, between layers that are both trained. A narrow layer between two wide ones
-    is a factorization and means it; so do grouped and one-sided convolutions. A layer
-    that is called twice, or read in two places, is left alone.
+    is a factorization and means it; so do grouped and one-sided convolutions. The projections into and out of an
+    attention belong to it. A layer that is called twice, or read in two places, is left alone.
 
     ## How to fix
     Put an activation between the two, such as ``nn.ReLU()``, or take one of them out.
@@ -50,6 +52,7 @@ def stacked_linear(graph: Graph, first_pass: Pass) -> Iterator[Finding]:
     called = first_pass.trace.called
     found = [(first, second) for first, second in STACKED.matches(graph) if is_stack(first, second)]
     found += [pair for pair in CONVOLVED.matches(graph) if is_stack(*pair) and is_wide(*pair) and pair not in found]
+    found = [pair for pair in found if not (of_attention(pair[0], model) or of_attention(pair[1], model))]
     pairs = [(one, two) for one, two in found if len(one.users) == 1 and called.get(one.module or "", 1) == 1]
     if not pairs:
         return
@@ -80,6 +83,13 @@ def is_wide(first: Node, second: Node) -> bool:
     """Whether two convolutions each look at more than one place, unlike the linear bottlenecks of small networks."""
     kernels = (weight(first), weight(second))
     return all(kernel is not None and max(kernel.shape[2:], default=1) > 1 for kernel in kernels)
+
+
+def of_attention(node: Node, model: nn.Module) -> bool:
+    """Whether a linear layer is a part of an attention: inside torch's own, or next to a product of two activations."""
+    if isinstance(model.get_submodule(node.module or ""), nn.MultiheadAttention):
+        return True
+    return any(next(WEIGHT.behind(one.inputs), None) is None for one in PRODUCT.behind(node.inputs))
 
 
 def weight(node: Node) -> Tensor | None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
+from nbdebug.graph.search import line_setting
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
+from nbdebug.setup.authors import authored
 
 ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
 Odd = tuple[str, Any, str, str]
@@ -34,7 +36,7 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
     ## How it is measured
     Exactly, by the groups. Adam's bound is that of its proof of convergence, beta1 < sqrt(beta2), which (0.9, 0.999),
     (0.9, 0.95), (0.5, 0.999) and (0, 0.9) keep. A key is a misspelling when it is an alias of one that the optimizer
-    knows, or nearly its name; other keys of yours are left alone.
+    knows, or nearly its name; other keys, such as those that schedulers keep in a group, are left alone.
 
     ## How to fix
     Set the value that the message names.
@@ -50,13 +52,15 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
             if not any(p.requires_grad for p in group["params"]):
                 continue
             for odd in [*odd_values(group, setup.scheduler is not None), *odd_keys(group, optimizer.defaults)]:
-                yield finding(odd, place, number)
+                yield finding(setup, odd, place, number)
 
 
-def finding(odd: Odd, place: int, number: int) -> Finding:
+def finding(setup: Setup, odd: Odd, place: int, number: int) -> Finding:
     """One setting of one group."""
     key, value, expected, cause = odd
+    line = line_setting(key, value, authored(setup))
     return Finding(
+        where=line.where() if line else Where(),
         message=f"{key} is {value!r} in group {number} of optimizer {place}; expected {expected}.",
         cause=cause,
         fix=f"optimizer.param_groups[{number}]  # set {key} where the optimizer is made: {expected}",
@@ -102,7 +106,7 @@ def odd_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Odd]:
     for key in sorted(group.keys() - defaults.keys() - {"params", "param_names", "initial_lr", "name"}):
         close = get_close_matches(key.lower(), defaults, n=1, cutoff=0.8)
         meant = ALIASES.get(key) or (close[0] if close else None)
-        if meant in defaults:
+        if meant in defaults and not key.endswith(f"_{meant}"):  # max_momentum, swa_lr: a scheduler's own
             said = f"The optimizer knows no {key!r}; {meant} stays at {group[meant]!r}."
             yield key, group[key], f"the key {meant!r}", said
 

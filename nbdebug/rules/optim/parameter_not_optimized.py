@@ -18,13 +18,13 @@ MOST = 3
 
 @rule("O503", "error")
 def parameter_not_optimized(
-    parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...]
+    setup: Setup, parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...]
 ) -> Iterator[Finding]:
     """A trainable parameter that is in no parameter group.
 
     ## What it does
     Compares, by identity, the parameters that require a gradient with those that the optimizers hold. Tied parameters
-    count once; several optimizers count together.
+    count once; several optimizers count together. The same for parameters of the loss itself.
 
     ## Why it matters
     Its gradient is computed at every step and never used: the layer keeps its initial weights, while the loss still
@@ -53,6 +53,23 @@ def parameter_not_optimized(
             evidence={"parameters": [one.name for one in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
         )
+    if own := of_loss(setup, optimizers):
+        yield Finding(
+            message=f"No parameter group holds {', '.join(own)} of the loss: no step moves them.",
+            where=Where(parameter=own[0]),
+            cause="The optimizer was made from the model; the loss has parameters of its own.",
+            fix=remade(optimizers[0]).replace("model.parameters()", "[*model.parameters(), *loss_fn.parameters()]"),
+            evidence={"parameters": own},
+        )
+
+
+def of_loss(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[str]:
+    """The trainable parameters of the loss itself that no optimizer holds; networks inside of it are not asked."""
+    if not isinstance(setup.loss_fn, torch.nn.Module):
+        return []
+    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    own = setup.loss_fn.named_parameters(recurse=False)
+    return [name for name, p in own if p.requires_grad and id(p) not in held]
 
 
 def remade(optimizer: torch.optim.Optimizer) -> str:

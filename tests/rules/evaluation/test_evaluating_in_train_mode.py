@@ -63,7 +63,7 @@ ALWAYS_ON: dict[str, tuple[Callable[[Layered, Tensor], Tensor], tuple[Any, ...],
     "functional dropout": (lambda self, x: F.dropout(x, p=0.5), (), "F.dropout(x, p=0.5)"),
     "in place": (lambda self, x: F.dropout(x, 0.5, True, True), (), "F.dropout(x, 0.5, True"),
     "torch.dropout": (lambda self, x: torch.dropout(x, 0.5, True), (), "torch.dropout(x"),
-    "alpha dropout": (lambda self, x: F.alpha_dropout(x, 0.2, training=True), (), "F.alpha_dropout"),
+    "alpha dropout": (lambda self, x: F.alpha_dropout(x, 0.2, True), (), "F.alpha_dropout"),
     "in bfloat16": (lambda self, x: F.dropout(x.bfloat16(), 0.5).float(), (), "F.dropout(x.bfloat16()"),
     "dropout made in forward": (lambda self, x: nn.Dropout(0.5)(x), (), "nn.Dropout(0.5)(x)"),
     "dropout in a tuple": (lambda self, x: self.kept[0](x), (nn.Dropout(0.5),), "self.kept[0](x)"),
@@ -78,6 +78,32 @@ def test_what_eval_mode_leaves_on_is_found_at_its_line(name: str) -> None:
     (one,) = said(Layered(middle, *kept), "E701")
     assert one.severity == "error"
     assert line in (one.where.source or "")
+
+
+class MonteCarlo(nn.Dropout):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.p, training=True)
+
+
+def stale(self: Layered, x: Tensor) -> Tensor:
+    on = True
+    return F.dropout(x, 0.5, training=on)
+
+
+MEANT: dict[str, Callable[[], nn.Module]] = {
+    "a call": lambda: Layered(lambda self, x: F.dropout(x, 0.5, training=True)),
+    "alpha dropout": lambda: Layered(lambda self, x: F.alpha_dropout(x, 0.2, training=True)),
+    "a layer": lambda: nn.Sequential(nn.Linear(4, 8), MonteCarlo(0.5), nn.Linear(8, 3)),
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_dropout_that_is_turned_on_by_name_is_a_note(name: str) -> None:
+    assert [one.severity for one in said(MEANT[name](), "E701")] == ["note"]
+
+
+def test_a_mode_that_is_handed_on_and_wrong_is_an_error() -> None:
+    assert [one.severity for one in said(Layered(stale), "E701")] == ["error"]
 
 
 def test_a_module_that_refuses_the_mode_is_found() -> None:

@@ -1,61 +1,101 @@
-"""M301 on layers that are called for nothing, and on layers that are never called."""
+"""M301: a part that nothing reaches is an error, unless the data choose among the parts and did not choose it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.rules.asking import on, said
+from nbdebug.rules.programs import points, program
+from nbdebug.setup import Setup
+from tests.rules.said import said
+
+X, Y = points()
+Choose = Callable[["Parts", Tensor], Tensor]
 
 
-class Block(nn.Module):
-    """Two layers and a shortcut, one of which may be left out."""
+class Parts(nn.Module):
+    """A list of four layers, used in some way."""
 
-    def __init__(self, left_out: str) -> None:
+    def __init__(self, use: Choose) -> None:
         super().__init__()
-        self.left_out = left_out
-        self.body = nn.Linear(4, 4)
-        self.shortcut = nn.Linear(4, 4)
-        self.scores = nn.Linear(4, 1)
+        self.parts, self.head, self.use = nn.ModuleList(nn.Linear(4, 4) for _ in range(4)), nn.Linear(4, 3), use
+        self.step = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        shortcut = self.shortcut(x)
-        hidden = x.relu() if self.left_out == "body" else self.body(x).relu()
-        best = self.scores(x).topk(2, dim=0).indices
-        hidden = hidden + 0.1 * x[best.flatten()].mean(0)
-        return hidden if self.left_out == "shortcut" else hidden + shortcut
+        self.step += 1
+        return self.head(self.use(self, x).relu())
 
 
-CASES = [
-    ("shortcut", "shortcut", "shortcut = self.shortcut(x)"),
-    ("body", "body", "self.body = nn.Linear(4, 4)"),
-    ("", "scores", "self.scores(x).topk"),
-]
+def of(use: Choose) -> Setup:
+    return program(Parts(use), X, Y, nn.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize(("left_out", "module", "line"), CASES)
-def test_what_is_left_out_is_told_at_its_line(left_out: str, module: str, line: str) -> None:
-    model = nn.Sequential(Block(left_out), nn.Linear(4, 3))
-    if left_out:
-        model[0].scores.requires_grad_(False)
-    (found,) = said("M301", on(model)())
-    assert found.where.module == f"0.{module}"
-    assert line in (found.where.source or "")
+def routed(pick: Callable[[Tensor, Tensor], Tensor]) -> Choose:
+    """Samples by the sign of two features to the first three parts; no sample is for the last."""
+
+    def use(self: Parts, x: Tensor) -> Tensor:
+        chosen = (x[:, 0] > 0).long() + (x[:, 1] > 0)
+        made = torch.zeros(len(x), 4)
+        h = torch.tanh(x * self.head.weight.sum())
+        for number, part in enumerate(self.parts):
+            rows = torch.nonzero(chosen == number).squeeze(1)
+            if len(rows):
+                made = made.index_add(0, rows, part(pick(h, rows)))
+        return made
+
+    return use
 
 
-def test_modules_in_a_list_are_told_where_the_list_is_made() -> None:
-    class Looped(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
-            self.head = nn.Linear(4, 3)
+def masked(self: Parts, x: Tensor) -> Tensor:
+    chosen, made, h = (x[:, 0] > 0).long(), [], torch.tanh(x * self.head.weight.sum())
+    for number, part in enumerate(self.parts):
+        if bool((chosen == number).any()):
+            made.append(part(h[chosen == number]))
+    return torch.cat(made)[chosen.argsort(stable=True).argsort()]
 
-        def forward(self, x: Tensor) -> Tensor:
-            for layer in self.layers[:2]:
-                x = torch.relu(layer(x))
-            return self.head(x)
 
-    (found,) = said("M301", on(Looped())())
-    assert found.where.module == "layers.2"
-    assert "self.layers = nn.ModuleList" in (found.where.source or "")
+def in_turns(self: Parts, x: Tensor) -> Tensor:
+    return self.parts[self.step % 2](x)
+
+
+SPARED: dict[str, Choose] = {
+    "by index": routed(lambda h, rows: h[rows]),
+    "by index of a flat view": routed(lambda h, rows: h[None, rows].reshape(-1, 4)),
+    "by index_select": routed(lambda h, rows: h.index_select(0, rows)),
+    "by mask": masked,
+    "in turns": in_turns,
+}
+
+
+@pytest.mark.parametrize("name", SPARED)
+def test_a_part_that_was_not_chosen_is_a_note(name: str) -> None:
+    assert [one.severity for one in said(of(SPARED[name]), "M301")] == ["note"]
+
+
+def one_left_out(self: Parts, x: Tensor) -> Tensor:
+    for part in self.parts[:-1]:
+        x = part(x).relu()
+    return x
+
+
+def features(self: Parts, x: Tensor) -> Tensor:
+    h, order = torch.tanh(x * self.head.weight.sum()), torch.tensor([3, 2, 1, 0])
+    return sum((part(h[:, order]) for part in list(self.parts)[:3]), torch.zeros(len(x), 4))
+
+
+FORGOTTEN: dict[str, Choose] = {
+    "the last layer of a loop": one_left_out,
+    "features picked for each": features,
+    "features by index_select": lambda self, x: self.parts[0](
+        torch.tanh(x * self.head.weight.sum()).index_select(-1, torch.arange(4))
+    ),
+    "always the same one": lambda self, x: self.parts[0](x),
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_part_that_is_never_used_is_an_error(name: str) -> None:
+    assert [one.severity for one in said(of(FORGOTTEN[name]), "M301")] == ["error"]

@@ -1,52 +1,73 @@
-"""M308 on convolutions, and on narrow places that are meant."""
+"""M308: two linear layers in a row are found; the projections of an attention are not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from tests.rules.asking import on, said
+from nbdebug.rules.programs import program
+from nbdebug.setup import Setup
+from tests.rules.said import said
 
-IMAGES = torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(3))
-
-
-def convolved(*layers: nn.Module, channels: int = 8) -> nn.Module:
-    tail = (nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 3))
-    return nn.Sequential(*layers, *tail)
-
-
-def three(inputs: int, outputs: int) -> nn.Module:
-    return nn.Conv2d(inputs, outputs, 3, padding=1)
+X, Y = torch.randn(32, 6, 8, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 3
+Read = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-STACKED = {
-    "side by side": convolved(three(3, 8), three(8, 8)),
-    "batch normalization between": convolved(three(3, 8), nn.BatchNorm2d(8), three(8, 8)),
+class Reader(nn.Module):
+    """An attention by hand, whose output projection the head reads."""
+
+    def __init__(self, read: Read) -> None:
+        super().__init__()
+        self.qkv, self.out, self.head, self.read = nn.Linear(8, 24), nn.Linear(8, 8), nn.Linear(8, 3), read
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.out(self.read(*self.qkv(x).chunk(3, -1)))[:, 0])
+
+
+class Projected(nn.Module):
+    """Features that are brought to the width of torch's own attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width, self.attend = nn.Linear(8, 16), nn.MultiheadAttention(16, 2, batch_first=True)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.width(x)
+        return self.head(self.attend(x, x, x)[0][:, -1])
+
+
+def of(model: nn.Module) -> Setup:
+    return program(model, X, Y, nn.CrossEntropyLoss())
+
+
+HEALTHY: dict[str, Callable[[], nn.Module]] = {
+    "attention by hand": lambda: Reader(lambda q, k, v: F.softmax(q @ k.transpose(1, 2) / 3, -1) @ v),
+    "torch's attention of products": lambda: Reader(F.scaled_dot_product_attention),
+    "torch's attention": Projected,
+    "linear attention": lambda: Reader(lambda q, k, v: q.softmax(-1) @ (k.softmax(1).transpose(1, 2) @ v)),
 }
 
 
-@pytest.mark.parametrize("name", STACKED)
-def test_convolutions_without_an_activation_between_are_found(name: str) -> None:
-    (found,) = said("M308", on(STACKED[name], IMAGES)())
-    assert found.where.module == "0"
+@pytest.mark.parametrize("name", HEALTHY)
+def test_projections_of_an_attention_are_left_alone(name: str) -> None:
+    assert said(of(HEALTHY[name]()), "M308") == []
 
 
-APART = {
-    "an activation": convolved(three(3, 8), nn.BatchNorm2d(8), nn.ReLU(), three(8, 8)),
-    "a linear bottleneck": convolved(
-        *(three(3, 16), nn.ReLU(), nn.Conv2d(16, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 24, 1), nn.BatchNorm2d(24)),
-        channels=24,
-    ),
-    "a bottleneck as wide as what it is given": convolved(
-        *(three(3, 8), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 24, 1)), channels=24
-    ),
-    "a projector that ends in normalization": nn.Sequential(
-        nn.Flatten(), nn.Linear(192, 16), nn.BatchNorm1d(16), nn.Linear(16, 3)
+FAULTY: dict[str, Callable[[], nn.Module]] = {
+    "two layers": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Linear(16, 3)),
+    "with dropout between": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Dropout(0.1), nn.Linear(16, 3)),
+    "after an attention": lambda: Reader(
+        lambda q, k, v: F.linear(F.relu(F.softmax(q @ k.transpose(1, 2), -1) @ v), torch.eye(8))
     ),
 }
 
 
-@pytest.mark.parametrize("name", APART)
-def test_what_is_meant_is_left_alone(name: str) -> None:
-    assert said("M308", on(APART[name], IMAGES)()) == []
+@pytest.mark.parametrize("name", FAULTY)
+def test_layers_with_nothing_between_are_found(name: str) -> None:
+    (one,) = said(of(FAULTY[name]()), "M308")
+    assert one.severity == "warning"

@@ -115,3 +115,29 @@ def test_an_optimizer_that_may_keep_what_is_lost_is_not_judged() -> None:
 
     setup = trained(partial(Compensated, lr=1e-5))
     assert said(setup, "O517") == []
+
+
+def taught(outputs: int, target: Tensor, loss: Any) -> Setup:
+    """Trained in float32, and then fine-tuned in bfloat16 by small steps."""
+    model = network(outputs)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(300):
+        optimizer.zero_grad()
+        loss(model(X), target).backward()
+        optimizer.step()
+    model.bfloat16()
+    half = target.bfloat16() if target.is_floating_point() else target
+    return program(model, X.bfloat16(), half, loss, optimizers=(torch.optim.AdamW(model.parameters(), lr=1e-5),))
+
+
+TAUGHT: dict[str, Callable[[], Setup]] = {
+    "classes": lambda: taught(3, Y, CE),
+    "classes, in a loss of ones own": lambda: taught(3, Y, lambda o, t: 8 * F.cross_entropy(o, t, ignore_index=-1)),
+    "values": lambda: taught(1, X.sum(1, keepdim=True), nn.MSELoss()),
+    "yes or no": lambda: taught(1, (X.sum(1, keepdim=True) > 0).float(), nn.BCEWithLogitsLoss()),
+}
+
+
+@pytest.mark.parametrize("name", TAUGHT)
+def test_a_model_that_is_fine_tuned_draws_a_note(name: str) -> None:
+    assert [one.severity for one in said(TAUGHT[name](), "O517")] == ["note"]

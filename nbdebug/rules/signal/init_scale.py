@@ -1,0 +1,119 @@
+"""G408: the scale of the activations grows or decays from layer to layer at initialization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.apartness import Apartness, Stage
+from nbdebug.finding import Finding
+from nbdebug.registry import rule
+from nbdebug.rules.programs import points, program
+from nbdebug.setup import Setup
+
+DEFAULT = 3**-0.5  # the gain of a layer as torch makes it: uniform in ±1/√fan_in
+
+
+@rule("G408", "warning")
+def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5) -> Iterator[Finding]:
+    """The scale of the activations grows or decays from layer to layer.
+
+    ## What it does
+    Follows one batch through the layers, and compares how far the samples lie apart behind the first layer and before
+    the last one.
+
+    ## Why it matters
+    The gradient takes the same way back: with each layer that multiplies by ten it does too, and no single learning
+    rate fits the first and the last layer. Scores that are too large are confident and wrong; too small, and nothing
+    moves for a long time.
+
+    ## How it is measured
+    By the standard deviation over the samples. It speaks at a factor of ``most`` = 1000. Torch's own initialization
+    makes signals smaller with depth too, which normalization and Adam put up with: decay is only accused where the
+    weights are, on the geometric mean, less than ``small`` = half as large as torch draws them.
+
+    ## How to fix
+    Initialize for the activation (He for ReLU, Xavier for tanh), or normalize between the layers.
+
+    ## When to ignore
+    When the model has been trained, and trains well.
+
+    ## References
+    Glorot and Bengio 2010; He et al. 2015, arXiv:1502.01852, section 2.2: the variance behind L layers is a product of
+    L factors, which must be 1. The factor of 1000 is a choice: half of float16's resolution (2^11).
+    """
+    stages = [one for one in apartness.passages[0].stages if one.gain is not None]
+    if len(stages) < 3 or not stages[1].scale:
+        raise NotChecked("fewer than three layers, or samples that do not differ behind the first")
+    ratio = stages[-1].scale / stages[1].scale
+    if not math.isfinite(ratio):
+        raise NotChecked("the activations are not finite")
+    if ratio > most or (ratio < 1 / most and mean_gain(stages) < small * DEFAULT):
+        yield finding(stages, ratio)
+
+
+def mean_gain(stages: Sequence[Stage]) -> float:
+    """The geometric mean of the gains of the layers between the first and the last."""
+    logs = [math.log(max(one.gain or 0.0, 1e-12)) for one in stages[1:-1]]
+    return math.exp(sum(logs) / len(logs))
+
+
+def finding(stages: Sequence[Stage], ratio: float) -> Finding:
+    """The factor over all layers, and the layer that takes the largest part in it."""
+    factors = [after.scale / before.scale if before.scale else 0.0 for before, after in pairwise(stages[1:])]
+    worst = max(range(len(factors)), key=lambda i: factors[i] if ratio > 1 else -factors[i])
+    place, each = stages[1 + worst], ratio ** (1 / len(factors))
+    times = max(ratio, 1 / ratio) if ratio else math.inf
+    name = place.where.module or place.name
+    return Finding(
+        message=f"From the first layer to the last the signal {'grows' if ratio > 1 else 'shrinks'} by a factor of "
+        f"{times:.2g} (about {each:.2g} a layer, {factors[worst]:.2g} in {name}), "
+        "expected 1.",
+        where=place.where,
+        cause=f"The weights of {name} have {place.gain:.2g} times the deviation 1/√fan_in; ReLU wants 1.4, tanh 1.",
+        fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
+        evidence={"scale": [one.scale for one in stages], "gain": [one.gain for one in stages], "ratio": ratio},
+        explains=(
+            "L208",
+            "M306",
+            "M307",
+            "G401",
+            "G402",
+            "G403",
+            "G404",
+            "G415",
+            "G416",
+            "O501",
+            "T601",
+            "T602",
+            "T608",
+        ),
+    )
+
+
+def deep(deviation: float) -> Setup:
+    """Six layers of sixteen units, drawn with a deviation."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [one for _ in range(5) for one in (nn.Linear(16, 16), nn.ReLU())]
+        model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), *layers, nn.Linear(16, 3))
+        for layer in list(model)[:-1]:
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=deviation)
+                nn.init.zeros_(layer.bias)
+    return program(model, *points(), nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """Weights of a standard normal distribution, without any scale."""
+    return deep(2.0)
+
+
+def good() -> Setup:
+    """The scale that ReLU wants: the root of two over the fan-in."""
+    return deep((2 / 16) ** 0.5)

@@ -1,0 +1,55 @@
+"""The second tutorial: five mistakes, each found with its line, each mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+import pytest
+
+from nbdebug import demo
+
+PATH = demo.tutorial().with_name("02_is_it_wired_right.ipynb")
+FOUND = {
+    "L205": "return ((answer - truth) ** 2).mean()",
+    "M303": "self.layers = [nn.Linear(width, width) for _ in range(depth)]",
+    "M304": "states, _ = self.lstm(x)",
+    "O503": "head.weight",
+    "M305": "return self.head(self.block(x))",
+}
+
+
+@pytest.fixture(scope="module")
+def executed() -> Any:
+    """The notebook after a run of every cell."""
+    return demo.executed(PATH)
+
+
+@pytest.mark.xdist_group("notebooks")
+def test_each_mistake_is_found_with_its_line_and_is_gone_after_the_fix(executed: Any) -> None:
+    checkups = [text for text in demo.said(executed) if text.startswith("nbdebug checkup")]
+    assert len(checkups) == 2 * len(FOUND) + 1
+    for (code, line), faulty, mended in zip(FOUND.items(), checkups[::2], checkups[1::2], strict=False):
+        first = faulty.split("\n\n")[1]
+        assert first.startswith(f"error {code}")
+        assert line in first
+        assert "error" not in mended.split("not checked")[0]
+        assert "warning" not in mended.split("not checked")[0]
+
+
+@pytest.mark.xdist_group("notebooks")
+def test_the_summary_shows_the_head_that_no_group_holds(executed: Any) -> None:
+    (summary,) = (text for text in demo.said(executed) if text.startswith("nbdebug summary"))
+    (head,) = (line for line in summary.splitlines() if line.startswith("  head Linear"))
+    assert "130 in no group" in head
+    assert head.endswith("O503")
+
+
+def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
+    notebook: Any = nbformat.read(PATH, as_version=4)
+    assert "widgets" not in notebook.metadata
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pages = [output["data"] for output in outputs if "nbdebug" in output.get("data", {}).get("text/html", "")]
+    assert len(pages) == 2 * len(FOUND) + 2
+    assert all(len(page["text/html"]) < 200_000 for page in pages)
+    assert not [output for output in outputs if output["output_type"] == "error"]
