@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.evidence.trial import loss_at
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import Kind, scores
 
@@ -52,11 +53,8 @@ def class_weights(setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, 
 
     def pull(share: float) -> Tensor:
         answer = answers(logits, numbers, axis, share, loss_kind).requires_grad_()
-        try:
-            (gradient,) = torch.autograd.grad(setup.loss(answer, batch), answer)
-        except Exception as error:
-            raise NotChecked(f"the loss does not take made-up answers: {type(error).__name__}: {error}") from None
-        norms: Tensor = gradient.float().reshape(len(gradient), -1).norm(dim=1)
+        (gradient,) = torch.autograd.grad(loss_at(setup, answer, batch), answer)
+        norms: Tensor = gradient.float().reshape(len(target), -1).norm(dim=1)
         return torch.stack([norms[numbers == number].mean() for number in range(min(classes, len(target)))])
 
     found = pull(1 / classes)

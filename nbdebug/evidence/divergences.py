@@ -48,7 +48,8 @@ def divergences(setup: Setup, first_pass: Pass, output: Any, loss: Tensor) -> li
     """The divergences in the loss of the first batch."""
     if setup.loss_fn is None:
         return []
-    with torch.no_grad(), DivergenceWatch() as watch:
+    watch = DivergenceWatch()
+    with torch.no_grad(), watch:
         setup.loss(
             transform(output, lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf), first_pass.batch
         )

@@ -21,11 +21,14 @@ CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", 
 
 
 @rule("L204", "error")
-def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float = 0.02) -> Iterator[Finding]:
+def nll_without_log_softmax(
+    first_pass: Pass, graph: Graph, divergences: list[Divergence], *, tolerance: float = 0.02
+) -> Iterator[Finding]:
     """The NLL loss is fed something that is no log-probability.
 
     ## What it does
-    Takes what goes into the negative log-likelihood, or first into kl_div, and looks whether its exponentials sum to 1 over the classes.
+    Takes what goes into the negative log-likelihood, or first into kl_div, and looks whether its exponentials sum to 1
+    over the classes.
 
     ## Why it matters
     The loss only picks the value of the right class and turns its sign. Of logits it falls for ever as they grow; of

@@ -108,6 +108,8 @@ class Recommender(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.user, self.item = nn.Embedding(200, 8, sparse=True), nn.Embedding(300, 8, sparse=True)
+        nn.init.normal_(self.user.weight, std=0.1)
+        nn.init.normal_(self.item.weight, std=0.1)
 
     def forward(self, user: Tensor, item: Tensor) -> Tensor:
         return (self.user(user) * self.item(item)).sum(1)
