@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ def disconnected_parameter(
     ## What it does
     Lists the parameters that require a gradient and that the loss of none of the first batches depends on. One finding
     for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for each part
-    of the model that is never used, at the line that calls it for nothing or makes it.
+    of the model that is never used (like parts of a list together), at the line that calls it for nothing or makes it.
 
     ## Why it matters
     Such a parameter never gets a gradient and never moves, while the loss may well fall because the others learn.
@@ -62,11 +63,13 @@ def disconnected_parameter(
         found = finding(unpicked, "no sample is sent to it", None, "No sample of these batches was sent to it.", "")
         yield replace(found, message=spared(unpicked), severity="note")
     rest = [one for one in left.values() if one not in unpicked]
-    groups: dict[str, list[Entry]] = {}
+    parts: dict[str, list[tuple[str, Entry]]] = {}
     for one in rest:
-        groups.setdefault(part(one, list(left.values()), parameters), []).append(one)
-    for path, entries in groups.items():
-        yield finding(entries, *unused(setup, first_pass, path), path)
+        path = part(one, list(left.values()), parameters)
+        parts.setdefault(re.sub(r"\d+", "*", path), []).append((path, one))
+    for like in parts.values():
+        path = like[0][0]
+        yield finding([one for _, one in like], *unused(setup, first_pass, path), path)
 
 
 def spared(entries: list[Entry]) -> str:

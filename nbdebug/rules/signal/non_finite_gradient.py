@@ -58,8 +58,8 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
     reach = gradient_origin.reach
     seen = f", for values from {reach[0]:.4g} to {reach[1]:.4g}" if reach else ""
     yield Finding(
-        message=f"The loss of batch {gradient_origin.number} is finite and its gradient is not: going back, {name} makes "
-        f"{gradient_origin.made} of a finite gradient{seen}.",
+        message=f"The loss of batch {gradient_origin.number} is finite, its gradient is not: on the way back, {name} "
+        f"makes {gradient_origin.made} of a finite gradient{seen}.",
         where=node.where,
         cause=f"The slope of {name} is infinite, or no number, at some of these values.",
         fix=next((act for part, act in REPAIRS.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
@@ -69,7 +69,7 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
 
 
 class Measured(nn.Module):
-    """A network that takes the size of its hidden units by a root."""
+    """A network that takes the distance of its hidden units from the first one."""
 
     def __init__(self, least: float) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class Measured(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of roots of squares; ``least`` is added under each root."""
-        hidden = self.body(x).relu()
-        scores: Tensor = self.head(torch.sqrt(hidden.square() + self.least))
+        hidden = self.body(x)
+        scores: Tensor = self.head(torch.sqrt((hidden - hidden[:, :1]).square() + self.least))
         return scores
 
 
