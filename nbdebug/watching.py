@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 
+from nbdebug.graph.source import Line
+from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import losses
 from nbdebug.probes.steps import steps
 from nbdebug.record import Record
@@ -73,7 +76,8 @@ class Watched(Result):
 class Watch:
     """A block around the user's own training loop; its ``result`` is there when the block ends.
 
-    Losses stay on their device and are fetched together every few steps; nothing else is touched.
+    Losses stay on their device and are fetched together every few steps; nothing else is touched. ``loss_line`` is the
+    line that called the loss first.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -83,12 +87,14 @@ class Watch:
         self.pending: list[tuple[int, Tensor, float]] = []
         self.since_step: list[Tensor] = []
         self.result: Watched | None = None
+        self.loss_line: Line | None = None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
         self.stack = ExitStack()
         self.screen = self.stack.enter_context(show(Curves(title="Training", x_label="step", y_label="loss")))
         self.stack.enter_context(losses(self.timed(self.seen_loss)))
+        self.stack.enter_context(loss_call(self.setup.loss_fn, partial(setattr, self, "loss_line")))
         self.stack.enter_context(steps(self.setup.optimizers, self.timed(self.seen_step)))
         self.started = time.perf_counter()
         return self
