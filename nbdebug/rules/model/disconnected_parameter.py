@@ -53,23 +53,28 @@ def disconnected_parameter(
     if not any(id(one.parameter) in reached for one in parameters):
         return
     left = {id(one.parameter): one for one in unreached}
-    for cut in reversed(first_pass.trace.cuts):
-        behind = [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]
-        if behind:
-            behind.sort(key=parameters.index)
-            yield finding(behind, f"{cut.call} cuts it off", cut.line, *cut_out(cut))
-    unpicked = [one for one in left.values() if routes.may_reach(one.module)]
-    if unpicked:
-        found = finding(unpicked, "no sample is sent to it", None, "No sample of these batches was sent to it.", "")
-        yield replace(found, message=spared(unpicked), severity="note")
-    rest = [one for one in left.values() if one not in unpicked]
+    yield from cut_off(first_pass, left, parameters)
+    if unpicked := [one for one in left.values() if routes.may_reach(one.module)]:
+        said = finding(unpicked, "no sample is sent to it", None, "No sample of these batches was sent to it.", "")
+        yield replace(said, message=spared(unpicked), severity="note")
     parts: dict[str, list[tuple[str, Entry]]] = {}
-    for one in rest:
-        path = part(one, list(left.values()), parameters)
-        parts.setdefault(re.sub(r"\d+", "*", path), []).append((path, one))
+    for one in left.values():
+        if one not in unpicked:
+            path = part(one, list(left.values()), parameters)
+            parts.setdefault(re.sub(r"\d+", "*", path), []).append((path, one))
     for like in parts.values():
         path = like[0][0]
         yield finding([one for _, one in like], *unused(setup, first_pass, path), path)
+
+
+def cut_off(first_pass: Pass, left: dict[int, Entry], parameters: list[Entry]) -> Iterator[Finding]:
+    """What each line cuts off, taken out of what is ``left``."""
+    cuts: dict[tuple[Line | None, str], tuple[Cut, list[Entry]]] = {}
+    for cut in reversed(first_pass.trace.cuts):
+        if behind := [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]:
+            cuts.setdefault((cut.line, cut.culprit), (cut, []))[1].extend(behind)
+    for cut, entries in cuts.values():
+        yield finding(sorted(entries, key=parameters.index), f"{cut.call} cuts it off", cut.line, *cut_out(cut))
 
 
 def spared(entries: list[Entry]) -> str:

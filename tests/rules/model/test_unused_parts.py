@@ -59,3 +59,20 @@ def test_modules_in_a_list_are_told_where_the_list_is_made() -> None:
     (found,) = said("M301", on(Looped())())
     assert found.where.module == "layers.2"
     assert "self.layers = nn.ModuleList" in (found.where.source or "")
+
+
+def test_all_that_one_block_without_gradients_cuts_off_is_told_at_once() -> None:
+    class Frozen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                x = self.body(x)
+            return self.head(x)
+
+    (found,) = said("M301", on(Frozen())())
+    assert "with torch.no_grad()" in (found.where.source or "")
+    assert len(found.evidence["parameters"]) == 4
