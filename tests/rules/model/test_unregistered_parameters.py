@@ -192,6 +192,23 @@ def test_a_list_of_containers_is_named_at_its_line() -> None:
     assert "self.experts = [" in (one.where.source or "")
 
 
+class Resetting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.gain = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.gain = nn.Parameter(torch.ones(4))  # again
+        return self.head(x * self.gain)
+
+
+def test_a_parameter_that_forward_sets_again_comes_before_what_that_does_to_the_optimizer() -> None:
+    report = Debugger.of(program(Resetting(), X, Y, nn.CrossEntropyLoss())).checkup()
+    assert report[0].code == "M303"
+    assert "# again" in (report[0].where.source or "")
+
+
 def test_a_layer_of_the_program_that_an_optimizer_holds_is_left_alone() -> None:
     model = Network(nothing, outside)
     assert found(model, optimizers=(torch.optim.SGD([*model.parameters(), *GLOBAL.parameters()], lr=0.1),)) == []
