@@ -80,6 +80,7 @@ class Debugger:
         """Forgets what has been said."""
         self.reports: dict[str, Report] = {}
         self.results: dict[str, Result] = {}
+        self.watched: Watch | None = None
 
     @property
     def train_loader(self) -> Any:
@@ -131,12 +132,15 @@ class Debugger:
 
     def watch(self) -> Watch:
         """A block to put around your own training loop; its loss is drawn live under the cell."""
-        return Watch(self.setup, partial(self.reports.__setitem__, "watch"))
+        self.watched = Watch(self.setup, partial(self.reports.__setitem__, "watch"))
+        return self.watched
 
     @property
     def findings(self) -> Report:
-        """All that has been said so far, by rank, each thing once."""
-        return merged(self.reports.values())
+        """All that has been said so far, by rank, each thing once; of the loss at the line of a watched loop."""
+        line = self.watched.loss_line if self.watched else None
+        found = merged(self.reports.values())
+        return found.at_loss(line.where()) if line else found
 
     def __repr__(self) -> str:
         """What is debugged, and how much was found."""

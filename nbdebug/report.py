@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.finding import SEVERITIES, Finding
+from nbdebug.finding import SEVERITIES, Finding, Where
 from nbdebug.result import Result
 
 if TYPE_CHECKING:
@@ -61,6 +61,14 @@ class Report(Result):
     def loud(self) -> tuple[Finding, ...]:
         """The errors and warnings; notes never count as faults."""
         return tuple(one for one in self.findings if one.severity != "note")
+
+    def at_loss(self, where: Where) -> Report:
+        """The same, with what is said of the loss, and has no place yet, at the line that calls it."""
+        placed = [
+            replace(one, where=where) if one.code.startswith("L") and one.where == Where() else one
+            for one in self.findings
+        ]
+        return replace(self, findings=tuple(placed))
 
     def view(self, progress: Progress | None = None) -> View:
         """Ranked cards."""

@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
 from nbdebug.probes.calls import calls
+from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.steps import steps
 from nbdebug.record import Record
@@ -85,7 +88,7 @@ class Watch:
     """A block around the user's own training loop; its ``result`` is there when the block ends.
 
     Losses stay on their device and are fetched together every few steps; nothing else is touched. ``keep`` is given
-    what the rules say of the loop.
+    what the rules say of the loop; ``loss_line`` is the line that called the loss first.
     """
 
     def __init__(self, setup: Setup, keep: Callable[[Report], None] = lambda _: None) -> None:
@@ -96,6 +99,7 @@ class Watch:
         self.since_step: list[Tensor] = []
         self.result: Watched | None = None
         self.trouble = ""
+        self.loss_line: Line | None = None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
@@ -107,6 +111,7 @@ class Watch:
             steps(self.setup.optimizers, self.timed(follower.step_begins), self.timed(self.seen_step)),
             calls(torch.optim.Optimizer, "zero_grad", self.timed(follower.cleared)),
             calls(nn.Module, "zero_grad", self.timed(follower.cleared)),
+            loss_call(self.setup.loss_fn, partial(setattr, self, "loss_line")),
         ]
         if self.setup.scheduler is not None:
             probes.append(calls(type(self.setup.scheduler), "step", self.timed(follower.schedule)))

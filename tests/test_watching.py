@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import nbdebug
+from nbdebug.debugger import Debugger
 from nbdebug.record import Record
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.programs import classifier, regressor
 from nbdebug.setup import Setup
 
 
@@ -121,3 +122,17 @@ def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch
     with slow:
         train(setup)
     assert slow.result.overhead > 0.5
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, on shapes that differ
+def test_what_is_said_of_the_loss_is_placed_at_the_line_that_calls_it() -> None:
+    setup = regressor(nn.Flatten(0))
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    before = next(one for one in debugger.findings if one.code == "L205")
+    assert before.where.line is None
+    with debugger.watch():
+        train(setup, epochs=1)
+    after = next(one for one in debugger.findings if one.code == "L205")
+    assert "setup.loss_fn(setup.model(x), y)" in (after.where.source or "")
+    assert after.message == before.message

@@ -46,7 +46,7 @@ def gradient_ends(setup: Setup, batches: list[Batch], early_steps: list[Early]) 
 
 def whole_modules(early_steps: list[Early]) -> list[Entry]:
     """The parameters without gradient in modules none of whose parameters had any."""
-    moved = {one.entry.module for one in early_steps if one.largest > 0}
+    moved = {one.entry.module for one in early_steps if one.largest != 0}  # NaN is no zero
     return [one.entry for one in early_steps if one.entry.module not in moved]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,25 +80,24 @@ def derived(model: nn.Module, left: dict[int, Tensor]) -> Iterator[Orphans]:
 
 
 def by_place(setup: Setup, batch: Batch, graphs: list[Graph], left: dict[int, Tensor]) -> Iterator[Orphans]:
-    """The other tensors by the line that makes or uses them; a second pass tells which of them are made anew."""
+    """The other tensors by the line that makes or uses them; a second pass tells which of them are made anew.
+
+    What is made anew may be an attribute, which is set again in each pass.
+    """
+    known = [*setup.eager.parameters(), *(leaf for graph in graphs for leaf in graph.leaves)]
     with registrations() as made:
         again = run(setup, batch)
     after = [again.trace.graph(t) for t in tensors(again.output) if t.requires_grad]
     stay = {id(leaf) for graph in after for leaf in graph.leaves}
     outside = {key: t for key, t in left.items() if key in stay}
-    anew = {id(leaf): leaf for graph in after for leaf in graph.leaves if is_new(leaf, setup.eager, graphs)}
+    leaves = [leaf for graph in after for leaf in graph.leaves if isinstance(leaf, nn.Parameter)]
+    anew = {id(leaf): leaf for leaf in leaves if all(leaf is not one for one in known)}
     yield from grouped("outside", graphs, outside, {})
     yield from grouped("anew", after, anew, made)
 
 
-def is_new(leaf: Tensor, model: nn.Module, graphs: list[Graph]) -> bool:
-    """Whether a parameter is neither the model's nor one of the first pass."""
-    known = [*model.parameters(), *(one for graph in graphs for one in graph.leaves)]
-    return isinstance(leaf, nn.Parameter) and all(leaf is not one for one in known)
-
-
 def grouped(
-    kind: Literal["anew", "outside"], graphs: list[Graph], left: dict[int, Tensor], made: Lines
+    kind: Literal["anew", "outside"], graphs: list[Graph], left: Mapping[int, Tensor], made: Lines
 ) -> Iterator[Orphans]:
     """Tensors by the line where a module registered them, else where they are used."""
     groups: dict[Where, list[Tensor]] = {}

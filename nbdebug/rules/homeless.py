@@ -35,7 +35,7 @@ def homeless(one: Orphans) -> Finding:
         cause=CAUSES[one.kind],
         fix=FIXES[one.kind].format(attribute=one.attribute),
         evidence={"values": values, "shapes": [tuple(t.shape) for t in one.tensors[:8]], "kind": one.kind},
-        explains=("M304", "R901", "R902", "O503", "T601", "T606", "T607", "T608", "T610"),
+        explains=("M301", "M304", "R901", "R902", "O503", "O504", "T601", "T606", "T607", "T608", "T610"),
         severity=severity,
     )
 

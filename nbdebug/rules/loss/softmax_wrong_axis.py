@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
+from nbdebug.evidence.attention_axes import Crossed
 from nbdebug.evidence.first_pass import Pass, extra_axes
 from nbdebug.finding import Finding
 from nbdebug.graph import HARMLESS, Graph, Node, Pattern
@@ -20,19 +22,36 @@ INTO_LOSS = Pattern(SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEn
 LAST = Pattern(SOFTMAXES, frozenset())
 LINEAR = Pattern(frozenset({"Addmm", "Mm"}), frozenset(), HARMLESS | {"Add"})
 CONSEQUENCES = (
-    *("L201", "L203", "L204", "L207", "L208", "D102", "M304", "M306", "M307", "G402", "G403", "G409", "G411", "G414"),
+    *(
+        "L201",
+        "L203",
+        "L204",
+        "L207",
+        "L208",
+        "D102",
+        "M304",
+        "M305",
+        "M306",
+        "M307",
+        "G402",
+        "G403",
+        "G409",
+        "G411",
+        "G414",
+    ),
     *("G415", "G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
 )
 
 
 @rule("L206", "error")
-def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph) -> Iterator[Finding]:
+def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph, crossed_axes: list[Crossed]) -> Iterator[Finding]:
     """Softmax runs over the batch, or over an axis of size one.
 
     ## What it does
     Reads from each softmax the axis that it ran over. It speaks when that is the axis of the samples, when a softmax
     that ends the output runs over another axis than that of the classes (time, height, width), and when such a softmax,
-    the one inside cross-entropy, or one over the results of a single unit has a single value to share.
+    the one inside cross-entropy, or one over the results of a single unit has a single value to share. It warns when
+    scores of attention are shared out along another axis than the one that the product with the values sums over.
 
     ## Why it matters
     Over the batch, a sample is scored against the other samples: what it gets depends on its company, and nothing is
@@ -64,6 +83,10 @@ def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph) -> Iterator
             yield finding(node, shape, axis, f"the {size} samples of the batch, not over their classes", BATCH)
         elif node in ends and (right := axis_of_classes(setup, first_pass, node)) not in (None, axis):
             yield finding(node, shape, axis, f"something else than the classes, which lie along axis {right}", OTHER)
+    for one in crossed_axes:
+        what = f"one axis, and the weighted sum over axis {one.summed}: the weights of a sum do not add up to 1"
+        found = finding(one.node, one.shape, one.axis, what, CROSSED)
+        yield replace(found, severity="warning", explains=("M305", "G402", "T606", "T610"))
 
 
 SINGLE = (
@@ -73,6 +96,10 @@ SINGLE = (
 OTHER = (
     "The axis of the classes is another one: each class is scored against itself at other places.",
     "# over the classes at each place:\nsoftmax(x, dim=1)   # of (N, C, H, W); dim=-1 of (N, T, C)",
+)
+CROSSED = (
+    "Attention is to share out 1 among what it reads; here the readers share it, whatever they read.",
+    "# over the keys, which the product with the values sums over:\nweights = scores.softmax(dim=-1)",
 )
 BATCH = (
     "Axis 0 is that of the samples.",

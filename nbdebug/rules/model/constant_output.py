@@ -6,15 +6,18 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from nbdebug.evidence.answers import Answers
+from nbdebug.evidence.lost import lost_at
+from nbdebug.evidence.mixing import is_of_samples
 from nbdebug.evidence.spread import Spread
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import regressor
 from nbdebug.setup import Setup
 
 
 @rule("M307", "error")
-def constant_output(spread: Spread) -> Iterator[Finding]:
+def constant_output(spread: Spread, answers: Answers) -> Iterator[Finding]:
     """The model gives the same output for every sample.
 
     ## What it does
@@ -42,11 +45,15 @@ def constant_output(spread: Spread) -> Iterator[Finding]:
     """
     if not spread.is_none:
         return
+    lost = lost_at(answers, lambda t: t.roll(1, 0) if is_of_samples(t, spread.samples) else t)
     yield Finding(
         message=f"The outputs of {spread.samples} different samples lie {spread.outputs:.2g} apart; expected more than "
         f"{spread.noise:.2g}, which is rounding. The model answers every sample alike.",
+        where=lost.where if lost else Where(),
         cause="What tells the samples apart is lost on the way: at rest, rounded off, normalized away or overwritten.",
-        fix="# print x.std(0).max() after each layer, and mend the first where it is 0",
+        fix=f"# see what {lost.name} is given and what it makes of it"
+        if lost
+        else "# print x.std(0).max() after each layer, and mend the first where it is 0",
         evidence={"spread": spread.outputs, "scale": spread.scale, "samples": spread.samples},
         explains=("T601", "T606", "T607", "T608", "T610"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,9 +13,11 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.evidence.routes import Routes
+from nbdebug.evidence.whereabouts import called_at, made_at
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
 from nbdebug.graph.search import calls_to
+from nbdebug.graph.source import Line
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, points, program
@@ -23,6 +26,7 @@ from nbdebug.setup import Setup
 
 @rule("M301", "error")
 def disconnected_parameter(
+    setup: Setup,
     graph: Graph,
     first_pass: Pass,
     unreached: list[Entry],
@@ -34,8 +38,8 @@ def disconnected_parameter(
 
     ## What it does
     Lists the parameters that require a gradient and that the loss of none of the first batches depends on. One finding
-    for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for those that
-    the forward pass never used.
+    for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for each part
+    of the model that is never used (like parts of a list together), at the line that calls it for nothing or makes it.
 
     ## Why it matters
     Such a parameter never gets a gradient and never moves, while the loss may well fall because the others learn.
@@ -61,15 +65,28 @@ def disconnected_parameter(
     if not any(id(one.parameter) in reached for one in parameters):
         return
     left = {id(one.parameter): one for one in unreached}
+    yield from cut_off(first_pass, left, parameters)
+    if unpicked := [one for one in left.values() if routes.may_reach(one.module)]:
+        said = finding(unpicked, "no sample is sent to it", None, "No sample of these batches was sent to it.", "")
+        yield replace(said, message=spared(unpicked), severity="note")
+    parts: dict[str, list[tuple[str, Entry]]] = {}
+    for one in left.values():
+        if one not in unpicked:
+            path = part(one, list(left.values()), parameters)
+            parts.setdefault(re.sub(r"\d+", "*", path), []).append((path, one))
+    for like in parts.values():
+        path = like[0][0]
+        yield finding([one for _, one in like], *unused(setup, first_pass, path), path)
+
+
+def cut_off(first_pass: Pass, left: dict[int, Entry], parameters: list[Entry]) -> Iterator[Finding]:
+    """What each line cuts off, taken out of what is ``left``."""
+    cuts: dict[tuple[Line | None, str], tuple[Cut, list[Entry]]] = {}
     for cut in reversed(first_pass.trace.cuts):
-        behind = [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]
-        if behind:
-            yield finding(sorted(behind, key=parameters.index), cut)
-    unpicked = [one for one in left.values() if routes.may_reach(one.module)]
-    if unpicked:
-        yield replace(finding(unpicked, None), message=spared(unpicked), severity="note")
-    if unused := [one for one in left.values() if one not in unpicked]:
-        yield finding(unused, None)
+        if behind := [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]:
+            cuts.setdefault((cut.line, cut.culprit), (cut, []))[1].extend(behind)
+    for cut, entries in cuts.values():
+        yield finding(sorted(entries, key=parameters.index), f"{cut.call} cuts it off", cut.line, *cut_out(cut))
 
 
 def of_a_copy(loop: Loop) -> Finding:
@@ -91,17 +108,44 @@ def spared(entries: list[Entry]) -> str:
     return f"No sample of the first batches was sent to {listed(entries)}: nothing trained these yet."
 
 
-def finding(entries: list[Entry], cut: Cut | None) -> Finding:
-    """What is cut off, by which call; or what was never used."""
-    first = entries[0]
-    reason = f"{cut.call} cuts it off" if cut else "the forward pass never uses it"
-    where = cut.line.where(first.module, first.name) if cut and cut.line else Where(first.module, first.name)
-    unused = f"# use {first.module or first.name} in forward, take it out, or freeze it: requires_grad_(False)"
+def cut_out(cut: Cut) -> tuple[str, str]:
+    """Why a cut keeps gradients away, and what to do."""
+    return f"After {cut.call} no gradient flows back.", f"# take {cut.culprit} out of this line"
+
+
+def part(entry: Entry, left: list[Entry], parameters: list[Entry]) -> str:
+    """The path of the largest part of the model that holds a parameter and nothing but such without a path."""
+    reached = [one.name for one in parameters if one not in left]
+    path = entry.module
+    while "." in path:
+        above = path.rpartition(".")[0]
+        if any(name.startswith(f"{above}.") for name in reached):
+            break
+        path = above
+    return path
+
+
+def unused(setup: Setup, first_pass: Pass, path: str) -> tuple[str, Line | None, str, str]:
+    """How a part is forgotten: its result, at the line that calls it, or the part itself, where it is made."""
+    act = f"# use {path or 'it'} in forward, take it out, or freeze it: requires_grad_(False)"
+    if path and path in first_pass.trace.called and setup.step_fn is None:
+        line = called_at(setup, first_pass.batch, path)
+        return "its result never reaches the loss", line, "It is called, and its result goes nowhere.", act
+    line = made_at(setup.eager, path)
+    return "the forward pass never uses it", line, "It is registered, and never called.", act
+
+
+def finding(
+    entries: list[Entry], reason: str, line: Line | None, cause: str, fix: str, path: str | None = None
+) -> Finding:
+    """What has no path to the loss, how that is, and at which line."""
+    first = entries[0].name
+    module = entries[0].module if path is None else path
     return Finding(
         message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
-        where=where,
-        cause=f"After {cut.call} no gradient flows back." if cut else "It is registered, and its result goes nowhere.",
-        fix=f"# take {cut.culprit} out of this line" if cut else unused,
+        where=line.where(module, first) if line else Where(module, first),
+        cause=cause,
+        fix=fix,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
     )

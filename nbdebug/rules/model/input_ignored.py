@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.evidence.ahead import another
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.deaf import deaf_module
+from nbdebug.evidence.lost import lost_at
 from nbdebug.finding import SEVERITIES, Finding, Severity, Where
 from nbdebug.graph.source import Line
 from nbdebug.registry import rule
@@ -57,7 +59,7 @@ def input_ignored(ignored_inputs: dict[str, bool], answers: Answers) -> Iterator
     yield Finding(
         message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs; expected "
         f"all. Whatever values {what} takes, not one output changes.",
-        where=definition(answers.setup.eager, "" if whole else deaf_module(answers, ignored)),
+        where=place(answers, ignored, whole),
         cause=f"No path leads from {what} to what the model returns, or no signal is left at its end.",
         fix=f"# use {names} in forward, or look which layer gives the same for every sample",
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
@@ -78,6 +80,14 @@ def shown(names: list[str], answers: Answers) -> list[str]:
     taken = list(inspect.signature(answers.setup.eager.forward).parameters)
     places = {str(place): name for place, name in enumerate(taken)}
     return [places.get(name, name) for name in names]
+
+
+def place(answers: Answers, ignored: list[str], whole: bool) -> Where:
+    """The call in which all inputs are lost, else the ``forward`` that leaves some of them alone."""
+    if not whole:
+        return definition(answers.setup.eager, deaf_module(answers, ignored))
+    lost = lost_at(answers, another)
+    return lost.where if lost else definition(answers.setup.eager, "")
 
 
 def definition(model: nn.Module, path: str) -> Where:

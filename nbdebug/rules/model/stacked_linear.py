@@ -16,6 +16,8 @@ from nbdebug.setup import Setup
 LINEAR = frozenset({"Addmm", "Mm", "Linear", "Convolution"})
 JOINS = frozenset({"Cat", "Stack", "Index", "IndexSelect", "Gather", "Split", "SplitWithSizes", "Chunk", "Unbind"})
 STACKED = Pattern(LINEAR, LINEAR, HARMLESS - JOINS)
+NORMS = frozenset({"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"})
+CONVOLVED = Pattern(frozenset({"Convolution"}), frozenset({"Convolution"}), HARMLESS - JOINS | NORMS)
 KERNELS = ("FlashAttention", "FlashAttentionForCpu", "EfficientAttention", "CudnnAttention")
 PRODUCT = Pattern(frozenset({"Bmm", *(f"ScaledDotProduct{kernel}" for kernel in KERNELS)}), frozenset())
 WEIGHT = Pattern(frozenset({"AccumulateGrad"}), frozenset(), frozenset({"T", "Transpose", "View"}))
@@ -27,7 +29,7 @@ def stacked_linear(graph: Graph, first_pass: Pass, model: nn.Module) -> Iterator
 
     ## What it does
     Finds a linear layer, or a convolution of all channels, whose output goes into the next one through nothing but
-    views, copies and dropout.
+    views, copies and dropout; between convolutions of several places, also through batch normalization.
 
     ## Why it matters
     Two linear maps in a row are one linear map: the second layer costs parameters and time and adds nothing that the
@@ -49,6 +51,7 @@ def stacked_linear(graph: Graph, first_pass: Pass, model: nn.Module) -> Iterator
     """
     called = first_pass.trace.called
     found = [(first, second) for first, second in STACKED.matches(graph) if is_stack(first, second)]
+    found += [pair for pair in CONVOLVED.matches(graph) if is_stack(*pair) and is_wide(*pair) and pair not in found]
     found = [pair for pair in found if not (of_attention(pair[0], model) or of_attention(pair[1], model))]
     pairs = [(one, two) for one, two in found if len(one.users) == 1 and called.get(one.module or "", 1) == 1]
     if not pairs:
@@ -74,6 +77,12 @@ def is_stack(first: Node, second: Node) -> bool:
         return False
     inputs, between, outputs = one.shape[1], one.shape[0], two.shape[0]
     return two.shape[1] == between >= min(inputs, outputs)
+
+
+def is_wide(first: Node, second: Node) -> bool:
+    """Whether two convolutions each look at more than one place, unlike the linear bottlenecks of small networks."""
+    kernels = (weight(first), weight(second))
+    return all(kernel is not None and max(kernel.shape[2:], default=1) > 1 for kernel in kernels)
 
 
 def of_attention(node: Node, model: nn.Module) -> bool:

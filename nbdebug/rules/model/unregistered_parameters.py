@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -17,7 +18,7 @@ from nbdebug.rules.homeless import homeless
 from nbdebug.rules.programs import classifier, points, program
 from nbdebug.setup import Setup
 
-REGISTERING = ("Parameter(", "ModuleList(", "ModuleDict(", "ParameterList(", "ParameterDict(", "Sequential(")
+REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
 CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314")
 
 
@@ -104,7 +105,7 @@ def keeper(one: Hidden) -> str:
 def place(one: Hidden) -> Where:
     """The line that sets the attribute, where the source has one that registers nothing."""
     lines = assignments(one.holder, one.attribute)
-    plain = [line for line in lines if not any(word in line.text for word in REGISTERING)]
+    plain = [line for line in lines if not REGISTERING.search(line.text)]
     return plain[0].where(one.path or None) if plain else Where(module=one.path or None)
 
 

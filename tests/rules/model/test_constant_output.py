@@ -78,3 +78,18 @@ QUIET: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", QUIET)
 def test_answers_that_differ_are_left_alone(name: str) -> None:
     assert said("M307", QUIET[name]()) == []
+
+
+PLACES = {
+    "one unit": (lambda: regressor(nn.Softmax(1)), "3"),
+    "units at rest": (on(resting()), "1"),
+    "a normalization over one unit": (lambda: regressor(nn.LayerNorm(1)), "3"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_place_is_where_samples_become_alike(name: str) -> None:
+    build, module = PLACES[name]
+    (found,) = said("M307", build())
+    assert found.where.module == module
+    assert all(one.where.module == module for one in said("M306", build()))

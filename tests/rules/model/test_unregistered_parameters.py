@@ -176,6 +176,39 @@ def test_the_line_that_scales_a_parameter_is_named() -> None:
     assert "nn.Parameter(torch.ones(4)) * 0.1" in (one.where.source or "")
 
 
+class Experts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(4, 2)
+        self.experts = [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) for _ in range(2)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = self.gate(x).softmax(1)
+        return torch.stack([weights[:, i, None] * expert(x) for i, expert in enumerate(self.experts)]).sum(0)
+
+
+def test_a_list_of_containers_is_named_at_its_line() -> None:
+    (one,) = found(Experts())
+    assert "self.experts = [" in (one.where.source or "")
+
+
+class Resetting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.gain = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.gain = nn.Parameter(torch.ones(4))  # again
+        return self.head(x * self.gain)
+
+
+def test_a_parameter_that_forward_sets_again_comes_before_what_that_does_to_the_optimizer() -> None:
+    report = Debugger.of(program(Resetting(), X, Y, nn.CrossEntropyLoss())).checkup()
+    assert report[0].code == "M303"
+    assert "# again" in (report[0].where.source or "")
+
+
 def test_a_layer_of_the_program_that_an_optimizer_holds_is_left_alone() -> None:
     model = Network(nothing, outside)
     assert found(model, optimizers=(torch.optim.SGD([*model.parameters(), *GLOBAL.parameters()], lr=0.1),)) == []
