@@ -132,7 +132,7 @@ class Debugger:
 
     def watch(self) -> Watch:
         """A block to put around your own training loop; its loss is drawn live under the cell."""
-        self.watched = Watch(self.setup)
+        self.watched = Watch(self.setup, partial(self.reports.__setitem__, "watch"))
         return self.watched
 
     @property
