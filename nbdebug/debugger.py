@@ -131,7 +131,7 @@ class Debugger:
 
     def watch(self) -> Watch:
         """A block to put around your own training loop; its loss is drawn live under the cell."""
-        return Watch(self.setup)
+        return Watch(self.setup, partial(self.reports.__setitem__, "watch"))
 
     @property
     def findings(self) -> Report:

@@ -12,7 +12,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from nbdebug.errors import SetupError
+from nbdebug.errors import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity
 
 Judge = Callable[..., Iterator[Finding]]
@@ -21,7 +21,10 @@ RULES: dict[str, Rule] = {}
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its code, its page, what it needs and what may be set."""
+    """One rule: its code, its page, what it needs and what may be set.
+
+    Of what it needs, ``optional`` may be missing; the rule is then given the reason in its place.
+    """
 
     code: str
     name: str
@@ -30,11 +33,21 @@ class Rule:
     needs: tuple[str, ...]
     options: dict[str, Any]
     judge: Judge
+    optional: frozenset[str] = frozenset()
 
     def __call__(self, evidence: Mapping[str, Any], **options: Any) -> list[Finding]:
         """The findings of this rule on ``evidence``, stamped with its code, name and severity."""
-        found = self.judge(*(evidence[name] for name in self.needs), **options)
+        found = self.judge(*(self.read(evidence, name) for name in self.needs), **options)
         return [replace(one, code=self.code, name=self.name, severity=one.severity or self.severity) for one in found]
+
+    def read(self, evidence: Mapping[str, Any], name: str) -> Any:
+        """One value, or why there is none where the rule can do without it."""
+        try:
+            return evidence[name]
+        except NotChecked as reason:
+            if name in self.optional:
+                return reason
+            raise
 
     @property
     def module(self) -> ModuleType:
@@ -55,6 +68,7 @@ def rule(code: str, severity: Severity) -> Callable[[Judge], Judge]:
             needs=tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD),
             options={p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
             judge=judge,
+            optional=frozenset(p.name for p in parameters if "| NotChecked" in str(p.annotation)),
         )
         return judge
 

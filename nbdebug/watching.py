@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from nbdebug.probes.losses import losses
+from nbdebug.loop import Follower
+from nbdebug.probes.calls import calls
+from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.steps import steps
 from nbdebug.record import Record
+from nbdebug.report import Report
 from nbdebug.result import Result
 from nbdebug.setup import Setup
+from nbdebug.tools.checkup import judged
 from nbdebug.views.curves import Curves
 from nbdebug.views.screen import show
 
@@ -32,13 +36,18 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Watched(Result):
-    """A run that was watched: its loss and learning rate by step; ``overhead`` is the share of the time it cost."""
+    """A run that was watched: its loss and learning rate by step, and what the rules say of the loop.
+
+    ``overhead`` is the share of the time that watching cost, ``trouble`` what ended it before the loop, if anything.
+    """
 
     loss: tuple[tuple[float, float], ...]
     rate: tuple[tuple[float, float], ...]
     steps: int
     interrupted: bool = False
     overhead: float = 0.0
+    report: Report = field(default_factory=Report)
+    trouble: str = ""
 
     def view(self) -> View:
         """The loss by step."""
@@ -62,7 +71,9 @@ class Watched(Result):
         """Steps, and the loss at both ends."""
         ends = f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was seen"
         cut = " (interrupted)" if self.interrupted else ""
-        return f"nbdebug watch: {self.steps} steps{ends}{cut}; watching took {self.cost}"
+        head = f"nbdebug watch: {self.steps} steps{ends}{cut}; watching took {self.cost}"
+        early = f"watching ended early: {self.trouble}" if self.trouble else ""
+        return "\n\n".join(filter(None, [head, early, *map(str, self.report.loud)]))
 
     @property
     def cost(self) -> str:
@@ -73,23 +84,34 @@ class Watched(Result):
 class Watch:
     """A block around the user's own training loop; its ``result`` is there when the block ends.
 
-    Losses stay on their device and are fetched together every few steps; nothing else is touched.
+    Losses stay on their device and are fetched together every few steps; nothing else is touched. ``keep`` is given
+    what the rules say of the loop.
     """
 
-    def __init__(self, setup: Setup) -> None:
-        self.setup, self.record = setup, Record()
+    def __init__(self, setup: Setup, keep: Callable[[Report], None] = lambda _: None) -> None:
+        self.setup, self.keep, self.record = setup, keep, Record()
         self.step, self.fetched = 0, time.monotonic()
         self.started = self.spent = 0.0
         self.pending: list[tuple[int, Tensor, float]] = []
         self.since_step: list[Tensor] = []
         self.result: Watched | None = None
+        self.trouble = ""
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
+        self.follower = follower = Follower(self.setup)
         self.stack = ExitStack()
         self.screen = self.stack.enter_context(show(Curves(title="Training", x_label="step", y_label="loss")))
-        self.stack.enter_context(losses(self.timed(self.seen_loss)))
-        self.stack.enter_context(steps(self.setup.optimizers, self.timed(self.seen_step)))
+        probes = [
+            backwards(self.timed(follower.backward_begins), self.timed(self.seen_backward)),
+            steps(self.setup.optimizers, self.timed(follower.step_begins), self.timed(self.seen_step)),
+            calls(torch.optim.Optimizer, "zero_grad", self.timed(follower.cleared)),
+            calls(nn.Module, "zero_grad", self.timed(follower.cleared)),
+        ]
+        if self.setup.scheduler is not None:
+            probes.append(calls(type(self.setup.scheduler), "step", self.timed(follower.schedule)))
+        for probe in probes:
+            self.stack.enter_context(probe)
         self.started = time.perf_counter()
         return self
 
@@ -98,32 +120,55 @@ class Watch:
         overhead = self.spent / (time.perf_counter() - self.started)
         with self.stack:
             if self.since_step:
-                self.seen_step(float("nan"))
+                self.row(float("nan"))
             self.fetch()
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
             loss, rate = tuple(self.record.column("loss")), tuple(self.record.column("lr"))
-            self.result = Watched(loss, rate, self.step, stopped, overhead)
+            self.result = Watched(loss, rate, self.step, stopped, overhead, trouble=self.trouble)
             self.screen.finish(self.result)
+        if not self.trouble and self.follower.backwards:
+            self.judge([one for _, one in rate if one == one])
+
+    def judge(self, rates: list[float]) -> None:
+        """Asks the rules about the loop, and shows what is loud."""
+        report = judged(self.setup, loop=self.follower.seen(rates))
+        self.keep(report)
+        if self.result is not None:
+            self.result = replace(self.result, report=report)
+        if report.loud:
+            with show(report.view()) as screen:
+                screen.finish(report)
 
     def timed(self, act: Callable[[Value], None]) -> Callable[[Value], None]:
-        """The same, with its time added to what watching costs."""
+        """The same, with its time added to what watching costs; what it raises ends the watching, never the loop."""
 
         def call(value: Value) -> None:
+            if self.trouble:
+                return
             begun = time.perf_counter()
             try:
                 act(value)
+            except Exception as error:
+                self.trouble = f"{type(error).__name__}: {error}"
             finally:
                 self.spent += time.perf_counter() - begun
 
         return call
 
-    def seen_loss(self, loss: Tensor) -> None:
-        """Keeps a loss until its step; where no optimizer is known, each backward pass counts as a step."""
-        self.since_step.append(loss)
+    def seen_backward(self, roots: Roots) -> None:
+        """Keeps the loss until its step; where no optimizer is known, each backward pass counts as a step."""
+        self.follower.backward_done()
+        self.since_step += [one.detach().reshape(()) for one in roots if one.numel() == 1]
         if not self.setup.optimizers:
-            self.seen_step(float("nan"))
+            self.row(float("nan"))
 
-    def seen_step(self, rate: float) -> None:
+    def seen_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer has stepped; a step of the first one is a row."""
+        self.follower.step_done(optimizer)
+        if optimizer is self.setup.optimizers[0]:
+            self.row(float(optimizer.param_groups[0]["lr"]))
+
+    def row(self, rate: float) -> None:
         """One row: the mean of the losses since the last step, and the rate."""
         self.step += 1
         if self.since_step:

@@ -20,10 +20,13 @@ HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix"
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
 
-def said_of(setup: Setup, rule: Rule) -> Report:
-    """Everything said of a program: by the checkup, and by the overfit test for the rules that read it."""
+def said_of(setup: Setup, rule: Rule, way: str) -> Report:
+    """Everything said of a program: by the checkup, and by overfit test or watch for the rules that read them."""
     debugger = Debugger.of(setup)
     debugger.checkup()
+    if loop := getattr(rule.module, f"{way}_loop", None):
+        with debugger.watch():
+            loop(setup)
     if "overfit" in rule.needs:
         debugger.overfit()
     return debugger.findings
@@ -31,7 +34,7 @@ def said_of(setup: Setup, rule: Rule) -> Report:
 
 @every_rule
 def test_the_bad_program_draws_the_rule(rule: Rule) -> None:
-    found = [one for one in said_of(rule.module.bad(), rule) if one.code == rule.code]
+    found = [one for one in said_of(rule.module.bad(), rule, "bad") if one.code == rule.code]
     assert found
     for one in found:
         assert one.name == rule.name
@@ -43,7 +46,7 @@ def test_the_bad_program_draws_the_rule(rule: Rule) -> None:
 
 @every_rule
 def test_the_good_program_draws_no_error_and_no_warning(rule: Rule) -> None:
-    assert [str(one) for one in said_of(rule.module.good(), rule).loud] == []
+    assert [str(one) for one in said_of(rule.module.good(), rule, "good").loud] == []
 
 
 @every_rule

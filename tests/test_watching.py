@@ -117,7 +117,7 @@ def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch
     assert f"watching took {watch.result.overhead:.1%} of the time" in str(watch.result)
 
     slow = nbdebug.watch(setup.model, setup.optimizers[0])
-    monkeypatch.setattr(slow, "seen_loss", lambda _: time.sleep(0.02))
+    monkeypatch.setattr(slow, "seen_backward", lambda _: time.sleep(0.02))
     with slow:
         train(setup)
     assert slow.result.overhead > 0.5

@@ -16,12 +16,14 @@ from nbdebug.setup import Batch
 class Meeting:
     """A call that took the changed places apart from the others and gave a result in which they have met.
 
-    ``axis`` is where the places lay in ``shape``, that of its first changed input; None where no axis held them.
+    ``axis`` is where the places lay in ``shape``, that of its first changed input; None where no axis held them any
+    more, since the call ``dealt``.
     """
 
     call: Call
     shape: tuple[int, ...]
     axis: int | None
+    dealt: Call | None = None
 
 
 def followed(answers: Answers, changed: Batch, places: Sequence[int], length: int) -> tuple[Meeting, ...]:
@@ -40,6 +42,7 @@ class Following:
         self.before: list[tuple[Tensor, ...]] = []
         self.alive: list[Tensor] = []
         self.found: list[Meeting] = []
+        self.dealt: dict[int, Call] = {}
         with calls(answers.setup.eager, lambda call: self.before.append(tuple(t.clone() for t in call.made))):
             answers.to(answers.batch)
         inputs = Answers(answers.setup, changed).inputs
@@ -55,11 +58,15 @@ class Following:
             return
         given = [t for t in call.given if id(t) in self.masks]
         apart = not any(self.is_mixed(t) for t in given)
-        axes = [(tuple(t.shape), self.axis(t)) for t in given if bool(self.masks[id(t)].any())]
+        given = [t for t in given if bool(self.masks[id(t)].any())]
+        axes = [(tuple(t.shape), self.axis(t)) for t in given]
+        dealt = next((self.dealt[id(t)] for t in given if id(t) in self.dealt), None)
         self.alive += [*call.given, *call.made]
         self.masks.update({id(new): old != new for old, new in zip(before, call.made, strict=True)})
+        if axes and bool(self.masks[id(call.made[0])].any()) and self.axis(call.made[0]) is None:
+            self.dealt[id(call.made[0])] = dealt or call
         if apart and self.is_mixed(call.made[0]):
-            self.found.append(Meeting(call, *(axes[0] if axes else ((), None))))
+            self.found.append(Meeting(call, *(axes[0] if axes else ((), None)), dealt))
 
     def is_mixed(self, tensor: Tensor) -> bool:
         """Whether more values of a tensor changed than the changed places own."""

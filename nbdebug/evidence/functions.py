@@ -44,13 +44,13 @@ class Slope:
 class Checked:
     """One function of the user's, with the slopes of each input that wants a gradient, by position.
 
-    ``identity`` says that it gives back its first input unchanged; ``failure`` why there are no slopes.
+    ``unchanged`` is the input that it gives back as it is, if one is; ``failure`` says why there are no slopes.
     """
 
     function: type[Function]
     node: Node
     slopes: dict[int, list[Slope]]
-    identity: bool = False
+    unchanged: int | None = None
     failure: str = ""
 
 
@@ -116,9 +116,9 @@ def checked(kind: type[Function], node: Node, args: tuple[Any, ...]) -> Checked:
     """Both gradients of one call; what the function raises in float64 is kept as the reason that there are none."""
     try:
         outputs = called(kind, args)
-        first = next(one for one in args if isinstance(one, Tensor))
-        identity = len(outputs) == 1 and outputs[0].shape == first.shape and bool((outputs[0] == first).all())
-        return Checked(kind, node, dict(slopes(kind, args, outputs)), identity)
+        first = next(place for place, one in enumerate(args) if isinstance(one, Tensor))
+        unchanged = first if len(outputs) == 1 and torch.equal(outputs[0], args[first]) else None
+        return Checked(kind, node, dict(slopes(kind, args, outputs)), unchanged)
     except NotChecked as reason:
         return Checked(kind, node, {}, failure=str(reason))
     except Exception as error:
@@ -135,7 +135,7 @@ def called(kind: type[Function], args: tuple[Any, ...]) -> list[Tensor]:
 
 
 def slopes(kind: type[Function], args: tuple[Any, ...], outputs: list[Tensor]) -> Iterator[tuple[int, list[Slope]]]:
-    """For each input that wants a gradient, some coordinates away from kinks."""
+    """For each input that wants a gradient, some coordinates from its least to its largest, away from kinks."""
     generator = torch.Generator().manual_seed(0)
     pulls = [torch.rand(one.shape, generator=generator, dtype=torch.float64) + 0.5 for one in outputs]
     pulls = [
@@ -150,7 +150,8 @@ def slopes(kind: type[Function], args: tuple[Any, ...], outputs: list[Tensor]) -
 
     gradients = torch.autograd.grad(score(), [args[place] for place in wanted], allow_unused=True)
     for place, gradient in zip(wanted, gradients, strict=True):
-        order = torch.randperm(args[place].numel(), generator=generator)[:COORDINATES].tolist()
+        ranks = torch.linspace(0, args[place].numel() - 1, min(COORDINATES, args[place].numel())).long()
+        order = args[place].detach().flatten().argsort(stable=True)[ranks].tolist()
         given = torch.zeros_like(args[place]) if gradient is None else gradient
         pairs = ((given.reshape(-1)[at].item(), difference(score, args[place], at)) for at in order)
         yield place, [Slope(one, other) for one, other in pairs if other is not None]

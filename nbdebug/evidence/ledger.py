@@ -16,6 +16,7 @@ SLOW: set[str] = set()
 GIVEN = {
     "setup": "the set-up under test",
     "budget": "how much time a checkup has: quick, standard or thorough",
+    "loop": "your own training loop; run it inside `with dbg.watch():`",
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
 }
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +13,9 @@ from torch import Tensor, nn
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.ahead import another
 from nbdebug.evidence.answers import Answers
+from nbdebug.evidence.calls import Call, calls
 from nbdebug.evidence.ledger import measurement
+from nbdebug.evidence.padded_meeting import padded_meeting
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Padding:
     """Padded places, how they are known, and the rows of the output that change with what stands there.
 
     ``told`` is whether the model was given a mask or lengths; ``places`` are the padded ones, ``touched`` of ``real``
-    rows or places of the output changed.
+    rows or places of the output changed. ``culprit`` is the call in which padded places come to real ones.
     """
 
     told: bool
@@ -30,6 +31,7 @@ class Padding:
     places: int
     touched: int
     real: int
+    culprit: Call | None = None
 
 
 @measurement
@@ -37,15 +39,26 @@ def padding(answers: Answers) -> Padding:
     """How many real outputs change when only what stands in padded places does."""
     for name, tensor in answers.inputs.items():
         for told in told_by(tensor, answers):
-            changed = answers.changed(partial(filled_anew, padded=told, told=tensor))
-            return judged(answers, answers.to(changed)[0], told, True, f"input {name!r}")
+            found = judged(answers, with_other_padding(answers, told, tensor), told, True, f"input {name!r}")
+            return (
+                replace(found, culprit=padded_meeting(answers, told, filled_anew, tensor)) if found.touched else found
+            )
     for path, module in answers.setup.eager.named_modules():
         padded = by_index(module, answers)
         if padded is not None:
-            with shifted(module):
+            with shifted(module, padded):
                 after = answers.to(answers.batch)[0]
-            return judged(answers, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
+            found = judged(answers, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
+            return replace(found, culprit=packing(answers)) if found.touched else found
     raise NotChecked("no mask, no lengths and no padding_idx tell padded places")
+
+
+def packing(answers: Answers) -> Call | None:
+    """The call that packs sequences, which is to leave padding out, if the model has one."""
+    heard: list[Call] = []
+    with calls(answers.setup.eager, heard.append):
+        answers.to(answers.batch)
+    return next((call for call in heard if call.name == "pack_padded_sequence"), None)
 
 
 def judged(answers: Answers, after: Tensor, padded: Tensor, told: bool, known_by: str) -> Padding:
@@ -106,9 +119,37 @@ def by_index(module: nn.Module, answers: Answers) -> Tensor | None:
     return None
 
 
-def filled_anew(tensor: Tensor, padded: Tensor, told: Tensor) -> Tensor:
-    """An input with other values in padded places, unless it is what tells of them, or flags."""
-    if tensor is told or tensor.dtype == torch.bool or tensor.shape[:2] != padded.shape:
+def with_other_padding(answers: Answers, padded: Tensor, told: Tensor) -> Tensor:
+    """The output for other values in padded places: other vectors where they are embedded, else other inputs.
+
+    An embedding is shifted, since models may tell padding by their tokens too.
+    """
+    changed = answers.changed(
+        lambda one: filled_anew(one, padded) if one.is_floating_point() and one is not told else one
+    )
+    tables = [one for one in answers.setup.eager.modules() if isinstance(one, nn.Embedding)]
+    with ExitStack() as stack:
+        fired = [stack.enter_context(shifted(one, padded)) for one in tables]
+        after = answers.to(changed)[0]
+    if any(fired) or is_told_by_bag(answers, padded):
+        return after
+    return answers.to(answers.changed(lambda one: one if one is told else filled_anew(one, padded)))[0]
+
+
+def is_told_by_bag(answers: Answers, padded: Tensor) -> bool:
+    """Whether a bag of embeddings leaves out, by its index for padding, what stands in the padded places."""
+    bags = [one for one in answers.setup.eager.modules() if isinstance(one, nn.EmbeddingBag)]
+    indices = {one.padding_idx for one in bags}
+    return any(
+        not one.is_floating_point() and set(one[padded].tolist()) <= indices
+        for one in answers.inputs.values()
+        if one.shape == padded.shape and not is_flags(one)
+    )
+
+
+def filled_anew(tensor: Tensor, padded: Tensor) -> Tensor:
+    """An input with other values in padded places, unless it has none or holds flags."""
+    if tensor.dtype == torch.bool or tensor.shape[:2] != padded.shape:
         return tensor
     after = tensor.clone()
     after[padded] = another(tensor)[padded]
@@ -116,15 +157,21 @@ def filled_anew(tensor: Tensor, padded: Tensor, told: Tensor) -> Tensor:
 
 
 @contextmanager
-def shifted(embedding: Any) -> Iterator[None]:
-    """A block in which an embedding gives another vector for padding; its weights, which may be tied, stay."""
+def shifted(embedding: nn.Module, padded: Tensor) -> Iterator[list[bool]]:
+    """A block in which an embedding gives other vectors in padded places; its weights, which may be tied, stay.
 
-    def shift(module: Any, args: tuple[Tensor, ...], vectors: Tensor) -> Tensor:
-        padded: Tensor = args[0] == module.padding_idx
+    The list is filled when the embedding is asked for such places.
+    """
+    fired: list[bool] = []
+
+    def shift(_: Any, args: tuple[Tensor, ...], vectors: Tensor) -> Tensor:
+        if args[0].shape != padded.shape:
+            return vectors
+        fired.append(True)
         return vectors + padded.unsqueeze(-1).to(vectors.dtype)
 
     handle = embedding.register_forward_hook(shift)
     try:
-        yield
+        yield fired
     finally:
         handle.remove()

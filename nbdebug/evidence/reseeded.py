@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import TensorDataset
 
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.preserve import Preserve
@@ -17,9 +18,9 @@ from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_indexed
 
 SEEDS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
-    "np.random": (np.random.seed, lambda: str(np.random.get_state(legacy=False))),
-    "random": (random.seed, lambda: str(random.getstate())),
-    "torch": (torch.manual_seed, lambda: torch.get_rng_state().numpy().tobytes()),
+    "np.random": (np.random.seed, lambda: numpy_state()),
+    "random": (random.seed, random.getstate),
+    "torch": (torch.default_generator.manual_seed, lambda: torch.get_rng_state().numpy().tobytes()),
 }
 
 
@@ -35,7 +36,7 @@ class Repeated:
 def reseeded(setup: Setup) -> Repeated:
     """What the training data set does to the generators of Python, NumPy and torch, and which ones it keeps itself."""
     loader = setup.train_loader
-    if not is_indexed(loader) or not hasattr(loader.dataset, "__len__") or type(loader.dataset).__module__ == "torch":
+    if not is_indexed(loader) or not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, TensorDataset):
         return Repeated((), ())
     held = {name: one for name, one in getattr(loader.dataset, "__dict__", {}).items() if isinstance(one, GENERATORS)}
     try:
@@ -45,6 +46,12 @@ def reseeded(setup: Setup) -> Repeated:
     except Exception:
         return Repeated((), ())
     return Repeated(seeded, copied)
+
+
+def numpy_state() -> tuple[Any, ...]:
+    """The state of NumPy's global generator, to be compared."""
+    state: Any = np.random.get_state()
+    return state[1].tobytes(), *state[2:]
 
 
 def is_seeded(dataset: Any, name: str) -> bool:

@@ -32,6 +32,10 @@ class Scrambled:
     taken: Shape
     given: Shape
 
+    def concerns(self, size: int) -> bool:
+        """Whether one of its axes may be that of the samples, which comes first where the reshape leaves it alone."""
+        return size in self.taken and not self.before[0] == self.after[0] == size
+
 
 @measurement
 def scrambled(answers: Answers) -> list[Scrambled]:
@@ -43,8 +47,8 @@ def scrambled(answers: Answers) -> list[Scrambled]:
     with calls(answers.setup.eager, lambda call: inside.extend(swaps(call))):
         answers.to(answers.batch)
     size = answers.batch.size
-    if any(size in one.taken for one in inside) and not mixes(answers):
-        inside = [one for one in inside if size not in one.taken]
+    if any(one.concerns(size) for one in inside) and not mixes(answers):
+        inside = [one for one in inside if not one.concerns(size)]
     return inside + swaps_of_loss(answers)
 
 

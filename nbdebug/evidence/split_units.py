@@ -20,8 +20,8 @@ class Units:
     """One part of the data in both splits, by feature: a column of a table, a channel of a picture, else all values.
 
     ``ratios`` is the spread in validation over that in training, of features that vary in both, ``within`` the same
-    for the spread inside of one sample (None where a sample is one number), ``moved`` the distance of the means in
-    training spreads.
+    for the steps between neighbors inside of one sample (None where a sample is one number), ``moved`` the distance of
+    the means in training spreads.
     ``swapped`` says that the channels agree once their order is turned round, and only then.
     """
 
@@ -79,7 +79,7 @@ def compared(part: str, train: Tensor, val: Tensor) -> Units:
     return Units(
         part,
         (spread[1] / spread[0])[varies],
-        inside(there) / inside(here) if here[0].numel() > 1 and inside(here) > 0 else None,
+        step_ratio(here, there),
         ((means[1] - means[0]).abs() / spread[0])[varies],
         swapped(here, there),
         (means[0].tolist()[:20], means[1].tolist()[:20]),
@@ -104,9 +104,19 @@ def is_colored(part: Tensor) -> bool:
     return part.dim() == 4 and 1 < part.shape[1] <= COLORS
 
 
-def inside(part: Tensor) -> float:
-    """The middle of the spreads inside of one sample each."""
-    return float(part.flatten(1).std(1).median())
+def step_ratio(train: Tensor, val: Tensor) -> float | None:
+    """By how much values next to each other lie further apart in validation; None where there are none, or all alike.
+
+    Along the axis on which neighbors are nearest in training: that of time in a series, whose level may drift.
+    """
+    steps = {axis: neighbors(train, axis) for axis in range(1, train.dim()) if train.shape[axis] > 1}
+    axis = min(steps, key=lambda one: steps[one], default=None)
+    return neighbors(val, axis) / steps[axis] if axis is not None and steps[axis] and val.shape[axis] > 1 else None
+
+
+def neighbors(part: Tensor, axis: int) -> float:
+    """The middle, over samples, of the mean distance of values next to each other along an axis."""
+    return float(part.diff(dim=axis).abs().flatten(1).mean(1).median())
 
 
 def swapped(train: Tensor, val: Tensor) -> bool:

@@ -17,6 +17,8 @@ from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.graph.source import Line
 
+SAME, TURNED = "their numbers are the same", "one has the numbers of the other, turned around"
+
 
 @dataclass(frozen=True)
 class Untied:
@@ -110,7 +112,7 @@ def by_values(model: nn.Module) -> Iterator[Pair]:
             continue
         turned = there if isinstance(one, nn.Embedding) else there.t()
         if here.shape == turned.shape and copied(here, turned):
-            yield here, there, "their numbers are the same", None
+            yield here, there, SAME if isinstance(one, nn.Embedding) else TURNED, None
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from nbdebug.finding import Where
 from nbdebug.graph.reader import read
 from nbdebug.graph.running import Running
 from nbdebug.graph.source import Line, from_frame
+from nbdebug.graph.switched_off import turned_off
 from nbdebug.setup.trees import tensors
 
 TO_PYTHON = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
@@ -40,6 +41,11 @@ class Cut:
         return found
 
     @property
+    def culprit(self) -> str:
+        """What to take out: the call, or what turned gradients off around it."""
+        return "no_grad" if self.call.endswith("under no_grad") else self.call
+
+    @property
     def where(self) -> Where:
         """The place of this call."""
         return self.line.where(self.module) if self.line else Where(module=self.module)
@@ -53,9 +59,11 @@ class CutWatch(TorchFunctionMode):
         self.running = running
         self.cuts: list[Cut] = []
         self.fresh: dict[int, tuple[Tensor, Line | None]] = {}
+        self.off: Line | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the call as it is, and notes it when a gradient ends there."""
+        self.off = turned_off(func, args, sys._getframe(1)) or self.off
         given = tensors((args, kwargs or {}))
         before = [t for t in given if t.requires_grad]
         result = func(*args, **(kwargs or {}))
@@ -71,7 +79,8 @@ class CutWatch(TorchFunctionMode):
         """Keeps one cut, with what it cut off."""
         behind = tuple(t.grad_fn if t.grad_fn is not None else t for t in before)
         name = call_name(func) if torch.is_grad_enabled() else f"{call_name(func)} under no_grad"
-        self.cuts.append(Cut(name, behind, from_frame(sys._getframe(2)), self.running.innermost, result))
+        line = None if torch.is_grad_enabled() else self.off
+        self.cuts.append(Cut(name, behind, line or from_frame(sys._getframe(2)), self.running.innermost, result))
 
 
 def call_name(func: Any) -> str:

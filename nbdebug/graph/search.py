@@ -53,6 +53,16 @@ def sets(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:
     return wanted
 
 
+def calls_to(name: str) -> Callable[[ast.AST], bool]:
+    """What tells a call of a function by its last name."""
+
+    def wanted(node: ast.AST) -> bool:
+        called = node.func if isinstance(node, ast.Call) else None
+        return getattr(called, "attr", getattr(called, "id", None)) == name
+
+    return wanted
+
+
 def is_written(node: ast.AST, value: Any) -> bool:
     """Whether an expression is a plain value, written out."""
     try:

@@ -80,6 +80,11 @@ def from_frame(frame: FrameType | None) -> Line | None:
     return users_line(outwards(frame))
 
 
+def caller(frame: FrameType | None) -> Line | None:
+    """The user's line that called into the debugger, from the stack that ends in ``frame``."""
+    return next((line for line in outwards(frame) if not is_library(line.file) and not is_machinery(line.file)), None)
+
+
 def outwards(frame: FrameType | None) -> Iterator[Line]:
     """The lines of a stack from the innermost on."""
     while frame is not None:

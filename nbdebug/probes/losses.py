@@ -1,4 +1,4 @@
-"""The loss of a running loop: the root of each backward pass."""
+"""The backward passes of a running loop, and the losses that they start from."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
+Roots = tuple[Tensor, ...]
+
 
 @contextmanager
-def losses(emit: Callable[[Tensor], None]) -> Iterator[None]:
-    """A block in which ``emit`` gets the detached scalar that each ``backward()`` starts from, on its device.
+def backwards(begins: Callable[[Roots], None], done: Callable[[Roots], None]) -> Iterator[None]:
+    """A block in which each ``backward()`` is told of before and after it runs, with the tensors that it starts from.
 
     ``torch.autograd.backward``, which every tensor's ``backward`` calls, is put back when the block ends.
     """
     original = torch.autograd.backward
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        roots = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-        seen = [root.detach().reshape(()) for root in roots if isinstance(root, Tensor) and root.numel() == 1]
+        given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        roots = tuple(one for one in given if isinstance(one, Tensor))
+        begins(roots)
         original(tensors, *args, **kwargs)
-        for root in seen:
-            emit(root)
+        done(roots)
 
     torch.autograd.backward = backward
     try:

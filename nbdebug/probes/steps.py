@@ -1,22 +1,20 @@
-"""The steps of a running loop: when an optimizer is done, and at which rate."""
+"""The steps of a running loop: before and after each optimizer moves its parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import torch
 
+Heard = Callable[[torch.optim.Optimizer], None]
+
 
 @contextmanager
-def steps(optimizers: tuple[torch.optim.Optimizer, ...], emit: Callable[[float], None]) -> Iterator[None]:
-    """A block in which ``emit`` gets the learning rate of the first group after each step of the first optimizer."""
-    if not optimizers:
+def steps(optimizers: Iterable[torch.optim.Optimizer], begins: Heard, done: Heard) -> Iterator[None]:
+    """A block in which each step of some optimizers is told of before and after it is made."""
+    with ExitStack() as hooks:
+        for one in optimizers:
+            hooks.callback(one.register_step_pre_hook(lambda optimizer, *_: begins(optimizer)).remove)
+            hooks.callback(one.register_step_post_hook(lambda optimizer, *_: done(optimizer)).remove)
         yield
-        return
-    first = optimizers[0]
-    handle = first.register_step_post_hook(lambda *_: emit(float(first.param_groups[0]["lr"])))
-    try:
-        yield
-    finally:
-        handle.remove()

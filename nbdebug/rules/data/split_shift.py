@@ -36,12 +36,12 @@ def split_shift(
     color order, targets in thousands) makes every validation score that of other data than were learned.
 
     ## How it is measured
-    A warning takes values that spread at least ``units`` = 2 times wider or narrower (by the mean absolute deviation),
-    in the middle feature and inside of single samples, and in nine tenths of the features in the same direction: drift
-    changes where a series stands, and rarely the step from one value to the next. Where a sample is a single number,
-    ``alone`` = 10 times. Channels are swapped when their means
-    differ by 5 standard errors as they are, and by less than 2 in reverse. Means that moved by ``moved`` spreads in
-    the middle feature alone are a note: that may well be drift.
+    A warning takes values that spread at least ``units`` = 2 times wider or narrower (by the mean absolute deviation)
+    in the middle feature and from one value to the next inside of samples, and in nine tenths of the features in the
+    same direction: drift changes where a series stands, and rarely its steps. Where a sample is a single number,
+    ``alone`` = 10 times. Channels are swapped when their means differ by 5 standard errors as they are, and by less
+    than 2 in reverse. Means that moved by ``moved`` spreads in the middle feature alone are a note: that may well be
+    drift.
 
     ## How to fix
     One function for both splits, with the numbers of the training split.

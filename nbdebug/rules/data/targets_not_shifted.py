@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from nbdebug.evidence.ahead import Ahead
 from nbdebug.evidence.answers import Answers
-from nbdebug.evidence.future import Future
+from nbdebug.evidence.future import Future, reads_itself
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
@@ -24,7 +24,8 @@ def targets_not_shifted(ahead: Ahead, future: Future, answers: Answers) -> Itera
     ## What it does
     Counts how many places ahead of its input a model is trained to predict, in the data and in the loss together. One
     is right; none means that nobody shifts, two that both do. Speaks of models whose outputs do not depend on later
-    inputs: one that reads the whole sequence and gives it back is an autoencoder.
+    inputs: one that reads the whole sequence and gives it back is an autoencoder. One that shifts its input
+    itself is left alone.
 
     ## Why it matters
     Without a shift the answer stands in the input: the loss falls to almost nothing, and the model has learned to copy.
@@ -47,6 +48,8 @@ def targets_not_shifted(ahead: Ahead, future: Future, answers: Answers) -> Itera
     """
     is_tokens = not answers.inputs[ahead.name].is_floating_point()
     if future.touched or ahead.steps not in (0, 2, 3) or not is_tokens:
+        return
+    if ahead.steps == 0 and not reads_itself(answers, ahead):
         return
     yield Finding(
         message=f"The targets lie {ahead.steps} tokens ahead of the inputs ({ahead.in_data} by the data, "

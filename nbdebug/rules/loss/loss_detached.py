@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut
+from nbdebug.graph.search import sets
+from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
@@ -19,7 +22,9 @@ CONSEQUENCES = ("M301", "O506", "G409", "G414", "G416", "T601", "T606", "T607", 
 
 
 @rule("L212", "error")
-def loss_detached(first_pass: Pass, loss: Tensor, parameters: list[Entry]) -> Iterator[Finding]:
+def loss_detached(
+    first_pass: Pass, loss: Tensor, parameters: list[Entry], loop: Loop | NotChecked
+) -> Iterator[Finding]:
     """The loss depends on no parameter: there is no graph behind it.
 
     ## What it does
@@ -32,6 +37,7 @@ def loss_detached(first_pass: Pass, loss: Tensor, parameters: list[Entry]) -> It
 
     ## How it is measured
     On the autograd graph of the first batch; each call that took a tensor with a gradient and gave one without is kept.
+    In a loop that is watched, on the graphs of its own backward passes, until one reaches the model.
 
     ## How to fix
     Compute the loss from the output itself. Use .item() for what you print, and only there.
@@ -42,6 +48,8 @@ def loss_detached(first_pass: Pass, loss: Tensor, parameters: list[Entry]) -> It
     ## References
     PyTorch notes on autograd mechanics: only operations on tensors that require a gradient are recorded.
     """
+    if isinstance(loop, Loop) and loop.backwards and not loop.reached and not loop.copies:
+        yield in_loop(loop)
     trainable = {id(one.parameter) for one in parameters if one.parameter.requires_grad}
     leaves = [loss] if loss.grad_fn is None else first_pass.trace.graph(loss).leaves
     if not trainable or any(id(leaf) in trainable for leaf in leaves):
@@ -59,6 +67,20 @@ def loss_detached(first_pass: Pass, loss: Tensor, parameters: list[Entry]) -> It
             "fresh leaf": bool(fresh),
             "trainable parameters": len(trainable),
         },
+        explains=CONSEQUENCES,
+    )
+
+
+def in_loop(loop: Loop) -> Finding:
+    """A loss of the user's loop that is made of a fresh tensor."""
+    line = loop.line_of(sets("requires_grad", True)) or loop.lines.get("backward")
+    return Finding(
+        message=f"None of {loop.backwards} backward passes of your loop reached the model: they end in "
+        f"{loop.fresh or 'no'} tensors that were made on the way.",
+        where=line.where() if line else Where(),
+        cause="The loss was turned into plain numbers and made a tensor again, with a gradient of its own.",
+        fix="loss = torch.stack(losses).mean()   # of the losses themselves: no .item(), no torch.tensor()",
+        evidence={"backward passes": loop.backwards, "fresh tensors": loop.fresh},
         explains=CONSEQUENCES,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
+from nbdebug.evidence.divergences import Divergence
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Graph, Node, Pattern
@@ -20,11 +21,14 @@ CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", 
 
 
 @rule("L204", "error")
-def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float = 0.02) -> Iterator[Finding]:
+def nll_without_log_softmax(
+    first_pass: Pass, graph: Graph, divergences: list[Divergence], *, tolerance: float = 0.02
+) -> Iterator[Finding]:
     """The NLL loss is fed something that is no log-probability.
 
     ## What it does
-    Takes what goes into the negative log-likelihood, and looks whether its exponentials sum to 1 over the classes.
+    Takes what goes into the negative log-likelihood, or first into kl_div, and looks whether its exponentials sum to 1
+    over the classes.
 
     ## Why it matters
     The loss only picks the value of the right class and turns its sign. Of logits it falls for ever as they grow; of
@@ -50,7 +54,7 @@ def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float 
         if not isinstance(values, Tensor) or not values.numel():
             continue
         total = float(values.detach().float().exp().sum(1 if values.dim() > 1 else 0).mean())
-        if abs(total - 1) <= tolerance:
+        if not abs(total - 1) > tolerance:  # as for NaN, which says nothing of what is fed
             continue
         what = "probabilities" if node in fed_softmax else "logits"
         yield Finding(
@@ -63,6 +67,22 @@ def nll_without_log_softmax(first_pass: Pass, graph: Graph, *, tolerance: float 
             evidence={"sum of exponentials": total, "fed": what},
             explains=CONSEQUENCES,
         )
+    for one in divergences:
+        sums = [one.given.float().exp().sum(axis) for axis in range(one.given.dim())]
+        if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
+            yield divergence(one, float(sums[-1].mean()))
+
+
+def divergence(one: Divergence, total: float) -> Finding:
+    """A divergence from what is no log-probability."""
+    return Finding(
+        message=f"kl_div is fed what is no log-probability: its exponentials sum to {total:.3g}, not to 1.",
+        where=one.line.where() if one.line else Where(),
+        cause="The first argument is the logarithm of the model's probabilities; the second is probabilities.",
+        fix="F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
+        evidence={"sum of exponentials": total, "fed": "kl_div"},
+        explains=CONSEQUENCES,
+    )
 
 
 def place(node: Node, source: Node | None) -> Where:

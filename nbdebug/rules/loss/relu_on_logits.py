@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding
-from nbdebug.graph import Graph, Node, Pattern
+from nbdebug.graph import HARMLESS, Graph, Node, Pattern
 from nbdebug.graph.ranges import CALLS, range_of
 from nbdebug.graph.rewrite import drop
 from nbdebug.registry import rule
@@ -20,6 +20,8 @@ from nbdebug.setup.losses import Kind, scores
 CLAMPS = frozenset({"Relu", "Softplus", "Hardtanh", "Clamp", "ClampMin", "ClampMax"})
 LOGITS = Pattern(CLAMPS, frozenset({"LogSoftmax", "BinaryCrossEntropyWithLogits"}))
 LAST = Pattern(frozenset({"Relu"}), frozenset())
+SHARES = Pattern(CLAMPS, frozenset({"BinaryCrossEntropy"}))
+LAYER = Pattern(frozenset({"Addmm", "Mm", "Bmm", "Convolution"}), frozenset(), HARMLESS | CLAMPS | {"Add"})
 
 
 @rule("L210", "warning")
@@ -29,8 +31,9 @@ def relu_on_logits(
     """Logits pass a ReLU, or another clamp, before the loss.
 
     ## What it does
-    Finds a ReLU or a clamp whose output reaches cross-entropy or a with-logits loss as it is, and a ReLU that ends an
-    output which a loss of your own compares with zeros and ones.
+    Finds a ReLU or a clamp whose output reaches cross-entropy or a with-logits loss as it is, one that makes
+    probabilities for binary cross-entropy of what a layer gives, and a ReLU that ends an output which a loss of your
+    own compares with zeros and ones.
 
     ## Why it matters
     Where the ReLU is zero, no gradient comes back: a class whose logit is negative for every sample is never learned.
@@ -50,6 +53,7 @@ def relu_on_logits(
     Documentation of torch.nn.CrossEntropyLoss: logits need not be positive.
     """
     ends = [node for node, _ in LOGITS.matches(graph) if narrow(node, width)]
+    ends += [node for node, _ in SHARES.matches(graph) if any(LAYER.behind(node.inputs))]
     if not ends and loss_kind == "other" and against_zeros_and_ones(first_pass, output):
         root = first_pass.trace.graph(scores(output)).root
         ends = list(LAST.behind([root])) if root else []

@@ -8,11 +8,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.evidence.routes import Routes
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
+from nbdebug.graph.search import calls_to
+from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, points, program
 from nbdebug.setup import Setup
@@ -20,7 +23,12 @@ from nbdebug.setup import Setup
 
 @rule("M301", "error")
 def disconnected_parameter(
-    graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry], routes: Routes
+    graph: Graph,
+    first_pass: Pass,
+    unreached: list[Entry],
+    parameters: list[Entry],
+    routes: Routes,
+    loop: Loop | NotChecked,
 ) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
@@ -36,6 +44,7 @@ def disconnected_parameter(
     By the leaves of the autograd graphs of up to four batches, so that heads which take turns are not accused. The cut
     is found among all calls that took a tensor with a gradient and gave one without. One of several experts, whose
     siblings in one list are given the samples or tokens that an index picks for each, was merely not picked: a note.
+    In a loop that is watched, the leaves of its own backward passes are looked at, until one is the model's.
 
     ## How to fix
     Take the cut out. If the part is meant to be frozen, say so with ``requires_grad_(False)``.
@@ -46,6 +55,8 @@ def disconnected_parameter(
     ## References
     PyTorch notes on autograd mechanics: locally disabling gradient computation.
     """
+    if isinstance(loop, Loop) and loop.backwards and not loop.reached and loop.copies:
+        yield of_a_copy(loop)
     reached = {id(leaf) for leaf in graph.leaves}
     if not any(id(one.parameter) in reached for one in parameters):
         return
@@ -59,6 +70,20 @@ def disconnected_parameter(
         yield replace(finding(unpicked, None), message=spared(unpicked), severity="note")
     if unused := [one for one in left.values() if one not in unpicked]:
         yield finding(unused, None)
+
+
+def of_a_copy(loop: Loop) -> Finding:
+    """A loop whose backward passes end in another model of the same shapes."""
+    line = loop.line_of(calls_to("deepcopy")) or loop.lines.get("backward")
+    return Finding(
+        message=f"None of {loop.backwards} backward passes of your loop reached the model: they end in {loop.copies} "
+        "parameters of the same shapes that are not its own.",
+        where=line.where() if line else Where(),
+        cause="The loss was computed by a copy of the model, and the optimizer holds the model itself.",
+        fix="loss = loss_fn(model(x), y)   # of the model that the optimizer was made for",
+        evidence={"backward passes": loop.backwards, "parameters of a copy": loop.copies},
+        explains=("O504", "O506", "G409", "G414", "G416", "M315", "R904", "T601", "T606", "T607", "T608", "E709"),
+    )
 
 
 def spared(entries: list[Entry]) -> str:
@@ -76,7 +101,7 @@ def finding(entries: list[Entry], cut: Cut | None) -> Finding:
         message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
         where=where,
         cause=f"After {cut.call} no gradient flows back." if cut else "It is registered, and its result goes nowhere.",
-        fix=f"# take {cut.call} out of this line" if cut else unused,
+        fix=f"# take {cut.culprit} out of this line" if cut else unused,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
     )

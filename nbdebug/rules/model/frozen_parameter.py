@@ -22,19 +22,20 @@ def frozen_parameter(setup: Setup, parameters: list[Entry], first_pass: Pass) ->
     """Parameters have requires_grad off, so no step moves them.
 
     ## What it does
-    Lists the frozen parameters, as a note. It warns when all that the optimizer holds is frozen; when the module that
-    gives the output is frozen and nothing but vectors (normalization, biases) is left to learn; and when one of several
-    like parts is frozen although those before and after it are not.
+    Lists the frozen parameters, as a note. When all that the optimizer holds is frozen, that is an error, since no step
+    moves anything. It warns when the module that gives the output is frozen and nothing but vectors (normalization,
+    biases) is left to learn, and when one of several like parts is frozen although those before and after it are not.
 
     ## Why it matters
     A frozen head cannot follow the labels, whatever the layers below it do; a frozen layer that was never trained is a
     random projection. The loss moves a little, with the batch statistics, and stays near chance.
 
     ## How it is measured
-    Exactly, by ``requires_grad``. The module that gives the output is the last one with parameters of its own to begin
-    its work in the first forward pass. Like parts are parameters of two or more axes whose names differ in numbers
-    only; a frozen one is accused when like ones before and after it learn and more of them learn than not. Frozen
-    backbones under a head that learns and low-rank adapters (whose matrices learn) are notes.
+    Exactly, by ``requires_grad``. An optimizer that also trains tensors of another module, such as a head that was
+    replaced, is left to O503 and O504. The module that gives the output is the last one with parameters of its own to
+    begin its work in the first forward pass. Like parts are parameters of two or more axes whose names differ in
+    numbers only; a frozen one is accused when like ones before and after it learn and more of them learn than not.
+    Frozen backbones under a head that learns and low-rank adapters (whose matrices learn) are notes.
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for what is to learn.
@@ -53,8 +54,8 @@ def frozen_parameter(setup: Setup, parameters: list[Entry], first_pass: Pass) ->
     held = [one for one in parameters if one.groups]
     head = [one for one in frozen if one.module == last_module(setup.eager, first_pass)]
     alone = sandwiched(parameters)
-    if held and all(one in frozen for one in held):
-        yield finding(held, f"All {len(held)} parameters that the optimizer holds are frozen", free, "warning")
+    if held and all(one in frozen for one in held) and not has_strangers(setup, parameters):
+        yield finding(held, f"All {len(held)} parameters that the optimizer holds are frozen", free, "error")
     elif head and all(one.parameter.dim() < 2 for one in free):
         yield finding(
             head, "The module that gives the output is frozen, and no matrix is left to learn", free, "warning"
@@ -65,11 +66,18 @@ def frozen_parameter(setup: Setup, parameters: list[Entry], first_pass: Pass) ->
         yield finding(frozen, f"{len(frozen)} of {len(parameters)} parameters are frozen", free, "note")
 
 
+def has_strangers(setup: Setup, parameters: list[Entry]) -> bool:
+    """Whether an optimizer trains tensors that are not the model's."""
+    known = {id(one.parameter) for one in parameters}
+    held = (p for one in setup.optimizers for group in one.param_groups for p in group["params"])
+    return any(p.requires_grad and id(p) not in known for p in held)
+
+
 def finding(entries: list[Entry], said: str, free: list[Entry], severity: Severity) -> Finding:
     """What is frozen, and what share of the values is left."""
     last = entries[-1]
     values, left = (sum(one.parameter.numel() for one in some) for some in (entries, free))
-    loud = severity == "warning"
+    loud = severity != "note"
     return Finding(
         message=f"{said}: {listed(entries)} ({values:,} values; {left:,} values of the model learn).",
         where=Where(last.module or None, last.name),

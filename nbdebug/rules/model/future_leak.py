@@ -9,14 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.evidence.ahead import Ahead
-from nbdebug.evidence.following import Meeting
-from nbdebug.evidence.future import Future
+from nbdebug.evidence.future import MASKING, PRODUCTS, Future
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
 from nbdebug.setup import Setup
 
-ATTENTION = {"multi_head_attention_forward", "scaled_dot_product_attention", "matmul", "bmm", "einsum", "softmax"}
+ATTENTION = {"multi_head_attention_forward", "scaled_dot_product_attention", "softmax", *MASKING, *PRODUCTS}
 
 
 @rule("M305", "error")
@@ -48,22 +47,20 @@ def future_leak(ahead: Ahead, future: Future) -> Iterator[Finding]:
     """
     if ahead.steps != 1 or not future.touched:
         return
-    meeting = next(iter(future.meetings), None)
-    call = meeting.call.name if meeting else "a call that could not be named"
+    call = future.culprit.name if future.culprit else "a call that could not be named"
     yield Finding(
         message=f"Changing the inputs after place {future.place} changes {len(future.touched)} of the {future.before} "
         f"outputs up to it; expected 0, for they are to predict those inputs. They are read in {call}.",
-        where=meeting.call.where if meeting else Where(),
+        where=future.culprit.where if future.culprit else Where(),
         cause=f"{call} combines each place with later ones.",
-        fix=fix(meeting),
+        fix=fix(call),
         evidence={"touched": len(future.touched), "place": future.place, "call": call},
         explains=("E703", "T611", "T607"),
     )
 
 
-def fix(meeting: Meeting | None) -> str:
+def fix(name: str) -> str:
     """The mask, or the option, that keeps the future out."""
-    name = meeting.call.name if meeting else ""
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         return "bidirectional=False"
     if name.startswith("conv"):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.evidence.answers import Answers
+from nbdebug.evidence.deaf import deaf_module
 from nbdebug.finding import SEVERITIES, Finding, Severity, Where
 from nbdebug.graph.source import Line
 from nbdebug.registry import rule
@@ -56,7 +57,7 @@ def input_ignored(ignored_inputs: dict[str, bool], answers: Answers) -> Iterator
     yield Finding(
         message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs; expected "
         f"all. Whatever values {what} takes, not one output changes.",
-        where=definition(answers.setup.eager),
+        where=definition(answers.setup.eager, "" if whole else deaf_module(answers, ignored)),
         cause=f"No path leads from {what} to what the model returns, or no signal is left at its end.",
         fix=f"# use {names} in forward, or look which layer gives the same for every sample",
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
@@ -79,12 +80,13 @@ def shown(names: list[str], answers: Answers) -> list[str]:
     return [places.get(name, name) for name in names]
 
 
-def definition(model: nn.Module) -> Where:
-    """The line of the model's ``forward``."""
-    code = getattr(inspect.unwrap(type(model).forward), "__code__", None)
-    if code is None or type(model).__module__.startswith("torch."):
-        return Where()
-    return Line(code.co_filename, code.co_firstlineno).where()
+def definition(model: nn.Module, path: str) -> Where:
+    """The line of the ``forward`` of the model, or of a module in it."""
+    kind = type(model.get_submodule(path))
+    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
+    if code is None or kind.__module__.startswith("torch."):
+        return Where(path or None)
+    return Line(code.co_filename, code.co_firstlineno).where(path or None)
 
 
 class TwoInputs(nn.Module):

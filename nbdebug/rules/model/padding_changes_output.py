@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.evidence.padding import Padding
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.setup import Setup
 
@@ -20,7 +20,8 @@ def padding_changes_output(padding: Padding) -> Iterator[Finding]:
 
     ## What it does
     Puts other values into padded places and looks whether outputs for samples, or for their real places, change. An
-    error where the model is given a mask or lengths; a note where only the ``padding_idx`` of an embedding tells.
+    error where the model is given a mask or lengths. Where only the ``padding_idx`` of an embedding tells, it is a
+    note, and a warning if the model packs its sequences all the same, by lengths that count padding.
 
     ## Why it matters
     A sample then gets another answer when it is padded further, as with longer neighbors in its batch, and the model
@@ -29,7 +30,8 @@ def padding_changes_output(padding: Padding) -> Iterator[Finding]:
     ## How it is measured
     Padded places are read off a mask that changes once in a row, off lengths beyond which one value stands, or off an
     embedding's ``padding_idx`` at the ends of rows. In eval mode their content is exchanged, the mask or lengths left
-    as they are; for an embedding, the vector of padding is shifted by one.
+    as they are; where they are embedded, their vectors are shifted by one instead. The line is that where padded places
+    of one sample first change what is real, or where the mask is applied before.
 
     ## How to fix
     Hand the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a
@@ -46,11 +48,12 @@ def padding_changes_output(padding: Padding) -> Iterator[Finding]:
     yield Finding(
         message=f"Changing what stands in {padding.places} padded places (by {padding.known_by}) changes "
         f"{padding.touched} of {padding.real} outputs for real input; expected 0.",
+        where=padding.culprit.where if padding.culprit else Where(),
         cause="Padded places take part in an attention, a mean or a state as if they were real.",
         fix="x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
         evidence={"touched": padding.touched, "real": padding.real, "places": padding.places},
         explains=("E703", "E709"),
-        severity="error" if padding.told else "note",
+        severity="error" if padding.told else "warning" if padding.culprit else "note",
     )
 
 

@@ -40,7 +40,7 @@ def scrambled_axes(scrambled: list[Scrambled]) -> Iterator[Finding]:
     ## References
     Documentation of torch.Tensor.view: the returned tensor shares the same data. Rogozhnikov, Einops, 2022, section 2.
     """
-    for one in scrambled:
+    for one in {(one.call.line, one.before, one.after): one for one in scrambled}.values():
         yield Finding(
             message=f"{one.call.name} turns shape {one.before} into {one.after}: the lengths {one.taken} become "
             f"{one.given}; expected the same order, for a reshape moves no value to another axis.",

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import BatchSampler, DataLoader
 
 from nbdebug.evidence.batch_statistics import Statistics
@@ -17,13 +18,16 @@ from nbdebug.setup import Setup
 
 
 @rule("M312", "warning")
-def tiny_batch_batchnorm(setup: Setup, batch_statistics: list[Statistics], *, few: int = 4) -> Iterator[Finding]:
+def tiny_batch_batchnorm(
+    setup: Setup, batch_statistics: list[Statistics], *, few: int = 4, last: float = 0.9
+) -> Iterator[Finding]:
     """Batch normalization takes its statistics from so few samples that they are noise.
 
     ## What it does
     Counts the samples that each training batch normalization sees, and the values behind each channel. One value is an
     error (torch refuses it, or the output is its bias), and so is a last batch of one sample, where a channel has one
-    value for each sample. Fewer than ``few`` samples are a warning.
+    value for each sample. Fewer than ``few`` samples are a warning; so is a momentum of ``last`` and more, which keeps
+    next to nothing but the last batch, and one of zero, if the running statistics are as they were made.
 
     ## Why it matters
     The noise of the statistics is fed into every layer, other samples decide what one sample becomes, and the running
@@ -31,8 +35,9 @@ def tiny_batch_batchnorm(setup: Setup, batch_statistics: list[Statistics], *, fe
 
     ## How it is measured
     Exactly, by the shapes of the first batch, and by the length of the loader's data for the last. Layers in eval mode
-    are left alone. Wu and He give the error of a ResNet-50 on ImageNet, in percent, by the samples that each
-    normalization sees. It is a warning under ``few`` = 4, between what 4 samples cost and what 2 do:
+    are left alone. Running statistics are judged by their momentum: at 0.9, nine tenths of them are the last batch.
+    Wu and He give the error of a ResNet-50 on ImageNet, in percent, by the samples that each normalization sees. It is
+    a warning under ``few`` = 4, between what 4 samples cost and what 2 do:
 
     | samples | 32 | 16 | 8 | 4 | 2 |
     |---|---|---|---|---|---|
@@ -56,6 +61,12 @@ def tiny_batch_batchnorm(setup: Setup, batch_statistics: list[Statistics], *, fe
     single = [one for one in norms if one.samples == one.values > 1]
     if single and last_batch(setup.train_loader) == 1:
         yield last_of_one(single[0])
+    for path in (one.path for one in norms):
+        norm = setup.eager.get_submodule(path)
+        if isinstance(norm, _BatchNorm) and never_learns(norm):
+            yield odd_momentum(path, 0.0, "never move, so that evaluation normalizes by the mean 0 and the variance 1")
+        elif isinstance(norm, _BatchNorm) and norm.running_mean is not None and (norm.momentum or 0.0) >= last:
+            yield odd_momentum(path, norm.momentum, "are all but those of the last batch alone")
 
 
 def finding(one: Statistics, count: int, few: int, severity: Severity) -> Finding:
@@ -82,6 +93,26 @@ def last_of_one(one: Statistics) -> Finding:
         fix="DataLoader(…, drop_last=True)",
         evidence={"samples of the last batch": 1},
         severity="error",
+    )
+
+
+def never_learns(norm: _BatchNorm) -> bool:
+    """Whether running statistics are as they were made and stay so."""
+    if norm.running_mean is None or norm.running_var is None or norm.momentum != 0:
+        return False
+    return not bool(norm.running_mean.any()) and bool((norm.running_var == 1).all())
+
+
+def odd_momentum(path: str, momentum: float | None, what: str) -> Finding:
+    """Running statistics that say little of the data."""
+    return Finding(
+        message=f"The momentum of {path} is {momentum:g}; expected about 0.1. Its running statistics {what}.",
+        where=Where(module=path),
+        cause="In torch the momentum is the share of the new batch, not that of the old statistics.",
+        fix="momentum=0.1  # what other libraries call 0.9",
+        evidence={"momentum": momentum},
+        explains=("E701", "E703", "T604"),
+        severity="warning",
     )
 
 

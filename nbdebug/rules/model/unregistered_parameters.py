@@ -8,10 +8,12 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
+from nbdebug.evidence.orphans import Orphans
 from nbdebug.evidence.unregistered import Hidden
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.assignments import assignments
 from nbdebug.registry import rule
+from nbdebug.rules.homeless import homeless
 from nbdebug.rules.programs import classifier, points, program
 from nbdebug.setup import Setup
 
@@ -20,12 +22,14 @@ CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314")
 
 
 @rule("M303", "error")
-def unregistered_parameters(setup: Setup, unregistered: list[Hidden]) -> Iterator[Finding]:
+def unregistered_parameters(setup: Setup, unregistered: list[Hidden], orphans: list[Orphans]) -> Iterator[Finding]:
     """Modules or tensors that the loss trains are kept where the model does not look for parameters.
 
     ## What it does
     Looks for tensors that the loss depends on, that are not among ``model.parameters()``, and that an attribute of a
-    module keeps in a plain list, tuple, dict, dataclass, closure or object, or as a plain tensor.
+    module keeps in a plain list, tuple, dict, dataclass, closure or object, or as a plain tensor. Also speaks of layers
+    that ``forward`` makes anew each time, of an attribute that keeps what was computed from a parameter instead of the
+    parameter, and, as a warning, of layers from outside of the model that no optimizer holds.
 
     ## Why it matters
     ``model.parameters()``, ``.to(device)``, ``train()``, ``eval()`` and ``state_dict()`` pass them by: they keep their
@@ -34,7 +38,8 @@ def unregistered_parameters(setup: Setup, unregistered: list[Hidden]) -> Iterato
     ## How it is measured
     Exactly: by the identity of the leaves of the autograd graph of the first batch, found again by walking the
     attributes of every module. What the loss does not reach (a frozen teacher, a moving average, a list of references
-    to registered blocks) is left alone. An optimizer that holds them makes it a warning, since they do learn then.
+    to registered blocks) is left alone. A second pass tells what is made anew.
+    An optimizer that holds them makes it a warning, since they do learn then.
 
     ## How to fix
     Keep modules in ``nn.ModuleList`` or ``nn.ModuleDict`` and tensors in ``nn.Parameter``; then make the optimizer.
@@ -49,6 +54,7 @@ def unregistered_parameters(setup: Setup, unregistered: list[Hidden]) -> Iterato
     order = sorted(unregistered, key=lambda one: (type(one.holder).__qualname__, one.attribute))
     for _, same in groupby(order, key=lambda one: (type(one.holder), one.attribute)):
         yield finding(list(same), held)
+    yield from map(homeless, orphans)
 
 
 def finding(same: list[Hidden], held: set[int]) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.ties import Untied
+from nbdebug.evidence.ties import TURNED, Untied
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
@@ -29,7 +29,8 @@ def untied_weights(model: nn.Module, untied: list[Untied]) -> Iterator[Finding]:
 
     ## How it is measured
     Exactly: by the identity and the memory of the tensors. Lines behind an ``if`` are not taken at their word.
-    Copies of whole layers, as a Transformer makes of its first one, start equal by design and are left alone.
+    Copies of whole layers, as a Transformer makes of its first one, start equal by design and are left alone; a decoder
+    that starts as its encoder turned around may be meant so: a note.
 
     ## How to fix
     Tie them after the last line that replaces either, and make the optimizer after that.
@@ -55,6 +56,7 @@ def finding(pair: Untied, size: int) -> Finding:
         cause="One of them was made anew, copied or replaced after they had been tied.",
         fix=f"model.{pair.one} = model.{pair.other}   # then make the optimizer",
         evidence={"parameters": [pair.one, pair.other], "known by": pair.known},
+        severity="note" if pair.known == TURNED else None,
     )
 
 

@@ -76,13 +76,20 @@ def finding(path: str, name: str, owner: nn.Module, child: nn.Module) -> Finding
         cause="It was made in __init__ and forgotten in forward.",
         fix=f"x = self.{name}(x)  # in forward, where it belongs; or take it out",
         evidence={"module": path, "kind": type(child).__name__, "calls": 0},
-        explains=("T609",) if isinstance(child, nn.modules.dropout._DropoutNd) else (),
+        explains=consequences(child),
     )
 
 
 def is_foreign(cls: type[nn.Module]) -> bool:
     """Whether a class of modules is not the user's own."""
     return is_library(cls.forward.__code__.co_filename) if isinstance(cls.forward, FunctionType) else True
+
+
+def consequences(module: nn.Module) -> tuple[str, ...]:
+    """What the lack of a module brings about."""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return ("T609",)
+    return ("M308", "T606", "T610") if type(module).__module__ == nn.modules.activation.__name__ else ()
 
 
 def is_loss(module: nn.Module) -> bool:

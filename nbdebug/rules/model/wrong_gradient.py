@@ -33,10 +33,11 @@ def wrong_gradient(functions: list[Checked], *, tolerance: float = 1e-2) -> Iter
 
     ## How it is measured
     With the arguments of its first call, copied to float64, and the same random numbers each time: central differences
-    at six coordinates of each input, with steps of 1e-4 and 1e-6. Where the two steps disagree there is a kink, and the
-    coordinate is left out. A relative error above ``tolerance`` = 1e-2 is wrong, by the bands of CS231n. Gradients that
-    differ by design get a note: of a forward that changes nothing (reversal, scaling, clipping of gradients) and of one
-    that is flat everywhere (rounding, spikes). A gradient that is wrong only where the forward is flat gets a warning.
+    at six coordinates of each input, from its least value to its largest, with steps of 1e-4 and 1e-6. Where the two
+    steps disagree there is a kink, and the coordinate is left out. A relative error above ``tolerance`` = 1e-2 is
+    wrong, by the bands of CS231n. Gradients that differ by design get a note: of an input that is given back as it is
+    (reversal, scaling, clipping of gradients) and of a forward that is flat everywhere (rounding, spikes). A gradient
+    that is wrong only where the forward is flat gets a warning.
 
     ## How to fix
     Correct the backward, and keep ``torch.autograd.gradcheck`` in your tests; or let autograd do it.
@@ -62,9 +63,9 @@ def worst(found: list[Slope], tolerance: float) -> Slope | None:
     return max(off, key=lambda one: (one.found != 0, one.error), default=None)
 
 
-def severity(one: Checked, slope: Slope) -> Severity:
+def severity(one: Checked, place: int, slope: Slope) -> Severity:
     """How sure it is that the gradient is not meant to differ."""
-    if one.identity or all(other.found == 0 for found in one.slopes.values() for other in found):
+    if place == one.unchanged or all(other.found == 0 for found in one.slopes.values() for other in found):
         return "note"
     return "error" if slope.found != 0 else "warning"
 
@@ -79,8 +80,8 @@ def finding(one: Checked, place: int, slope: Slope) -> Finding:
         cause=f"The gradient that backward returns for argument {place} is not the derivative of forward.",
         fix=f"torch.autograd.gradcheck({name}.apply, inputs)   # inputs in float64, with requires_grad=True",
         evidence={"function": name, "argument": place, "backward": slope.given, "finite difference": slope.found},
-        explains=("T601", "T602", "T606", "T608", "T610"),
-        severity=severity(one, slope),
+        explains=("G416", "T601", "T602", "T606", "T608", "T610"),
+        severity=severity(one, place, slope),
     )
 
 

@@ -39,8 +39,9 @@ def weight_decay_too_strong(
 
     ## How it is measured
     By the norms over the whole group, at the weights that training begins with, where gradients are largest: it speaks
-    when decay is more than ``times`` = 3 times the gradient. Decay that is apart from the gradient, as in AdamW,
-    shrinks a weight by rate times decay a step, and is held against ``shrink`` = 5 %: that halves it in 14 steps.
+    when decay is more than ``times`` = 3 times the gradient. Under SGD, and where decay is apart from the gradient as
+    in AdamW, a weight shrinks by rate times decay a step (over 1 less momentum), which is held against ``shrink`` =
+    5 %: that halves it in 14 steps.
 
     ## How to fix
     A decay of 1e-4 to 1e-2 (to 0.1 for AdamW).
@@ -56,13 +57,21 @@ def weight_decay_too_strong(
             held = [one for one in parameters if (place, number) in one.groups and one.name in gradients]
             if not group.get("weight_decay") or not held:
                 continue
-            if group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
-                share = float(group["lr"]) * float(group["weight_decay"])
-                if share > shrink:
-                    yield finding(setup, group, number, f"takes {share:.2g} of each weight away in a step", "0.1")
+            if (share := taken(optimizer, group)) > shrink:
+                yield finding(setup, group, number, f"takes {share:.2g} of each weight away in a step", "1e-4")
+            elif group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
+                continue
             elif (ratio := outweighs(gradients, held, float(group["weight_decay"]))) > times:
                 said = f"adds {ratio:.3g} times the gradient of the first batch"
                 yield finding(setup, group, number, f"{said}; expected under {times:g} times", "1e-4")
+
+
+def taken(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
+    """The share of a weight that one step takes away; 0 where the size of a step does not depend on the decay."""
+    decoupled = group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW)
+    if not decoupled and not isinstance(optimizer, torch.optim.SGD):
+        return 0.0
+    return float(group["lr"]) * float(group["weight_decay"]) / max(1 - float(group.get("momentum") or 0), 1e-3)
 
 
 def outweighs(gradients: Gradients, held: list[Entry], decay: float) -> float:

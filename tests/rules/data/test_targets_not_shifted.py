@@ -31,6 +31,17 @@ class WithLabels(nn.Module):
         return {"logits": logits, "loss": shifted(logits, labels)}
 
 
+class Decoder(nn.Module):
+    """A language model that puts a start before its input and leaves the last token out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Recurrent()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.inner(torch.cat([torch.zeros_like(tokens[:, :1]), tokens[:, :-1]], 1))
+
+
 class Forecaster(nn.Module):
     """Real values from real values, from left to right."""
 
@@ -79,6 +90,7 @@ def test_a_wrong_shift_is_found(name: str) -> None:
 
 
 QUIET: dict[str, Callable[[], Setup]] = {
+    "shifted by the model": text(TOKENS, TOKENS, model=Decoder()),
     "shifted in the data": text(TOKENS[:, :-1], TOKENS[:, 1:]),
     "shifted in the loss": text(TOKENS, TOKENS.clone(), shifted),
     "shifted in the model": named(TOKENS, TOKENS.clone()),

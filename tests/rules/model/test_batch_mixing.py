@@ -84,6 +84,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "view for transpose": (on(Around(nn.GRU(8, 5), 5, lambda x: x.view(6, -1, 8), lambda r: r[1][0]), SERIES), "layer"),
     "softmax over samples": (on(network(3, nn.Softmax(dim=0))), "3"),
     "functional, bf16": (on(nn.Sequential(network(8, nn.Linear(8, 3)), nn.Softmax(0)).bfloat16(), X.bfloat16()), "1"),
+    "divided by norms of columns": (on(Around(nn.Linear(4, 8), 8, after=lambda h: h / h.norm(dim=0))), ""),
     "normalized by column": (on(Around(nn.Linear(4, 8), 8, after=lambda h: F.normalize(h.relu(), dim=0))), ""),
 }
 
@@ -126,3 +127,22 @@ QUIET: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", QUIET)
 def test_models_that_keep_samples_apart_are_left_alone(name: str) -> None:
     assert said("M304", QUIET[name]()) == []
+
+
+class Joined(nn.Module):
+    """Two branches, joined along an axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        both = torch.cat([self.first(x).relu(), self.second(x).tanh()], dim=0)
+        both = both.view(len(x), -1)
+        return self.head(both)
+
+
+def test_the_line_is_the_one_that_deals_samples_into_each_other() -> None:
+    (found,) = said("M304", on(Joined())())
+    assert "torch.cat" in (found.where.source or "")
+    assert found.where.module == "head"

@@ -80,7 +80,6 @@ def in_the_middle() -> Setup:
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "nothing but normalization learns": (only_norm, "fc"),
     "nothing but a bias learns": (only_biases, "2"),
-    "the optimizer holds a frozen head": (frozen_after_the_optimizer, "fc"),
     "one block of five": (in_the_middle, "blocks.2"),
 }
 
@@ -91,6 +90,12 @@ def test_an_accident_is_a_warning_at_its_module(name: str) -> None:
     (one,) = found(build())
     assert one.severity == "warning"
     assert one.where.module == module
+
+
+def test_an_optimizer_of_frozen_parameters_comes_before_what_it_leaves_out() -> None:
+    loud = Debugger.of(frozen_after_the_optimizer()).checkup().loud
+    assert (loud[0].code, loud[0].severity, loud[0].where.module) == ("M302", "error", "fc")
+    assert "O503" in [one.code for one in loud[1:]]
 
 
 def prompt() -> nn.Module:

@@ -97,6 +97,38 @@ def test_the_leak_is_found_and_placed(name: str) -> None:
     assert found.where.module == (module or None)
 
 
+def scored(mask: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Tensor], Tensor]:
+    def attend(layer: nn.Module, x: Tensor) -> Tensor:
+        scores = layer(x) @ x.transpose(1, 2) / 8**0.5
+        scores = mask(scores)
+        weights = scores.softmax(-1)
+        return weights @ x
+
+    return attend
+
+
+def upside_down(scores: Tensor) -> Tensor:
+    return scores.masked_fill(torch.ones(9, 9).tril(-1).bool(), -torch.inf)
+
+
+def one_too_far(scores: Tensor) -> Tensor:
+    return scores + torch.full((9, 9), -torch.inf).triu(2)
+
+
+BY_HAND = {
+    "no mask": (lambda scores: scores, "scores.softmax(-1)"),
+    "upside down": (upside_down, "tril(-1)"),
+    "one too far": (one_too_far, "triu(2)"),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_attention_by_hand_is_blamed_at_its_mask_or_softmax(name: str) -> None:
+    mask, line = BY_HAND[name]
+    (found,) = said("M305", text(Tagger(nn.Linear(8, 8), scored(mask)))())
+    assert line in (found.where.source or "")
+
+
 QUIET: dict[str, Callable[[], Setup]] = {
     "lstm": text(Tagger(nn.LSTM(8, 8, batch_first=True), run)),
     "causal convolution": text(Tagger(nn.Conv1d(8, 8, 3), left_padded)),

@@ -121,3 +121,32 @@ def test_inputs_that_matter_are_left_alone(name: str) -> None:
 
 def test_an_index_for_each_sample_is_a_note() -> None:
     assert [one.severity for one in said("M306", pairs(first_only, torch.arange(64))())] == ["note"]
+
+
+class Layer(nn.Module):
+    def __init__(self, uses: bool) -> None:
+        super().__init__()
+        self.uses, self.body = uses, nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        return self.body(x) + other if self.uses else self.body(x)
+
+
+class Handing(nn.Module):
+    """Hands both inputs on, and may drop what it gets for the second."""
+
+    def __init__(self, layer_uses: bool, kept: bool) -> None:
+        super().__init__()
+        self.layer, self.kept, self.head = Layer(layer_uses), kept, nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        both = self.layer(x, other)
+        return self.head(both if self.kept else x)
+
+
+@pytest.mark.parametrize(("model", "module"), [(Handing(False, True), "layer"), (Handing(True, False), None)])
+def test_the_module_that_leaves_its_input_alone_is_named(model: nn.Module, module: str | None) -> None:
+    parts = [(X[i : i + 16], X[i : i + 16].cos(), Y[i : i + 16]) for i in range(0, 64, 16)]
+    (one,) = said("M306", Setup(model, parts, loss_fn=CE))
+    assert one.where.module == module
+    assert "def forward(self, x: Tensor, other: Tensor)" in (one.where.source or "")

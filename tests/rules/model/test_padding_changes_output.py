@@ -98,6 +98,55 @@ def test_padding_known_by_the_embedding_alone_is_a_note() -> None:
     assert [one.severity for one in said("M310", alone(Reader(mean))())] == ["note"]
 
 
+def packed_in_full(self: Reader, x: Tensor, told: Tensor) -> Tensor:
+    whole = torch.full((len(x),), x.shape[1])
+    return self.layer(pack_padded_sequence(x, whole, batch_first=True))[1][0]
+
+
+def test_sequences_that_are_packed_with_their_padding_are_a_warning() -> None:
+    (found,) = said("M310", alone(Reader(packed_in_full, nn.GRU(8, 8, batch_first=True)))())
+    assert found.severity == "warning"
+    assert "pack_padded_sequence" in (found.where.source or "")
+
+
+def scored_upside_down(self: Reader, x: Tensor, told: Tensor) -> Tensor:
+    scores = x.sum(2)
+    scores = scores.masked_fill(told.bool(), -1e9)
+    weights = scores.softmax(1)
+    return (weights.unsqueeze(2) * x).sum(1)
+
+
+PLACES = {
+    "mean": (Reader(mean), MASK, ".mean(1)"),
+    "mask the wrong way round": (Reader(inverted, encoder()), MASK, "src_key_padding_mask=told.bool()"),
+    "mask by hand": (Reader(scored_upside_down), MASK, "masked_fill(told.bool()"),
+    "last state": (Reader(last_state, nn.GRU(8, 8, batch_first=True)), LENGTHS, "[:, -1]"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_line_is_where_padding_comes_to_what_is_real(name: str) -> None:
+    model, mask, line = PLACES[name]
+    (found,) = said("M310", told(model, mask)())
+    assert line in (found.where.source or "")
+
+
+class Bag(nn.Module):
+    """A bag of embeddings, which leaves padding out by its index."""
+
+    def __init__(self, padding_idx: int) -> None:
+        super().__init__()
+        self.embed, self.head = nn.EmbeddingBag(20, 8, padding_idx=padding_idx), nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor, told: Tensor) -> Tensor:
+        return self.head(self.embed(tokens))
+
+
+def test_a_bag_whose_index_is_another_is_found() -> None:
+    (found,) = said("M310", told(Bag(19), MASK)())
+    assert found.where.module == "embed"
+
+
 QUIET: dict[str, Callable[[], Setup]] = {
     "masked mean": told(Reader(masked_mean), MASK),
     "masked attention": told(Reader(attended, encoder()), MASK),
@@ -105,6 +154,7 @@ QUIET: dict[str, Callable[[], Setup]] = {
     "states at real places": told(Reader(states, nn.GRU(8, 8, batch_first=True)), MASK, TOKENS % 3, by_token),
     "mask of the tokens": alone(Reader(attended, encoder())),
     "second segment": told(Reader(mean), torch.arange(6) >= LENGTHS.unsqueeze(1), tokens=TOKENS + torch.arange(1, 7)),
+    "left out by a bag": told(Bag(0), MASK),
     "nothing padded": alone(Reader(mean), TOKENS.clamp(min=1)),
 }
 

@@ -88,11 +88,16 @@ def segmentation(loss_fn: Any) -> Callable[[], Setup]:
     return lambda: program(nn.Conv2d(3, 3, 3, padding=1), x, x.argmax(1), loss_fn)
 
 
+def heads_as_wide_as_the_batch(x: Tensor) -> Tensor:
+    return x.reshape(len(x), 4, 6, 4).mean((1, 3))
+
+
 GRU = nn.GRU(8, 5, batch_first=True, bidirectional=True)
 FAULTS: dict[str, Callable[[], Setup]] = {
     "channels last": on(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pooled), PICTURES),
     "heads": on(Around(nn.Linear(8, 8), 24, after=heads), SERIES),
     "time and batch": on(Around(nn.GRU(8, 5), 5, lambda x: x.reshape(6, -1, 8), lambda r: r[1][0]), SERIES),
+    "batch as long as the width": on(Around(nn.Linear(8, 16), 6, after=heads_as_wide_as_the_batch), SERIES),
     "states of both directions": on(Around(GRU, 10, after=both_directions), SERIES),
     "loss by pixel": segmentation(by_pixel),
     "bf16": on(

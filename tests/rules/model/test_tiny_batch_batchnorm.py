@@ -66,3 +66,25 @@ def test_a_last_batch_of_one_is_an_error_unless_it_is_dropped() -> None:
 )
 def test_enough_samples_and_other_normalizations_draw_nothing(model: nn.Module, x: Tensor, size: int) -> None:
     assert found(model, x, size) == []
+
+
+def momentum(value: float | None) -> nn.Module:
+    return rows(nn.BatchNorm1d(8, momentum=value))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.99, 1.0])
+def test_running_statistics_that_do_not_run_are_a_warning(value: float) -> None:
+    (one,) = found(momentum(value), ROWS[:32], 16)
+    assert (one.severity, one.where.module) == ("warning", "1")
+    assert f"{value:g}" in one.message
+
+
+def frozen_statistics() -> nn.Module:
+    model = momentum(0.0)
+    model[1].running_mean.fill_(0.3)
+    return model
+
+
+@pytest.mark.parametrize("model", [momentum(0.1), momentum(0.5), momentum(None), frozen_statistics()])
+def test_running_statistics_that_run_or_were_learned_are_left_alone(model: nn.Module) -> None:
+    assert found(model, ROWS[:32], 16) == []

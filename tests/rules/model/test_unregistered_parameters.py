@@ -115,6 +115,81 @@ def test_the_line_and_the_module_are_named_and_repeated_blocks_count_once() -> N
     assert "1 more modules" in one.message
 
 
+def anew(self: Network, x: Tensor) -> Tensor:
+    layer = nn.Linear(4, 4)
+    return layer(x).relu()
+
+
+def parameter_anew(self: Network, x: Tensor) -> Tensor:
+    return x @ nn.Parameter(torch.randn(4, 4))
+
+
+GLOBAL = nn.Linear(4, 4)
+
+
+def outside(self: Network, x: Tensor) -> Tensor:
+    return GLOBAL(x).relu()
+
+
+def scaled(self: Network) -> None:
+    self.gain = nn.Parameter(torch.ones(4)) * 0.1
+
+
+def nothing(self: Network) -> None:
+    self.own = nn.Linear(4, 4)
+
+
+HOMELESS: dict[str, tuple[Any, Any, str, str]] = {
+    "a layer made in forward": (nothing, anew, "error", "layer = nn.Linear(4, 4)"),
+    "a parameter made in forward": (nothing, parameter_anew, "error", "nn.Parameter(torch.randn(4, 4))"),
+    "a layer of the program": (nothing, outside, "warning", "GLOBAL(x)"),
+    "a parameter that was scaled": (scaled, lambda self, x: x * self.gain, "error", ""),
+    "a parameter in a list that was cast": (
+        keeping(gains=lambda: [nn.Parameter(torch.ones(4)).double()]),
+        lambda self, x: x * self.gains[0].float(),
+        "error",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOMELESS)
+def test_what_no_module_keeps_is_found_at_its_line(name: str) -> None:
+    keep, run, severity, line = HOMELESS[name]
+    (one,) = found(Network(keep, run))
+    assert one.severity == severity
+    assert line in (one.where.source or "")
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.gain = nn.Parameter(torch.ones(4)) * 0.1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x * self.gain)
+
+
+def test_the_line_that_scales_a_parameter_is_named() -> None:
+    (one,) = found(Scaled())
+    assert "nn.Parameter(torch.ones(4)) * 0.1" in (one.where.source or "")
+
+
+def test_a_layer_of_the_program_that_an_optimizer_holds_is_left_alone() -> None:
+    model = Network(nothing, outside)
+    assert found(model, optimizers=(torch.optim.SGD([*model.parameters(), *GLOBAL.parameters()], lr=0.1),)) == []
+
+
+def cached(self: Network, x: Tensor) -> Tensor:
+    self.last = self.own(x)
+    return self.last
+
+
+def test_an_activation_that_is_kept_for_later_is_left_alone() -> None:
+    assert found(Network(nothing, cached)) == []
+
+
 def test_what_an_optimizer_holds_is_a_warning() -> None:
     model = Network(keeping(body=lambda: [nn.Linear(4, 4)]), lambda self, x: self.body[0](x))
     optimizer = torch.optim.SGD([*model.parameters(), *model.body[0].parameters()], lr=0.1)

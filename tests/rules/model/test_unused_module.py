@@ -94,3 +94,11 @@ def test_what_is_used_somewhere_draws_nothing(name: str) -> None:
 def test_a_layer_that_should_learn_is_told_as_disconnected() -> None:
     report = Debugger.of(program(Plain(extra=nn.Linear(4, 4)), *points(), nn.CrossEntropyLoss())).checkup()
     assert [one.code for one in report.loud] == ["M301"]
+
+
+def test_an_activation_that_is_never_called_comes_before_the_layers_that_it_leaves_side_by_side() -> None:
+    net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
+    model = Plain(act=nn.ReLU())
+    model.net = net
+    report = Debugger.of(program(model, *points(), nn.CrossEntropyLoss())).checkup()
+    assert [one.code for one in report.loud] == ["M315", "M308"]

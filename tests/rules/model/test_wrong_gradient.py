@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
@@ -135,3 +136,30 @@ def test_the_functions_are_as_they_were() -> None:
     before = dict(vars(kind))
     said(program(Between(kind.apply), X, Y, CE), "M316")
     assert dict(vars(kind)) == before
+
+
+class Scaled(Function):
+    """A product whose second factor gets no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Tensor) -> Tensor:
+        ctx.save_for_backward(scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return gradient * ctx.saved_tensors[0], None
+
+
+class ScaledByOnes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head, self.scale = nn.Linear(4, 8), nn.Linear(8, 3), nn.Parameter(torch.ones(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(Scaled.apply(self.body(x), self.scale))
+
+
+def test_a_factor_of_one_does_not_excuse_the_gradient_that_it_lacks() -> None:
+    report = Debugger.of(program(ScaledByOnes(), X, Y, CE)).checkup()
+    assert (report[0].code, report[0].severity) == ("M316", "error")

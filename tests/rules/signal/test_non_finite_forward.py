@@ -139,3 +139,8 @@ def test_the_range_of_the_input_is_given() -> None:
     (found,) = said(of(lambda h: torch.log(h * 0))())
     assert found.evidence["input range"] == [0.0, 0.0]
     assert "clamp_min" in found.fix
+
+
+def test_nan_is_told_by_its_origin_and_not_by_the_loss_that_meets_it() -> None:
+    report = Debugger.of(program(Through(lambda h: torch.log(h.relu())), X, Y, CE)).checkup()
+    assert [one.code for one in report.loud] == ["G405"]

@@ -1,0 +1,44 @@
+"""What was seen of the user's own loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nbdebug.graph.search import parsed
+from nbdebug.graph.source import Line
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The events of a training loop, counted, and the parameters that they moved.
+
+    Of the intervals between steps that were looked at (``known``), ``uncleared`` began with the gradients of the one
+    before; ``emptied`` steps found gradients that had been cleared after the backward pass. ``reached`` says whether
+    any backward pass ended in the model; if none did, ``fresh`` and ``copies`` count the tensors and the parameters of
+    the same shapes that it ended in. ``pulled`` are parameters with a gradient at every look, ``changed`` those that
+    are not what they were. ``slow`` is the share of the steps at under a hundredth of the highest rate. ``lines`` are
+    the user's own: "backward", "zero_grad", "schedule".
+    """
+
+    steps: int = 0
+    backwards: int = 0
+    known: int = 0
+    uncleared: int = 0
+    emptied: int = 0
+    reached: bool = False
+    fresh: int = 0
+    copies: int = 0
+    looks: int = 0
+    pulled: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    scheduled: int = 0
+    slow: float = 0.0
+    lines: dict[str, Line] = field(default_factory=dict)
+
+    def line_of(self, wanted: Callable[[ast.AST], bool]) -> Line | None:
+        """The line of an expression of some kind: the last before the backward pass, in the same file or cell."""
+        end = self.lines.get("backward")
+        found = [node.lineno for node in parsed(end.file) if node.lineno <= end.number and wanted(node)] if end else []
+        return Line(end.file, max(found)) if end and found else None

@@ -1,0 +1,109 @@
+"""G414: a parameter in the optimizer that does not change although it has a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from nbdebug.errors import NotChecked
+from nbdebug.evidence.parameters import Entry, listed
+from nbdebug.finding import Finding, Where
+from nbdebug.loop import Loop
+from nbdebug.registry import rule
+from nbdebug.rules.programs import network, points, program
+from nbdebug.setup import Setup
+
+
+@rule("G414", "error")
+def unchanged_parameter(setup: Setup, parameters: list[Entry], loop: Loop, *, least: int = 5) -> Iterator[Finding]:
+    """A parameter that an optimizer holds has a gradient at every step, and does not change.
+
+    ## What it does
+    Keeps a ledger of your own loop: which parameters have a gradient that is not zero, and which have moved.
+
+    ## Why it matters
+    Its updates are lost on the way: written into a copy, rounded off, undone by something else. The rest of the model
+    learns around it, so that the loss falls and nothing looks wrong.
+
+    ## How it is measured
+    Exactly: by sum and sum of squares in double precision, at the start, after eight steps and at the end. It takes
+    ``least`` = 5 looks at which the gradient was there each time. Groups whose rate is zero are left alone, and so is
+    a loop that never steps (O506).
+
+    ## How to fix
+    Change the parameter itself, in place: ``p.add_(...)`` under ``no_grad``; not a reshaped or cast copy of it.
+
+    ## When to ignore
+    When the weight is put back on purpose after each step.
+
+    ## References
+    Documentation of torch.Tensor.reshape: it returns a view if it can, and otherwise a copy.
+    """
+    if loop.looks < least or not loop.steps:
+        raise NotChecked(f"{loop.looks} steps of your loop were looked at, which are too few")
+    if loop.emptied:
+        raise NotChecked("gradients were cleared before the steps, which O506 follows")
+    idle = [one for one in parameters if one.name in loop.pulled - loop.changed and rate(setup, one) > 0]
+    if idle:
+        yield Finding(
+            message=f"{listed(idle)} had a gradient at each of {loop.looks} looks and did not change in {loop.steps} "
+            f"steps; {len(loop.changed)} other parameters did.",
+            where=Where(idle[0].module or None, idle[0].name),
+            cause="The optimizer computes its update and writes it somewhere else, or something undoes it.",
+            fix="with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself; not on p.reshape(-1)",
+            evidence={"parameters": [one.name for one in idle], "looks": loop.looks, "steps": loop.steps},
+            explains=("G409", "T601", "T606", "T608", "E709"),
+        )
+
+
+def rate(setup: Setup, entry: Entry) -> float:
+    """The highest learning rate that a parameter has in any group that holds it; 1 where no rate is known."""
+    groups = [setup.optimizers[i].param_groups[j] for i, j in entry.groups]
+    return max((float(group.get("lr", 1.0)) for group in groups), default=0.0)
+
+
+class Flat(torch.optim.Optimizer):
+    """Plain descent on flattened parameters."""
+
+    def __init__(self, parameters: Any, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Descends on what ``reshape`` gives, which is a copy where the weights do not lie in order."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.reshape(-1).sub_(group["lr"] * p.grad.reshape(-1))
+
+
+def turned(contiguous: bool) -> Setup:
+    """A network whose first weight is a transposed one."""
+    model = network(3)
+    layer: Any = model[0]
+    weight = layer.weight.detach().t().contiguous().t()
+    layer.weight = nn.Parameter(weight.contiguous() if contiguous else weight)
+    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(Flat(model.parameters(), lr=0.1),))
+
+
+def loop(setup: Setup) -> None:
+    """A plain loop."""
+    for x, y in [*setup.train_loader] * 2:
+        setup.optimizers[0].zero_grad()
+        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+        setup.optimizers[0].step()
+
+
+def bad() -> Setup:
+    """A weight that does not lie in order, so that the step goes into a copy."""
+    return turned(contiguous=False)
+
+
+def good() -> Setup:
+    """One that does."""
+    return turned(contiguous=True)
+
+
+bad_loop = good_loop = loop
