@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.gradients import Gradients, of, sizes
+from nbdebug.evidence.gradients import Gradients, Pull, measured, of
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.preserve import Preserve
@@ -35,21 +35,21 @@ class Early:
 
 @slow_measurement
 def early_steps(
-    setup: Setup, finite_loss: Tensor, batches: list[Batch], parameters: list[Entry], gradients: Gradients
+    setup: Setup, finite_loss: Tensor, batches: list[Batch], parameters: list[Entry], pulls: dict[str, Pull]
 ) -> list[Early]:
     """The trainable parameters that the loss reaches, with their largest gradient and what becomes of equal rows."""
-    if not gradients:
+    if not pulls:
         raise NotChecked("the loss reaches no parameter of the model")
-    entries = [one for one in parameters if one.name in gradients]
+    entries = [one for one in parameters if one.name in pulls]
     equal = {one.name for one in entries if rows_are_equal(one.parameter)}
-    largest = sizes(gradients)
+    largest = {name: one.largest for name, one in pulls.items()}
     if not equal and all(largest.values()):
         return [Early(one, largest[one.name]) for one in entries]
     with Preserve(*setup.owned):
-        descend(entries, gradients)
+        descend(entries, of(finite_loss, entries, keep=True))
         for step in range(1, STEPS):
             later = gradients_of(setup.run(batches[step % len(batches)])[1], entries)
-            largest = {name: max(largest[name], size) for name, size in sizes(later).items()}
+            largest = {name: max(largest[name], one.largest) for name, one in measured(later).items()}
             if not equal and all(largest.values()):
                 break
             descend(entries, later)

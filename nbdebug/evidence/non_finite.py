@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.gradients import Gradients, are_finite, of
+from nbdebug.evidence.gradients import Pull, are_finite, measured, of
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
 from nbdebug.graph.origins import Origin, OriginWatch
@@ -29,26 +29,26 @@ class NonFinite:
 
 @slow_measurement
 def non_finite(
-    setup: Setup, batches: list[Batch], parameters: list[Entry], loss: Tensor, gradients: Gradients
+    setup: Setup, batches: list[Batch], parameters: list[Entry], loss: Tensor, pulls: dict[str, Pull]
 ) -> NonFinite | None:
     """The first batch whose loss or gradient is NaN or Inf, of those looked at, and where it began; or None."""
     if isinstance(setup.eager, torch.jit.ScriptModule):
         raise NotChecked("a compiled script hides its operations")
-    entries = [one for one in parameters if one.name in gradients]
+    entries = [one for one in parameters if one.name in pulls]
     for number, batch in enumerate(batches):
         state = torch.get_rng_state()
-        value, found = (loss, gradients) if number == 0 else pulled(setup, batch, entries)
+        value, found = (loss, pulls) if number == 0 else pulled(setup, batch, entries)
         if what := "loss" if not bool(value.isfinite()) else "gradient" if not are_finite(found) else None:
             torch.set_rng_state(state)
             return NonFinite(what, float(value.detach()), number, batch, replayed(setup, batch))
     return None
 
 
-def pulled(setup: Setup, batch: Batch, entries: list[Entry]) -> tuple[Tensor, Gradients]:
+def pulled(setup: Setup, batch: Batch, entries: list[Entry]) -> tuple[Tensor, dict[str, Pull]]:
     """Loss and gradient of a batch; nothing of note where model, loss or backward pass raise."""
     try:
         loss = setup.run(batch)[1]
-        return loss, of(loss, entries) if entries else {}
+        return loss.detach(), measured(of(loss, entries)) if entries else {}
     except Exception:
         return torch.zeros(()), {}
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import NotChecked
-from nbdebug.evidence.gradients import Gradients
+from nbdebug.evidence.gradients import Pull, of
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.parameters import Entry
 
@@ -35,20 +35,21 @@ class Rounded:
 
 @measurement
 def rounded_step(
-    parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...], gradients: Gradients
+    parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...], loss: Tensor, pulls: dict[str, Pull]
 ) -> list[Rounded]:
     """One step of optimizers like the user's, on copies of the parameters of fewer than 32 bits."""
-    low = [one for one in parameters if one.groups and is_low(one.parameter)]
-    pulls = {id(one.parameter): pull for one in low if (pull := gradients.get(one.name)) is not None}
-    if not pulls:
+    low = [one for one in parameters if one.groups and is_low(one.parameter) and one.name in pulls]
+    if not low:
         return []
+    found = of(loss, low, keep=True)
+    gradients = {id(one.parameter): part for one in low if (part := found[one.name]) is not None}
     rounded: dict[int, Tensor] = {}
     exact: dict[int, Tensor] = {}
     for optimizer in optimizers:
-        rounded.update(stepped(optimizer, pulls, lambda tensor: tensor))
-        exact.update(stepped(optimizer, pulls, lambda tensor: tensor.float()))
-    keys = {key: one for one in low if (key := id(one.parameter)) in pulls}
-    return [compared(one, pulls[key], rounded[key], exact[key]) for key, one in keys.items()]
+        rounded.update(stepped(optimizer, gradients, lambda tensor: tensor))
+        exact.update(stepped(optimizer, gradients, lambda tensor: tensor.float()))
+    keys = {key: one for one in low if (key := id(one.parameter)) in gradients}
+    return [compared(one, gradients[key], rounded[key], exact[key]) for key, one in keys.items()]
 
 
 def is_low(parameter: Tensor) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nbdebug.evidence.gradients import Gradients
+from nbdebug.evidence.gradients import Pull
 from nbdebug.evidence.parameters import Entry
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.search import line_setting
@@ -23,7 +23,7 @@ from nbdebug.setup.authors import authored
 def weight_decay_too_strong(
     setup: Setup,
     parameters: list[Entry],
-    gradients: Gradients,
+    pulls: dict[str, Pull],
     optimizers: tuple[torch.optim.Optimizer, ...],
     *,
     times: float = 3.0,
@@ -54,14 +54,14 @@ def weight_decay_too_strong(
     """
     for place, optimizer in enumerate(optimizers):
         for number, group in enumerate(optimizer.param_groups):
-            held = [one for one in parameters if (place, number) in one.groups and one.name in gradients]
+            held = [one for one in parameters if (place, number) in one.groups and one.name in pulls]
             if not group.get("weight_decay") or not held:
                 continue
             if (share := taken(optimizer, group)) > shrink:
                 yield finding(setup, group, number, f"takes {share:.2g} of each weight away in a step", "1e-4")
             elif group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
                 continue
-            elif (ratio := outweighs(gradients, held, float(group["weight_decay"]))) > times:
+            elif (ratio := outweighs(pulls, held, float(group["weight_decay"]))) > times:
                 said = f"adds {ratio:.3g} times the gradient of the first batch"
                 yield finding(setup, group, number, f"{said}; expected under {times:g} times", "1e-4")
 
@@ -74,10 +74,10 @@ def taken(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
     return float(group["lr"]) * float(group["weight_decay"]) / max(1 - float(group.get("momentum") or 0), 1e-3)
 
 
-def outweighs(gradients: Gradients, held: list[Entry], decay: float) -> float:
+def outweighs(pulls: dict[str, Pull], held: list[Entry], decay: float) -> float:
     """How many times the decay of some parameters is their gradient; 0 where there is no gradient."""
-    pairs = [(one.parameter.detach(), g) for one in held if (g := gradients[one.name]) is not None]
-    weights, found = (sum(float(pair[side].float().norm()) ** 2 for pair in pairs) for side in (0, 1))
+    weights = sum(float(one.parameter.detach().float().norm()) ** 2 for one in held)
+    found = sum(pulls[one.name].norm ** 2 for one in held)
     return decay * sqrt(weights / found) if found else 0.0
 
 
