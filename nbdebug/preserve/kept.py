@@ -23,6 +23,10 @@ class Kept:
         """The things inside that belong to a dataset, whose contents are never copied."""
         yield from ()
 
+    def claimed(self) -> Iterator[Any]:
+        """The things inside that this keeps itself."""
+        yield from ()
+
     def set_aside(self) -> None:
         """Take away what the block must not touch; called when everything has been kept."""
 

@@ -17,12 +17,14 @@ from nbdebug.preserve.kept import Kept
 from nbdebug.preserve.leaves import ATOMS, is_leaf
 from nbdebug.preserve.loaders import KeptData, KeptLoader
 from nbdebug.preserve.objects import KeptObject, KeptScript, KeptState
+from nbdebug.preserve.optimizers import KeptOptimizer
 from nbdebug.preserve.random_state import GENERATORS, KeptGenerator
 from nbdebug.preserve.tensors import KeptTensor
 
 _KINDS: tuple[tuple[tuple[type, ...], type[Kept]], ...] = (
     ((torch.Tensor,), KeptTensor),
     ((torch.jit.ScriptModule,), KeptScript),
+    ((torch.optim.Optimizer,), KeptOptimizer),
     ((DataLoader,), KeptLoader),
     ((Dataset,), KeptData),
     (GENERATORS, KeptGenerator),
@@ -79,6 +81,7 @@ class Walk:
             self._seen[id(thing)] = thing
             kept = _take(kind, path, thing)
             self.kept.append((path, kept))
+            self._seen.update((id(inner), inner) for inner in kept.claimed())
             # Data first: a sampler refers to the dataset too, and must then find it done.
             queue.extend((Path(step, path), inner, KeptData) for step, inner in kept.data_inside())
             for step, inner in kept.inside():

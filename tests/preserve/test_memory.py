@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
-from nbdebug.preserve import Preserve
+from nbdebug.preserve import Preserve, RestoreError
 from tests.programs import PROGRAMS, Program, train
 
 
@@ -27,28 +27,72 @@ class Copies(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def states(program: Program) -> list[torch.Tensor]:
+    """The tensors that the optimizer keeps."""
+    inside = (one for state in program.optimizer.state.values() for one in state.values())
+    return [one for one in inside if isinstance(one, torch.Tensor)]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_copy_of_weights_and_optimizer_state_and_no_data(name: str) -> None:
+def test_one_copy_of_the_weights_none_of_the_data_and_of_the_state_only_for_a_step(name: str) -> None:
     program = PROGRAMS[name]()
     loader = program.loader()
     train(program, loader, 1)
     program.model.cache = {}
-    states = [
-        one for state in program.optimizer.state.values() for one in state.values() if isinstance(one, torch.Tensor)
-    ]
-    owned = sum(one.numel() for one in (*program.model.parameters(), *program.model.buffers(), *states))
+    before = [one.clone() for one in states(program)]
+    weights = sum(one.numel() for one in (*program.model.parameters(), *program.model.buffers()))
     preserve = Preserve(program.model, program.optimizer, loaders=[loader])
     with Copies() as copies:
         preserve.__enter__()
+    assert copies.elements == weights
+    for parameter in program.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with Copies() as copies:
+        program.optimizer.step()
+        program.optimizer.step()
+    assert copies.elements == sum(one.numel() for one in before)
+    assert not all(map(torch.equal, states(program), before))
     preserve.restore()
-    assert copies.elements == owned
+    assert all(map(torch.equal, states(program), before))
+    assert not program.optimizer._optimizer_step_pre_hooks
+
+
+def test_state_that_is_changed_without_a_step_is_told(program: Program) -> None:
+    train(program, program.loader(), 1)
+    preserve = Preserve(program.model, program.optimizer)
+    preserve.__enter__()
+    states(program)[-1].add_(1)
+    with pytest.raises(RestoreError, match="changed in place by something else than its step"):
+        preserve.restore()
+
+
+class Unhooked(torch.optim.SGD):
+    """An optimizer that never ran the constructor of torch's, whose steps nobody is told of."""
+
+    def __init__(self, parameters: Any) -> None:
+        self.param_groups, self.state = [{"params": list(parameters)}], {}
+
+    def step(self, closure: Any = None) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            self.state.setdefault(parameter, {"sum": torch.zeros(())})["sum"].add_(1)
+
+
+def test_an_optimizer_without_hooks_is_copied_at_once(program: Program) -> None:
+    optimizer = Unhooked(program.model.parameters())
+    optimizer.step()
+    with Preserve(program.model, optimizer):
+        optimizer.step()
+    assert {float(state["sum"]) for state in optimizer.state.values()} == {1.0}
 
 
 def test_copies_are_released(program: Program) -> None:
+    train(program, program.loader(), 1)
     made = []
     with Preserve(program.model, program.optimizer) as preserve:
+        program.optimizer.step()
         made += [weakref.ref(kept.clone) for _, kept in preserve._kept if hasattr(kept, "clone")]
-        assert len(made) > 4
+        made += [weakref.ref(one.clone) for _, kept in preserve._kept for one in getattr(kept, "copies", [])]
+        assert len(made) > 6
     gc.collect()
     assert [one() for one in made if one() is not None] == []
 
