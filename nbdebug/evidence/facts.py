@@ -9,7 +9,7 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 
-LOOK, QUICK_LOOK = 4, 2
+LOOK, QUICK_LOOK = 4, 1
 
 
 @measurement

@@ -63,6 +63,8 @@ def check_labels(setup: Setup, batch: Batch, output: Any) -> None:
     if target.is_floating_point() or not isinstance(logits, Tensor) or logits.dim() != target.dim() + 1:
         return
     classes = logits.shape[1 if logits.dim() > 1 else 0]
+    if not target.numel() or (int(target.min()) >= 0 and int(target.max()) < classes):
+        return
     wrong = target[((target < 0) | (target >= classes)) & (target != losses.ignore_index(setup.loss_fn))]
     if wrong.numel():
         raise IndexError(f"Target {int(wrong[0])} is out of bounds.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import nn
 
+from nbdebug.evidence.facts import LOOK
 from nbdebug.evidence.first_pass import Pass, run
 from nbdebug.evidence.ledger import measurement
 from nbdebug.graph import Graph
@@ -55,7 +57,9 @@ def parameters(setup: Setup, model: nn.Module) -> list[Entry]:
 def unreached(setup: Setup, graph: Graph, batches: list[Batch], parameters: list[Entry]) -> list[Entry]:
     """Trainable parameters that the loss of none of the first batches depends on."""
     left = without(parameters, graph)
-    for batch in batches[1:]:
+    if not left:
+        return []
+    for batch in batches[1:] or islice(setup.batches(LOOK), 1, None):  # a quick checkup has read one
         if not left:
             break
         after: Pass = run(setup, batch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from nbdebug.preserve.interrupts import uninterrupted
+from nbdebug.preserve.interrupts import Postponed, uninterrupted
 from nbdebug.preserve.kept import Kept
 from nbdebug.preserve.random_state import global_generators
 from nbdebug.preserve.settings import global_settings, thread_settings
@@ -39,6 +39,7 @@ class Preserve:
         self._process: Named = []
         self._in_thread: Named = []
         self._thread = 0
+        self._interrupts: Postponed | None = None
         self.gradients: dict[torch.Tensor, torch.Tensor | None] = {}
 
     def __enter__(self) -> Preserve:
@@ -47,6 +48,7 @@ class Preserve:
         try:
             with uninterrupted():
                 self._keep()
+            self._interrupts = Postponed(self)
         except BaseException:
             self.restore()
             raise
@@ -63,10 +65,15 @@ class Preserve:
 
         Raises RestoreError, after all else has been restored, when something could not be.
         """
-        with uninterrupted(), _turn:
-            if self in _open:
-                after = _open[_open.index(self) + 1 :]
-                _close([self, *(one for one in after if one._thread == self._thread)])
+        blocks = [self]
+        try:
+            with uninterrupted(), _turn:
+                if self in _open:
+                    after = _open[_open.index(self) + 1 :]
+                    blocks += [one for one in after if one._thread == self._thread]
+                    _close(blocks)
+        finally:
+            _release(blocks)
 
     def _keep(self) -> None:
         self._thread = threading.get_ident()
@@ -102,8 +109,13 @@ class Preserve:
 
 def restore() -> int:
     """Restore every block that is still open, the last opened first, and give their number."""
-    with uninterrupted(), _turn:
-        return _close(list(_open))
+    blocks: list[Preserve] = []
+    try:
+        with uninterrupted(), _turn:
+            blocks += _open
+            return _close(blocks)
+    finally:
+        _release(blocks)
 
 
 def _close(blocks: list[Preserve]) -> int:
@@ -111,6 +123,13 @@ def _close(blocks: list[Preserve]) -> int:
     if failed:
         raise RestoreError(f"Not restored: {'; '.join(failed)}. Everything else is as it was. Build these anew.")
     return len(blocks)
+
+
+def _release(blocks: list[Preserve]) -> None:
+    """Let interrupts through again, the last opened block first."""
+    for one in reversed(blocks):
+        if one._interrupts is not None and one._thread == threading.get_ident():
+            one._interrupts.release()
 
 
 def _restored(kept: Named) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from contextlib import suppress
 from copy import deepcopy
 from types import MemberDescriptorType
@@ -21,12 +22,14 @@ class KeptObject(Kept):
         self.kind = type(thing)
         self.own = _attributes(thing)
         self.attributes = KeptDict({} if self.own is None else self.own)
+        self.empty = [one for one in self.attributes.values if is_empty(one)]
         self.slots = _slots(thing)
 
     def inside(self) -> Inside:
         """The values of the attributes."""
         for name, value in zip(self.attributes.keys, self.attributes.values, strict=True):
-            yield f".{name}", value
+            if not is_empty(value):
+                yield f".{name}", value
         yield from ((f".{slot.__name__}", value) for slot, value in self.slots)
 
     def restore(self) -> None:
@@ -36,8 +39,15 @@ class KeptObject(Kept):
         if self.own is not None and _attributes(self.thing) is not self.own:
             object.__setattr__(self.thing, "__dict__", self.own)
         self.attributes.restore()
+        for one in self.empty:
+            one.clear()
         for slot, value in self.slots:
             slot.__set__(self.thing, value)
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value is a dict with nothing in it, as most of those are that a module keeps its hooks in."""
+    return type(value) in (dict, OrderedDict) and not value
 
 
 class KeptScript(KeptObject):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import threading
 from typing import Any
 
 import pytest
 
-from nbdebug.preserve import Preserve
+from nbdebug.preserve import Preserve, restore
 from nbdebug.preserve.interrupts import uninterrupted
 from tests.preserve.fingerprint import fingerprint
 from tests.preserve.stubborn import Stubborn
@@ -60,6 +61,25 @@ def test_an_interrupt_just_before_restoration_restores_all_the_same(program: Pro
     with pytest.raises(KeyboardInterrupt):
         preserve.__exit__(None, None, None)
     before.check()
+
+
+def test_an_interrupt_before_the_first_instruction_of_the_exit_waits_for_its_end(program: Program) -> None:
+    before, handler = fingerprint(program.model, program.optimizer), signal.getsignal(signal.SIGINT)
+    reached: list[bool] = []
+
+    def strike(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is Preserve.__exit__.__code__ and not reached:
+            reached.append(True)
+            _ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt), Preserve(program.model, program.optimizer):
+        train(program, program.loader(), 2)
+        sys.setprofile(strike)
+    sys.setprofile(None)
+    assert reached
+    before.check()
+    assert restore() == 0
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
