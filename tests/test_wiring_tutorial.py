@@ -14,7 +14,7 @@ FOUND = {
     "L205": "return ((answer - truth) ** 2).mean()",
     "M303": "self.layers = [nn.Linear(width, width) for _ in range(depth)]",
     "M304": "states, _ = self.lstm(x)",
-    "O503": "head.weight",
+    "O503": "model.head = nn.Linear(64, 2)",
     "M305": "return self.head(self.block(x))",
 }
 

@@ -63,6 +63,17 @@ def calls_to(name: str) -> Callable[[ast.AST], bool]:
     return wanted
 
 
+def replaces(attribute: str) -> Callable[[ast.AST], bool]:
+    """What tells an attribute that is set from outside of its object, as in ``model.head = ...``."""
+
+    def wanted(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Attribute) or node.attr != attribute or not isinstance(node.ctx, ast.Store):
+            return False
+        return getattr(node.value, "id", None) != "self"
+
+    return wanted
+
+
 def is_written(node: ast.AST, value: Any) -> bool:
     """Whether an expression is a plain value, written out."""
     try:

@@ -9,9 +9,11 @@ import torch
 
 from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.finding import Finding, Where
+from nbdebug.graph.search import line_of, replaces
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
+from nbdebug.setup.authors import authored
 
 MOST = 3
 
@@ -47,7 +49,7 @@ def parameter_not_optimized(
         values = sum(one.parameter.numel() for one in entries)
         yield Finding(
             message=f"No parameter group holds {listed(entries)} ({values:,} trainable values): no step moves them.",
-            where=Where(module=module, parameter=entries[0].name),
+            where=place(setup, module, entries[0]),
             cause="The optimizer was made from a part of the model, or before this part was added.",
             fix=remade(optimizers[0]),
             evidence={"parameters": [one.name for one in entries], "values": values},
@@ -61,6 +63,12 @@ def parameter_not_optimized(
             fix=remade(optimizers[0]).replace("model.parameters()", "[*model.parameters(), *loss_fn.parameters()]"),
             evidence={"parameters": own},
         )
+
+
+def place(setup: Setup, module: str, first: Entry) -> Where:
+    """The parameter, with the line that put its module into the model from outside, where there is one."""
+    line = line_of(replaces(module.rpartition(".")[2]), authored(setup))
+    return line.where(module, first.name) if line else Where(module=module, parameter=first.name)
 
 
 def of_loss(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[str]:
