@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -104,7 +104,7 @@ class Watch:
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
         self.follower = follower = Follower(self.setup)
-        self.stack = ExitStack()
+        self.stack, self.probes = ExitStack(), ExitStack()
         self.screen = self.stack.enter_context(show(Curves(title="Training", x_label="step", y_label="loss")))
         probes = [
             backwards(self.timed(follower.backward_begins), self.timed(self.seen_backward)),
@@ -116,33 +116,38 @@ class Watch:
         if self.setup.scheduler is not None:
             probes.append(calls(type(self.setup.scheduler), "step", self.timed(follower.schedule)))
         for probe in probes:
-            self.stack.enter_context(probe)
+            self.probes.enter_context(probe)
         self.started = time.perf_counter()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Closes the probes and leaves a static picture in place of the live view; exceptions pass through."""
         overhead = self.spent / (time.perf_counter() - self.started)
+        self.probes.close()
         with self.stack:
             if self.since_step:
                 self.row(float("nan"))
             self.fetch()
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
             loss, rate = tuple(self.record.column("loss")), tuple(self.record.column("lr"))
-            self.result = Watched(loss, rate, self.step, stopped, overhead, trouble=self.trouble)
+            report = self.judged([one for _, one in rate if one == one])
+            self.result = Watched(loss, rate, self.step, stopped, overhead, report, self.trouble)
             self.screen.finish(self.result)
-        if not self.trouble and self.follower.backwards:
-            self.judge([one for _, one in rate if one == one])
-
-    def judge(self, rates: list[float]) -> None:
-        """Asks the rules about the loop, and shows what is loud."""
-        report = judged(self.setup, loop=self.follower.seen(rates))
-        self.keep(report)
-        if self.result is not None:
-            self.result = replace(self.result, report=report)
         if report.loud:
             with show(report.view()) as screen:
                 screen.finish(report)
+
+    def judged(self, rates: list[float]) -> Report:
+        """What the rules say of the loop; nothing where it was not seen."""
+        if self.trouble or not self.follower.backwards:
+            return Report()
+        try:
+            report = judged(self.setup, loop=self.follower.seen(rates))
+        except Exception as error:
+            self.trouble = f"{type(error).__name__}: {error}"
+            return Report()
+        self.keep(report)
+        return report
 
     def timed(self, act: Callable[[Value], None]) -> Callable[[Value], None]:
         """The same, with its time added to what watching costs; what it raises ends the watching, never the loop."""
