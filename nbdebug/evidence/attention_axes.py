@@ -39,7 +39,7 @@ def crossed(node: Node) -> Iterator[Crossed]:
     if not isinstance(result, Tensor) or result.dim() < 2:
         return
     shape = tuple(result.shape)
-    axis = (axis - 2**64 if axis >= 2**63 else axis) % len(shape)
+    axis %= len(shape)
     for place in operands(node):
         summed = len(shape) - 1 - place
         if axis != summed and axis >= len(shape) - 2 and shape[axis] > 1:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from nbdebug.finding import Where
 from nbdebug.graph.running import Running
-from nbdebug.graph.source import Line, from_frame
+from nbdebug.graph.source import Line, from_frame, where_of
 from nbdebug.setup.trees import tensors
 
 
@@ -32,7 +32,7 @@ class Call:
     @property
     def where(self) -> Where:
         """The submodule that ran, and the user's line."""
-        return self.line.where(self.module) if self.line else Where(module=self.module)
+        return where_of(self.line, self.module)
 
 
 class CallWatch(TorchFunctionMode):

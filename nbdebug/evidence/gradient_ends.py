@@ -53,12 +53,8 @@ def whole_modules(early_steps: list[Early]) -> list[Entry]:
 def stopping(graph: Graph, value: Tensor, entries: list[Entry]) -> set[Node]:
     """The operations that were given a gradient and handed on nothing but zeros."""
     stops: set[Node] = set()
-    handles = [node.function.register_hook(noting(node, stops)) for node in graph.nodes if node.variable is None]
-    try:
+    with graph.heard(lambda node: noting(node, stops)):
         torch.autograd.grad(value, [one.parameter for one in entries], allow_unused=True)
-    finally:
-        for handle in handles:
-            handle.remove()
     return stops
 
 

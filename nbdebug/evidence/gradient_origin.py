@@ -44,12 +44,8 @@ def gradient_origin(setup: Setup, non_finite: NonFinite | None) -> GradientOrigi
 def first(graph: Graph, value: Tensor) -> tuple[Node, str] | None:
     """The first operation of a backward pass that is handed finite numbers and hands on others, and what those are."""
     found: list[tuple[Node, str]] = []
-    handles = [one.function.register_hook(noting(one, found)) for one in graph.nodes if one.variable is None]
-    try:
+    with graph.heard(lambda node: noting(node, found)):
         torch.autograd.grad(value, graph.leaves, allow_unused=True)
-    finally:
-        for handle in handles:
-            handle.remove()
     return next(iter(found), None)
 
 

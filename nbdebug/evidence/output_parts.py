@@ -81,5 +81,5 @@ def softmax_axes(output: Tensor, first_pass: Pass) -> list[int]:
         first_pass.trace.graph(first_pass.value).named("LogSoftmax", "Softmax") if first_pass.value is not None else ()
     )
     results = [(node.saved("result"), node.saved("dim")) for node in found]
-    lengths = {one.shape[dim - 2**64 if dim >= 2**63 else dim] for one, dim in results if isinstance(one, Tensor)}
+    lengths = {one.shape[dim] for one, dim in results if isinstance(one, Tensor)}
     return [axis for axis in range(output.dim()) if output.shape[axis] in lengths]

@@ -14,7 +14,6 @@ from nbdebug.evidence.parameters import Entry
 from nbdebug.graph import HARMLESS, Graph, Node, Pattern
 
 PICKS = frozenset({"Index", "IndexSelect", "Gather"})
-UNSIGNED = 1 << 64  # autograd keeps an axis of -1 as the largest unsigned number
 PICKED = Pattern(PICKS, frozenset(), HARMLESS - PICKS)
 
 
@@ -65,6 +64,6 @@ def picks_columns(pick: Node) -> bool:
     """Whether values are picked along the last axis, on which the features are."""
     sizes = pick.saved("self_sym_sizes") or getattr(pick.saved("self"), "shape", ())
     if pick.name != "Index":
-        return int(pick.saved("dim")) in (len(sizes) - 1, UNSIGNED - 1)
+        return int(pick.saved("dim")) in (len(sizes) - 1, -1)
     masked = sum(one.dim() - 1 for one in pick.saved("indices") if one is not None and one.dtype == torch.bool)
     return bool(len(pick.saved("indices")) + masked == len(sizes))

@@ -48,7 +48,7 @@ def flatness(node: Node, made: Tensor) -> float | None:
     axis = node.saved("dim")
     if not isinstance(axis, int) or not scores_of_attention(node):
         return None
-    rows = made.movedim(axis - 2**64 if axis >= 2**63 else axis, -1).flatten(0, -2)
+    rows = made.movedim(axis, -1).flatten(0, -2)
     rows = rows[(rows > 0).sum(-1) > 1]
     slope = (1 - rows.square().sum(-1)) / (1 - 1 / rows.shape[-1])
     return float((slope < 0.01).float().mean()) if len(rows) else None

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from nbdebug.finding import Where
 from nbdebug.graph.reader import read
 from nbdebug.graph.running import Running
-from nbdebug.graph.source import Line, from_frame
+from nbdebug.graph.source import Line, from_frame, where_of
 from nbdebug.graph.switched_off import turned_off
 from nbdebug.setup.trees import tensors
 
@@ -48,7 +48,7 @@ class Cut:
     @property
     def where(self) -> Where:
         """The place of this call."""
-        return self.line.where(self.module) if self.line else Where(module=self.module)
+        return where_of(self.line, self.module)
 
 
 class CutWatch(TorchFunctionMode):

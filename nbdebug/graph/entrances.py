@@ -13,7 +13,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from nbdebug.finding import Where
 from nbdebug.graph.running import Running
-from nbdebug.graph.source import Line, from_frame
+from nbdebug.graph.source import Line, from_frame, where_of
 from nbdebug.setup.trees import tensors
 
 CONVOLUTIONS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
@@ -39,7 +39,7 @@ class Entrance:
     @property
     def where(self) -> Where:
         """The place of this call."""
-        return self.line.where(self.module) if self.line else Where(module=self.module)
+        return where_of(self.line, self.module)
 
     @property
     def features(self) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.finding import Where
-from nbdebug.graph.source import Line
+from nbdebug.graph.source import Line, where_of
 
 SUFFIX = re.compile(r"Backward\d*$")
 
@@ -40,14 +40,18 @@ class Node:
     @property
     def where(self) -> Where:
         """The place of this operation in the model and in the user's source."""
-        return self.line.where(self.module) if self.line else Where(module=self.module)
+        return where_of(self.line, self.module)
 
     def saved(self, name: str) -> Any:
-        """What the operation keeps for its gradient under ``name``, or None; torch may have freed it."""
+        """What the operation keeps for its gradient under ``name``, or None; torch may have freed it.
+
+        Torch hands out negative numbers, such as the axis -1, as unsigned ones.
+        """
         try:
-            return getattr(self.function, f"_saved_{name}", None)
+            found = getattr(self.function, f"_saved_{name}", None)
         except RuntimeError:
             return None
+        return found - 2**64 if isinstance(found, int) and found >= 2**63 else found
 
     def upstream(self) -> Iterator[Node]:
         """This node and every one it was computed from, each once."""

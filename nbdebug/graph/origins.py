@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbdebug.finding import Where
 from nbdebug.graph.running import Running
-from nbdebug.graph.source import Line, from_frame
+from nbdebug.graph.source import Line, from_frame, where_of
 from nbdebug.setup.trees import tensors
 
 UNFILLED = ("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided")
@@ -35,7 +35,7 @@ class Origin:
     @property
     def where(self) -> Where:
         """The place of this operation."""
-        return self.line.where(self.module) if self.line else Where(module=self.module)
+        return where_of(self.line, self.module)
 
 
 class OriginWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from nbdebug.graph.node import Node
 from nbdebug.graph.source import from_traceback
 
 Span = tuple[int, str]
+Hook = Callable[[Any, Any], None]
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,16 @@ class Graph:
     def named(self, *names: str) -> Iterator[Node]:
         """The operations of some names."""
         return (node for node in self.nodes if node.name in names)
+
+    @contextmanager
+    def heard(self, hook: Callable[[Node], Hook]) -> Iterator[None]:
+        """A block in which a backward pass tells each operation's own hook what it hands on and what it was handed."""
+        handles = [node.function.register_hook(hook(node)) for node in self.nodes if node.variable is None]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     @property
     def leaves(self) -> list[Tensor]:

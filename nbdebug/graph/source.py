@@ -47,6 +47,11 @@ class Line:
         return Where(module, parameter, None, None, self.file, self.number, self.text, cell, self.around)
 
 
+def where_of(line: Line | None, module: str | None = None, parameter: str | None = None) -> Where:
+    """The place of a line, if one is known, with the part of the model that it belongs to."""
+    return line.where(module, parameter) if line else Where(module, parameter)
+
+
 @cache
 def is_machinery(file: str) -> bool:
     """Whether the debugger called from a file; the examples beside the rules count as a user's code."""

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.tables import Table
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph.search import line_of, scales_labels
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -63,7 +64,7 @@ def label_encoding(
         message, repair = misfit
         yield Finding(
             message=f"{message} (output {described(logits)}, target {described(target)}).",
-            where=first_pass.line.where() if first_pass.line else Where(),
+            where=where_of(first_pass.line),
             cause=f"The target is not in the form that {loss_kind} is defined for.",
             fix=repair,
             evidence={
@@ -84,7 +85,7 @@ def one_label(setup: Setup, tables: dict[str, Table]) -> Iterator[Finding]:
     if len(here) == 1 < len(there):
         line = line_of(scales_labels, authored(setup))
         yield Finding(
-            where=line.where() if line else Where(),
+            where=where_of(line),
             message=f"All {len(train)} training labels are {next(iter(here))}; those of the validation split have "
             f"{len(there)} values, from {min(there)} to {max(there)}.",
             cause="The labels were scaled with the inputs and cast to whole numbers, or the split holds one class.",

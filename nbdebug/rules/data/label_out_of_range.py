@@ -61,9 +61,7 @@ def left_out(setup: Setup, first_pass: Pass) -> int:
         first_pass.trace.graph(first_pass.value).named("NllLoss", "NllLoss2D") if first_pass.value is not None else ()
     )
     number = next((node.saved("ignore_index") for node in found), None)
-    if not isinstance(number, int):
-        return losses.ignore_index(setup.loss_fn)
-    return number - 2**64 if number >= 2**63 else number
+    return number if isinstance(number, int) else losses.ignore_index(setup.loss_fn)
 
 
 def finding(part: Rows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.evidence.reseeded import Repeated
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph.search import line_in
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points
 from nbdebug.setup import Setup
@@ -51,7 +52,7 @@ def repeated_randomness(setup: Setup, reseeded: Repeated) -> Iterator[Finding]:
         yield Finding(
             message=f"Reading a sample seeds {name}: every sample leaves it in the same state, whatever it was before; "
             "expected another one each time.",
-            where=line.where() if line else Where(),
+            where=where_of(line),
             cause="The seed is set where a sample is made, so that each draws the same random numbers.",
             fix="# take the seed out of __getitem__; set it once, before training",
             evidence={"generator": name},

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.evidence.split_units import Units
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.search import line_of, scales_by
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network
 from nbdebug.setup import Setup
@@ -58,7 +59,7 @@ def split_shift(
         if factor >= most or factor <= 1 / most:
             wider = f"{factor:.3g} times wider" if factor > 1 else f"{1 / factor:.3g} times narrower"
             line = line_of(scales_by(factor), authored(setup))
-            where = line.where() if line else Where()
+            where = where_of(line)
             yield finding(one, f"spread {wider} in validation than in training", SAME, where)
         elif one.swapped:
             yield finding(one, "have their channels in the reverse order in validation", ORDER, Where())

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.samples import Samples
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.source import from_exception
+from nbdebug.finding import Finding
+from nbdebug.graph.source import from_exception, where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points
 from nbdebug.setup import Setup
@@ -68,7 +68,7 @@ def finding(split: Samples, raised: dict[int, Exception]) -> Finding:
     return Finding(
         message=f"{len(raised)} of {tried} {split.split} samples that were tried cannot be read: {listed}; sample "
         f"{first} raised {type(error).__name__}: {error}.",
-        where=replace(line.where() if line else Where(), sample=first),
+        where=replace(where_of(line), sample=first),
         cause="The data behind these indices are missing or broken, or the data set says it is longer than it is.",
         fix=f"bad = {{{', '.join(map(str, list(raised)[:20]))}}}\n"
         "dataset = Subset(dataset, [i for i in range(len(dataset)) if i not in bad])",

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph.broadcasts import Broadcast
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program, regressor
 from nbdebug.setup import Setup
@@ -41,7 +42,7 @@ def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
     for one in broadcasts[:1]:
         yield Finding(
             message=f"{one.call} stretches an output {one.output} and a target {one.target} to {one.result}.",
-            where=one.line.where() if one.line else Where(),
+            where=where_of(one.line),
             cause="Each prediction is compared with the targets of other samples or outputs.",
             fix=repair(one),
             evidence={"output": one.output, "target": one.target, "result": one.result, "call": one.call},

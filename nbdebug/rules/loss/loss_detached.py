@@ -13,6 +13,7 @@ from nbdebug.evidence.parameters import Entry
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut
 from nbdebug.graph.search import sets
+from nbdebug.graph.source import where_of
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -77,7 +78,7 @@ def in_loop(loop: Loop) -> Finding:
     return Finding(
         message=f"None of {loop.backwards} backward passes of your loop reached the model: they end in "
         f"{loop.fresh or 'no'} tensors that were made on the way.",
-        where=line.where() if line else Where(),
+        where=where_of(line),
         cause="The loss was turned into plain numbers and made a tensor again, with a gradient of its own.",
         fix="loss = torch.stack(losses).mean()   # of the losses themselves: no .item(), no torch.tensor()",
         evidence={"backward passes": loop.backwards, "fresh tensors": loop.fresh},

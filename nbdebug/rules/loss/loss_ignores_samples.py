@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.heard import Heard
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph import Graph
-from nbdebug.graph.source import Line
+from nbdebug.graph.source import Line, where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
@@ -89,7 +89,7 @@ def finding(first_pass: Pass, graph: Graph, count: str, what: str, sample: int |
     line = picking(first_pass, graph)
     return Finding(
         message=f"{count} of the first batch have no influence on the loss, however their output changes.",
-        where=replace(line.where() if line else Where(), sample=sample),
+        where=replace(where_of(line), sample=sample),
         cause=f"The loss is computed from a part of the {what} only.",
         fix="loss = loss_fn(output, target)  # of the whole batch, not of output[0] or of the last step of a loop",
         evidence={f"{what} without influence": count},

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from nbdebug.evidence.output_parts import Ideal
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph import Graph
 from nbdebug.graph.search import line_setting
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network
 from nbdebug.setup import Setup
@@ -53,7 +54,7 @@ def loss_wrong_sign(setup: Setup, graph: Graph, ideal_loss: Ideal) -> Iterator[F
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
     line = line_setting("maximize", True, authored(setup)) if up else graph.root.line if graph.root else None
     yield Finding(
-        where=line.where() if line else Where(),
+        where=where_of(line),
         message=f"The loss is driven {way}: from {right:.4g} for a perfect answer to {wrong:.4g} for a wrong one.",
         cause="maximize=True is set, and the loss is one to make small."
         if up

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.divergences import Divergence
+from nbdebug.evidence.calls import Call
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding, Where
 from nbdebug.graph import Graph, Node, Pattern
@@ -22,7 +22,7 @@ CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", 
 
 @rule("L204", "error")
 def nll_without_log_softmax(
-    first_pass: Pass, graph: Graph, divergences: list[Divergence], *, tolerance: float = 0.02
+    first_pass: Pass, graph: Graph, divergences: list[Call], *, tolerance: float = 0.02
 ) -> Iterator[Finding]:
     """The NLL loss is fed something that is no log-probability.
 
@@ -68,17 +68,17 @@ def nll_without_log_softmax(
             explains=CONSEQUENCES,
         )
     for one in divergences:
-        shares, axes = one.given.float().exp(), range(one.given.dim())
+        shares, axes = one.given[0].float().exp(), range(one.given[0].dim())
         sums = [shares.sum(axis) for axis in axes] + [shares.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
             yield divergence(one, float(sums[-1].mean()))
 
 
-def divergence(one: Divergence, total: float) -> Finding:
+def divergence(one: Call, total: float) -> Finding:
     """A divergence from what is no log-probability."""
     return Finding(
         message=f"kl_div is fed what is no log-probability: its exponentials sum to {total:.3g}, not to 1.",
-        where=one.line.where() if one.line else Where(),
+        where=one.where,
         cause="The first argument is the logarithm of the model's probabilities; the second is probabilities.",
         fix="F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
         evidence={"sum of exponentials": total, "fed": "kl_div"},

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding, Where
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Batch, Setup
@@ -66,7 +67,7 @@ def outputs(first_pass: Pass, found: Tensor, outside: float) -> Finding:
     low, high = float(found.min()), float(found.max())
     return Finding(
         message=f"{outside:.0%} of the outputs are no probabilities: they run from {low:.3g} to {high:.3g}.",
-        where=first_pass.line.where() if first_pass.line else Where(),
+        where=where_of(first_pass.line),
         cause="Binary cross-entropy takes probabilities, and the model returns logits.",
         fix="loss_fn = nn.BCEWithLogitsLoss()",
         evidence={"share outside": outside, "lowest": low, "highest": high},

@@ -65,7 +65,7 @@ def width(consumer: Node) -> int | None:
     result, axis = consumer.saved("result"), consumer.saved("dim")
     if not isinstance(result, Tensor) or not isinstance(axis, int):
         return None
-    return result.shape[axis if axis < result.dim() else axis - 2**64]
+    return result.shape[axis]
 
 
 def floor(classes: int | None) -> float | None:

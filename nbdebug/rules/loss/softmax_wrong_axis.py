@@ -148,7 +148,7 @@ def ran_over(node: Node) -> tuple[tuple[int, ...], int | None]:
     result, axis = node.saved("result"), node.saved("dim")
     if not isinstance(result, Tensor) or not isinstance(axis, int) or not result.dim():
         return (), None
-    return tuple(result.shape), (axis - 2**64 if axis >= 2**63 else axis) % result.dim()
+    return tuple(result.shape), axis % result.dim()
 
 
 def finding(node: Node, shape: tuple[int, ...], axis: int, what: str, why: tuple[str, str]) -> Finding:

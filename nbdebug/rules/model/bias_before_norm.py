@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.evidence.parameters import Entry
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph import Graph
 from nbdebug.graph.node import Node
 from nbdebug.graph.pattern import Pattern
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
@@ -76,7 +77,7 @@ def finding(entry: Entry, layer: Node, norm: Node) -> Finding:
     return Finding(
         message=f"{entry.name} ({size} values) has no influence: {norm.module or 'a normalization'} subtracts the mean "
         "of each channel right after it; expected 0 values of bias there.",
-        where=layer.line.where(entry.module, entry.name) if layer.line else Where(entry.module, entry.name),
+        where=where_of(layer.line, entry.module, entry.name),
         cause="The shift of the normalization does what the bias was for.",
         fix="nn.Linear(..., bias=False)   # or nn.Conv2d(..., bias=False): the layer before the normalization",
         evidence={"bias": entry.name, "values": size, "normalization": norm.module},

@@ -14,10 +14,10 @@ from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.evidence.routes import Routes
 from nbdebug.evidence.whereabouts import called_at, made_at
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph import Cut, Graph
 from nbdebug.graph.search import calls_to
-from nbdebug.graph.source import Line
+from nbdebug.graph.source import Line, where_of
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, points, program
@@ -95,7 +95,7 @@ def of_a_copy(loop: Loop) -> Finding:
     return Finding(
         message=f"None of {loop.backwards} backward passes of your loop reached the model: they end in {loop.copies} "
         "parameters of the same shapes that are not its own.",
-        where=line.where() if line else Where(),
+        where=where_of(line),
         cause="The loss was computed by a copy of the model, and the optimizer holds the model itself.",
         fix="loss = loss_fn(model(x), y)   # of the model that the optimizer was made for",
         evidence={"backward passes": loop.backwards, "parameters of a copy": loop.copies},
@@ -143,7 +143,7 @@ def finding(
     module = entries[0].module if path is None else path
     return Finding(
         message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
-        where=line.where(module, first) if line else Where(module, first),
+        where=where_of(line, module, first),
         cause=cause,
         fix=fix,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph.search import line_setting
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -60,7 +61,7 @@ def finding(setup: Setup, odd: Odd, place: int, number: int) -> Finding:
     key, value, expected, cause = odd
     line = line_setting(key, value, authored(setup))
     return Finding(
-        where=line.where() if line else Where(),
+        where=where_of(line),
         message=f"{key} is {value!r} in group {number} of optimizer {place}; expected {expected}.",
         cause=cause,
         fix=f"optimizer.param_groups[{number}]  # set {key} where the optimizer is made: {expected}",

@@ -10,6 +10,7 @@ import torch
 from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.search import line_of, replaces
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -68,7 +69,7 @@ def parameter_not_optimized(
 def place(setup: Setup, module: str, first: Entry) -> Where:
     """The parameter, with the line that put its module into the model from outside, where there is one."""
     line = line_of(replaces(module.rpartition(".")[2]), authored(setup))
-    return line.where(module, first.name) if line else Where(module=module, parameter=first.name)
+    return where_of(line, module, first.name)
 
 
 def of_loss(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[str]:

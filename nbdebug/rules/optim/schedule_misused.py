@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from nbdebug.errors import NotChecked
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
+from nbdebug.graph.source import where_of
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
@@ -69,7 +70,7 @@ def rhythm(setup: Setup, loop: Loop, most: float) -> Iterator[Finding]:
         yield Finding(
             message=f"{kind} stepped {loop.scheduled} times in {loop.steps} steps: {loop.slow:.0%} of them ran at "
             f"under 1 % of the highest rate, expected under {most:.0%}.",
-            where=line.where() if line else Where(),
+            where=where_of(line),
             cause="It is stepped with every batch, and its numbers are meant for epochs.",
             fix="scheduler.step()   # once an epoch, outside the loop over batches",
             evidence=evidence,

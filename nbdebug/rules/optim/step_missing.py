@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import Line
+from nbdebug.graph.source import Line, where_of
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -62,8 +62,7 @@ def step_missing(setup: Setup, loop: Loop, *, least: int = 5, share: float = 0.5
 
 def finding(said: str, cause: str, fix: str, line: Line | None, evidence: dict[str, int]) -> Finding:
     """One way to lose every step."""
-    found = Finding(f"{said}.", cause=cause, fix=fix, evidence=evidence, explains=CONSEQUENCES)
-    return found if line is None else Finding(**{**vars(found), "where": line.where()})
+    return Finding(f"{said}.", where_of(line), cause=cause, fix=fix, evidence=evidence, explains=CONSEQUENCES)
 
 
 def bad() -> Setup:

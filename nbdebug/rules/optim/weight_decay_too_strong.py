@@ -11,8 +11,9 @@ from torch import nn
 
 from nbdebug.evidence.gradients import Pull
 from nbdebug.evidence.parameters import Entry
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
 from nbdebug.graph.search import line_setting
+from nbdebug.graph.source import where_of
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
@@ -87,7 +88,7 @@ def finding(setup: Setup, group: dict[str, Any], number: int, said: str, usual: 
     line = line_setting("weight_decay", decay, authored(setup))
     return Finding(
         message=f"weight_decay is {decay:g} in group {number}: it {said}.",
-        where=line.where() if line else Where(),
+        where=where_of(line),
         cause="The optimizer follows the decay, not the data: weights go to zero.",
         fix=f"weight_decay={usual}",
         evidence={"weight_decay": decay, "group": number, "lr": group["lr"]},

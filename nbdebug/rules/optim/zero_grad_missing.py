@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nbdebug.errors import NotChecked
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding
+from nbdebug.graph.source import where_of
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -46,7 +47,7 @@ def zero_grad_missing(loop: Loop, *, least: int = 3, share: float = 0.5) -> Iter
     yield Finding(
         message=f"At {loop.uncleared} of {loop.known} steps that were looked at the gradients of the step before were "
         "still there when backward() added to them; expected 0.",
-        where=line.where() if line else Where(),
+        where=where_of(line),
         cause="Nothing in the loop calls zero_grad() between one step and the next.",
         fix="optimizer.zero_grad()   # before this line",
         evidence={"looked at": loop.known, "not cleared": loop.uncleared, "steps": loop.steps},
