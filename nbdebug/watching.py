@@ -129,8 +129,8 @@ class Watch:
                 self.row(float("nan"))
             self.fetch()
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
-            loss, rate = tuple(self.record.column("loss")), tuple(self.record.column("lr"))
-            report = self.judged([one for _, one in rate if one == one])
+            loss, rate = (tuple(zip(*self.record.series(name), strict=True)) for name in ("loss", "lr"))
+            report = self.judged([one for _, one in rate])
             self.result = Watched(loss, rate, self.step, stopped, overhead, report, self.trouble)
             self.screen.finish(self.result)
         if report.loud:
@@ -195,6 +195,6 @@ class Watch:
             return
         values = torch.stack([loss for _, loss, _ in self.pending]).tolist()
         for (step, _, rate), value in zip(self.pending, values, strict=True):
-            self.record.append({"step": step, "loss": value, "lr": rate})
+            self.record.run.append(step, {"loss": value, "lr": rate})
             self.screen.append({"step": step, "loss": value})
         self.pending.clear()

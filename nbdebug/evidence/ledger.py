@@ -16,7 +16,8 @@ SLOW: set[str] = set()
 GIVEN = {
     "setup": "the set-up under test",
     "budget": "how much time a checkup has: quick, standard or thorough",
-    "loop": "your own training loop; run it inside `with dbg.watch():`",
+    "loop": "the events of your own training loop; run it inside `with dbg.watch():`",
+    "record": "what was recorded of your own training loop; run it inside `with dbg.watch():`",
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
 }
 

@@ -1,0 +1,7 @@
+"""What was recorded of a run: bounded in memory, one file on disk, readable without torch."""
+
+from nbdebug.record.file import load as load
+from nbdebug.record.record import Layer as Layer
+from nbdebug.record.record import Record as Record
+
+__all__ = ["Layer", "Record", "load"]

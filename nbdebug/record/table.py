@@ -1,0 +1,117 @@
+"""Rows by step: thinned when they grow too many, and never cut."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float32]
+
+
+class Table:
+    """Columns of float32 by step. Past ``most`` rows every second one goes and the stride doubles.
+
+    A column that is named later is NaN in the rows before.
+    """
+
+    def __init__(self, columns: Iterable[str] = (), most: int = 8192) -> None:
+        self.columns = {name: i for i, name in enumerate(columns)}
+        self.most, self.stride, self.seen, self.rows = most, 1, 0, 0
+        self._steps = np.zeros(64, np.int64)
+        self._values: Numbers = np.zeros((64, len(self.columns)), np.float32)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The steps of the rows that are kept."""
+        return self._steps[: self.rows]
+
+    @property
+    def values(self) -> Numbers:
+        """The rows that are kept, one column a name."""
+        return self._values[: self.rows]
+
+    @property
+    def due(self) -> bool:
+        """Whether the next row would be kept."""
+        return self.seen % self.stride == 0
+
+    def append(self, step: int, row: Mapping[str, float] | Numbers) -> None:
+        """Keeps a row if its turn has come: a whole one, or some columns by name."""
+        if self.due:
+            self.put([step], np.asarray(row if isinstance(row, np.ndarray) else self.filled(row), np.float32)[None])
+        self.seen += 1
+        if self.rows > self.most:
+            self.thin()
+
+    def filled(self, row: Mapping[str, float]) -> Numbers:
+        """A whole row of which some columns are given."""
+        for name in row:
+            self.widen(name)
+        found = np.full(len(self.columns), np.nan, np.float32)
+        for name, value in row.items():
+            found[self.columns[name]] = value
+        return found
+
+    def widen(self, name: str) -> None:
+        """Makes room for a column that is new."""
+        if name not in self.columns:
+            self.columns[name] = len(self.columns)
+            fresh = np.full((len(self._values), 1), np.nan, np.float32)
+            self._values = np.concatenate([self._values, fresh], axis=1)
+
+    def put(self, steps: Iterable[int], values: Numbers) -> None:
+        """Adds rows as they are."""
+        end = self.rows + len(values)
+        while end > len(self._steps):
+            room = min(len(self._steps), self.most + 1)
+            self._steps = np.concatenate([self._steps, np.zeros(room, np.int64)])
+            self._values = np.concatenate([self._values, np.zeros((room, len(self.columns)), np.float32)])
+        self._steps[self.rows : end] = list(steps)
+        self._values[self.rows : end, : values.shape[1]] = values
+        self.rows = end
+
+    def thin(self) -> None:
+        """Drops every second row."""
+        kept = (self.rows + 1) // 2
+        self._steps[:kept] = self.steps[::2].copy()
+        self._values[:kept] = self.values[::2].copy()
+        self.rows, self.stride = kept, 2 * self.stride
+
+    def column(self, name: str) -> tuple[NDArray[np.int64], Numbers]:
+        """Steps and values of one column where it has any; a value that is not finite but was seen is infinite."""
+        if name not in self.columns:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        values = self.values[:, self.columns[name]]
+        there = ~np.isnan(values)
+        return self.steps[there].copy(), values[there].copy()
+
+
+class Shapes:
+    """Histograms of all places by step, each row packed; thinned like a table."""
+
+    def __init__(self, width: int, most: int = 128) -> None:
+        self.width, self.most, self.stride, self.seen = width, most, 1, 0
+        self.steps: list[int] = []
+        self.rows: list[bytes] = []
+
+    @property
+    def due(self) -> bool:
+        """Whether the next row would be kept."""
+        return self.seen % self.stride == 0
+
+    def append(self, step: int, row: NDArray[np.uint8]) -> None:
+        """Keeps a row, places × ``width`` bytes, if its turn has come."""
+        if self.due:
+            self.steps.append(step)
+            self.rows.append(zlib.compress(np.ascontiguousarray(row).tobytes(), 1))
+        self.seen += 1
+        if len(self.rows) > self.most:
+            del self.rows[1::2], self.steps[1::2]
+            self.stride *= 2
+
+    def row(self, index: int) -> NDArray[np.uint8]:
+        """One row, places × ``width``."""
+        return np.frombuffer(zlib.decompress(self.rows[index]), np.uint8).reshape(-1, self.width)

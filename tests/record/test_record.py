@@ -1,0 +1,92 @@
+"""The record of a run: bounded, saved, and read while it grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nbdebug.errors import SetupError
+from nbdebug.record import Layer, Record, load
+from nbdebug.record.bins import COUNT, packed, shares
+from nbdebug.record.file import Writer
+from nbdebug.record.record import Event, layer_columns
+from nbdebug.record.table import Table
+
+
+def recorded(steps: int, places: int = 3) -> Record:
+    drawn = [f"weight|layer{i}.weight" for i in range(places)]
+    record = Record(
+        about={"model": "Net"}, modules=[Layer("layer0", "Linear", ("layer0.weight",), seen=True)], drawn=drawn
+    )
+    record.layers = Table(layer_columns(drawn), record.layers.most)
+    random = np.random.default_rng(0)
+    for step in range(steps):
+        grow(record, step, random)
+    return record
+
+
+def grow(record: Record, step: int, random: np.random.Generator) -> None:
+    record.run.append(step, {"loss": 1 / (step + 1), "lr": 0.1})
+    record.layers.append(step, random.normal(size=len(record.layers.columns)).astype(np.float32))
+    record.shapes.append(step, packed(random.integers(0, 9, (len(record.drawn), COUNT))))
+
+
+def test_a_table_is_thinned_and_never_cut() -> None:
+    table = Table(["loss"], most=100)
+    for step in range(10_000):
+        table.append(step, {"loss": float(step)})
+    assert 50 <= table.rows <= 100
+    assert table.steps[0] == 0
+    assert table.steps[-1] > 9_000
+    assert len(set(np.diff(table.steps))) == 1
+    assert table.values[:, 0].tolist() == table.steps.tolist()
+
+
+def test_a_column_may_come_later() -> None:
+    record = Record()
+    record.run.append(0, {"loss": 1.0})
+    record.run.append(1, {"loss": float("inf"), "accuracy": 0.5})
+    steps, values = record.series("accuracy")
+    assert (steps.tolist(), values.tolist()) == ([1], [0.5])
+    assert record.series("loss")[1].tolist() == [1.0, float("inf")]
+    assert record.series("what is not there")[1].size == 0
+
+
+def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
+    record = recorded(700)
+    record.events.append(Event(3, "epoch", "epoch 1"))
+    record.save(tmp_path / "run.nbd")
+    same = load(tmp_path / "run.nbd")
+    assert same.head() == record.head()
+    assert same.to_frame().equals(record.to_frame())
+    steps, bytes_ = record.histograms("weight", "layer1.weight")
+    assert (same.histograms("weight", "layer1.weight")[1] == bytes_).all()
+    assert len(steps) == len(bytes_) <= record.shapes.most
+    assert shares(bytes_).sum(-1) == pytest.approx(1)
+
+
+def test_a_growing_file_can_be_read_at_any_time_and_loses_the_last_chunk_at_most(tmp_path: Path) -> None:
+    path, record, random = tmp_path / "run.nbd", recorded(0), np.random.default_rng(1)
+    writer = Writer(path)
+    for step in range(3000):
+        grow(record, step, random)
+        if step % 50 == 0:
+            writer.update(record)
+            assert load(path).to_frame().equals(record.to_frame())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    cut = load(path)
+    assert cut.steps >= record.steps - 100
+    assert len(whole) < 2_000_000
+
+
+def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"PK\x03\x04")
+    with pytest.raises(SetupError, match="expected a record of nbdebug"):
+        load(tmp_path / "other")
+    with pytest.raises(SetupError, match="expected a record"):
+        load(tmp_path / "nothing")
+    with pytest.raises(SetupError, match="can be written"):
+        Record().save(tmp_path / "no folder" / "run.nbd")
