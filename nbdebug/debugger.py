@@ -17,10 +17,13 @@ from nbdebug.tools import checkup as checkups
 from nbdebug.watching import Watch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
+    from nbdebug.watching.places import Match
 
 
 class Debugger:
@@ -130,9 +133,22 @@ class Debugger:
         self.results["summary"] = result
         return result
 
-    def watch(self) -> Watch:
-        """A block to put around your own training loop; its loss is drawn live under the cell."""
-        self.watched = Watch(self.setup, partial(self.reports.__setitem__, "watch"))
+    def watch(
+        self,
+        *,
+        budget: float = 0.02,
+        every: int | None = None,
+        match: Match = None,
+        save: str | Path | None = None,
+    ) -> Watch:
+        """A block to put around your own training loop: every layer, live, and what the rules say of the run.
+
+        Watching takes at most the share ``budget`` of the time, or looks at every layer at each ``every`` steps;
+        ``match`` picks layers by glob, regular expression or kind; ``save`` is a file that grows with the run, for
+        ``nbdebug.load``. Raises SetupError for a value that cannot be.
+        """
+        keep = partial(self.reports.__setitem__, "watch")
+        self.watched = Watch(self.setup, keep, budget=budget, every=every, match=match, save=save)
         return self.watched
 
     @property
@@ -165,6 +181,6 @@ def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given
     return Debugger(model, train_loader, val_loader, **given).overfit(**options)
 
 
-def watch(model: nn.Module, optimizer: Any = None) -> Watch:
-    """A block around a training loop that draws its loss, without anything else."""
-    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)))
+def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:
+    """A block around a training loop, without anything else; takes what ``Debugger.watch`` takes."""
+    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)
