@@ -1,14 +1,14 @@
 """Tensors to numbers, cheaply: fixed random samples are gathered on the device, and counted on the host.
 
-A gather of 4,096 values of each tensor costs less than a hundredth of a small network's step, where a full pass of
-mean, variance or histogram costs a tenth or several steps. At 4,096 the median is within 1.5 % of rank and the standard
-deviation within 4 %; the places are random since strided ones meet the structure of rows and channels.
+A gather of 2,048 values of each tensor costs less than a hundredth of a small network's step, where a full pass of
+mean, variance or histogram costs a tenth or several steps. At 2,048 the median is within 2 % of rank and the standard
+deviation within 5 %; the places are random since strided ones meet the structure of rows and channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nbdebug.record.bins import COUNT, HIGHEST, LOWEST, MIDDLE, SIDE, STATISTICS
 
-MOST = 4096
+MOST = 2048
 Array = NDArray[np.float32]
 
 
@@ -52,7 +52,7 @@ class Sampler:
         return found.to(self.home, torch.float32)
 
 
-@cache
+@lru_cache(maxsize=256)
 def places(length: int, most: int, device: torch.device) -> Tensor | None:
     """Where to look in so many values: everywhere (None), or at random places in order, the same for a length."""
     if length <= most:

@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nbdebug.numbers import Sampler, histograms, places, statistics
+from nbdebug.numbers import MOST, Sampler, histograms, places, statistics
 from nbdebug.numbers import flat as flat_values
 from nbdebug.record import Record
-from nbdebug.record.bins import COUNT, packed
+from nbdebug.record.bins import COUNT, STATISTICS, packed
 from nbdebug.record.record import layer_columns
 from nbdebug.watching.places import Places
 from nbdebug.watching.units import Silence, live_units, saturated
 
-ACTIVATION_SAMPLES = 4096
+ZEROS = STATISTICS.index("zeros")
 EPSILON = 1e-8  # of a weight's root mean square: a layer that starts at zero has no ratio yet
 
 
@@ -39,7 +39,7 @@ class Look:
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """Keeps samples of an output, and which of its units spoke."""
         values = flat_values(output)
-        at = places(values.numel(), ACTIVATION_SAMPLES, values.device)
+        at = places(values.numel(), MOST, values.device)
         chosen = values.clone() if at is None else values.index_select(0, at)
         self.outputs[place] = type(module), chosen, values.numel()
         if output.dim() > 1 and not any(True for _ in module.parameters(recurse=False)):
@@ -52,7 +52,7 @@ class Lens:
     def __init__(self, watched: Places, sampler: Sampler, record: Record) -> None:
         self.watched, self.sampler, self.record = watched, sampler, record
         self.names = list(watched.parameters)
-        self.silence = Silence()
+        self.silence, self.known = Silence(), dict[tuple[str, ...], NDArray[np.int64]]()
         families = ("weight", "gradient", "update")
         drawn = [f"{family}|{name}" for family in families for name in self.names]
         record.drawn.extend(drawn)
@@ -69,13 +69,13 @@ class Lens:
         values, starts, lengths = self.gathered(look)
         table = statistics(values, starts, lengths)
         table[self.absent(look)] = np.nan
-        cells = self.of_outputs(look, names, table[3 * len(self.names) :])
-        for column in cells:
-            layers.widen(column)
+        cells = self.of_units(look, table[3 * len(self.names) :])
+        own, outputs = table[: 3 * len(self.names)], table[3 * len(self.names) :]
+        at = self.columns_of(names)
         row = layers.filled(cells)
-        own = table[: 3 * len(self.names)]
         row[: own.size] = own.ravel()
         row[own.size : own.size + len(self.names)] = self.ratios(own)
+        row[at] = outputs.ravel()
         layers.append(step, row)
         shapes.append(step, self.shapes(look, names, values, starts) if shapes.due else np.zeros((0, COUNT), np.uint8))
 
@@ -106,13 +106,23 @@ class Lens:
         least = EPSILON * np.sqrt(self.sampler.lengths)
         return np.asarray(own[2 * count :, 0] / np.maximum(own[:count, 0], least), np.float32)
 
-    def of_outputs(self, look: Look, names: list[str], table: NDArray[np.float32]) -> dict[str, float]:
-        """Statistics of activations by column, with the shares of dead units and of pinned values."""
-        cells = dict(zip(layer_columns(names), table.ravel().tolist(), strict=True))
-        for place, (kind, values, _) in look.outputs.items():
+    def columns_of(self, names: list[str]) -> NDArray[np.int64]:
+        """Where the statistics of some activations stand in a row."""
+        key, layers = tuple(names), self.record.layers
+        if key not in self.known:
+            columns = layer_columns(names)
+            for column in columns:
+                layers.widen(column)
+            self.known[key] = np.array([layers.columns[column] for column in columns], np.int64)
+        return self.known[key]
+
+    def of_units(self, look: Look, table: NDArray[np.float32]) -> dict[str, float]:
+        """The shares of dead units and of pinned values by column, where there can be any."""
+        cells = {}
+        for (place, (kind, values, _)), numbers in zip(look.outputs.items(), table, strict=True):
             if (pinned := saturated(kind, values)) is not None:
                 cells[f"activation.saturated|{place}"] = pinned
-            if place in look.live and cells[f"activation.zeros|{place}"] > 0:
+            if place in look.live and numbers[ZEROS] > 0:
                 cells[f"activation.dead|{place}"] = self.silence.share(place, look.live[place].cpu().numpy())
         return cells
 

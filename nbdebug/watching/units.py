@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +38,14 @@ def live_units(output: Tensor) -> Tensor:
 
 def saturated(kind: type[nn.Module], values: Tensor) -> float | None:
     """The share of values pinned at the ends of their activation function; None where it has none."""
-    ends = next((ends for known, ends in BOUNDED.items() if issubclass(kind, known)), None)
+    ends = ends_of(kind)
     return float(((values < ends[0]) | (values > ends[1])).float().mean()) if ends else None
+
+
+@cache
+def ends_of(kind: Any) -> tuple[float, float] | None:
+    """Between which values an activation function is not pinned."""
+    return next((ends for known, ends in BOUNDED.items() if issubclass(kind, known)), None)
 
 
 class Silence:
