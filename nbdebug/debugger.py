@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
+    from nbdebug.finding import Finding
+    from nbdebug.watching.controls import StopOn
     from nbdebug.watching.places import Match
 
 
@@ -140,15 +142,19 @@ class Debugger:
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
+        stop_on: StopOn | None = None,
+        on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
     ) -> Watch:
         """A block to put around your own training loop: every layer, live, and what the rules say of the run.
 
         Watching takes at most the share ``budget`` of the time, or looks at every layer at each ``every`` steps;
         ``match`` picks layers by glob, regular expression or kind; ``save`` is a file that grows with the run, for
-        ``nbdebug.load``. Raises SetupError for a value that cannot be.
+        ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or "warning", or ``on_finding`` is a
+        function that is given it, or "pause". Raises SetupError for a value that cannot be.
         """
         keep = partial(self.reports.__setitem__, "watch")
-        self.watched = Watch(self.setup, keep, budget=budget, every=every, match=match, save=save)
+        options = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}
+        self.watched = Watch(self.setup, keep, budget=budget, every=every, **options)
         return self.watched
 
     @property

@@ -53,6 +53,8 @@ class Lens:
         self.watched, self.sampler, self.record = watched, sampler, record
         self.names = list(watched.parameters)
         self.silence, self.known = Silence(), dict[tuple[str, ...], NDArray[np.int64]]()
+        none = np.zeros(0, np.int64)
+        self.layout: tuple[tuple[int, ...] | None, NDArray[np.int64], NDArray[np.int64]] = None, none, none
         families = ("weight", "gradient", "update")
         drawn = [f"{family}|{name}" for family in families for name in self.names]
         record.drawn.extend(drawn)
@@ -86,10 +88,12 @@ class Lens:
         update = none if look.before is None else after - look.before
         gradient = none if look.gradients is None else look.gradients
         outputs = [values.to(after.device, torch.float32) for _, values, _ in look.outputs.values()]
-        sizes = [*np.tile(self.sampler.sizes, 3), *(len(one) for one in outputs)]
-        lengths = [*np.tile(self.sampler.lengths, 3), *(length for *_, length in look.outputs.values())]
-        whole = torch.cat([after, gradient, update, *outputs]).cpu().numpy()
-        return whole, np.cumsum([0, *sizes])[:-1].astype(np.int64), np.array(lengths, np.int64)
+        key = tuple(length for *_, length in look.outputs.values())
+        if self.layout[0] != key:
+            sizes = np.concatenate([np.tile(self.sampler.sizes, 3), [len(one) for one in outputs]])
+            lengths = np.concatenate([np.tile(self.sampler.lengths, 3), key]).astype(np.int64)
+            self.layout = key, (np.cumsum(sizes) - sizes).astype(np.int64), lengths
+        return torch.cat([after, gradient, update, *outputs]).cpu().numpy(), *self.layout[1:]
 
     def absent(self, look: Look) -> NDArray[np.bool_]:
         """Which places were not there to be seen: no step, no gradient, not moved."""

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from nbdebug.errors import SetupError
+
 Value = TypeVar("Value")
 LOOK_SECONDS = 0.1
 
@@ -18,6 +20,10 @@ class Meter:
     """
 
     def __init__(self, budget: float, every: int | None) -> None:
+        if not 0 < budget <= 1:
+            raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for 0.02.")
+        if every is not None and not (isinstance(every, int) and every > 0):
+            raise SetupError(f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget.")
         self.budget, self.every = budget, every
         self.troubles: dict[str, str] = {}
         self.start()
@@ -54,6 +60,10 @@ class Meter:
         if due:
             self.looked = time.perf_counter()
         return due
+
+    def forget(self, seconds: float) -> None:
+        """Leaves out a time in which nothing ran, such as a pause."""
+        self.started += seconds
 
     def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
         """The same, with its time counted; after it has raised once it is left out, and the trouble is kept."""

@@ -10,7 +10,7 @@ from nbdebug.views.curves import Curves
 LINES = ("loss", "eval_loss", "sample_train_loss", "sample_val_loss")
 
 
-def picture(record: Record, report: Report, status: str) -> View:
+def picture(record: Record, report: Report, status: str, live: bool = False) -> View:
     """The losses of a run by step."""
     series = {name: list(zip(*record.series(name), strict=True)) for name in LINES}
     shown = {name: points for name, points in series.items() if points}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -30,8 +30,6 @@ from nbdebug.watching.places import Match, Places
 from nbdebug.watching.recorder import Recorder, kept
 from nbdebug.watching.strides import Strides
 
-OWN_ROWS_SECONDS = 1.0
-
 
 class Session:
     """Hears the events of a loop and fills a record; after each whole step ``boundary`` is true once."""
@@ -54,13 +52,27 @@ class Session:
         self.lines: dict[str, Line] = {}
         self.prepare()
 
-    def probes(self) -> list[AbstractContextManager[None]]:
-        """All that listens, each with its cost counted and its failures kept to itself."""
+    def probes(self, between: Callable[[], None]) -> list[AbstractContextManager[None]]:
+        """All that listens, each with its cost counted and its failures kept to itself.
+
+        ``between`` is called after each whole step, and may end the loop by raising.
+        """
         timed, follower, setup = self.meter.timed, self.follower, self.setup
+        done, losses = timed("steps", self.step_done), timed("losses", self.backward_done)
+
+        def then(act: Callable[[Any], None]) -> Callable[[Any], None]:
+            def call(value: Any) -> None:
+                act(value)
+                if self.boundary:
+                    self.boundary = False
+                    between()
+
+            return call
+
         cleared = timed("zero_grad", follower.cleared)
         found: list[AbstractContextManager[None]] = [
-            backwards(timed("backward", self.backward_begins), timed("losses", self.backward_done)),
-            steps(setup.optimizers, timed("gradients", self.step_begins), timed("steps", self.step_done)),
+            backwards(timed("backward", self.backward_begins), then(losses)),
+            steps(setup.optimizers, timed("gradients", self.step_begins), then(done)),
             calls(torch.optim.Optimizer, "zero_grad", cleared),
             calls(nn.Module, "zero_grad", cleared),
             loss_call(setup.loss_fn, self.called),

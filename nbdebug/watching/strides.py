@@ -22,6 +22,7 @@ class Strides:
     def __init__(self, watched: Places, sampler: Sampler) -> None:
         self.sampler, self.parameters = sampler, list(watched.parameters.values())
         self.scales = scales(sampler)
+        self.known: dict[tuple[int, ...], list[bool]] = {}
         self.look: Look | None = None
         self.square: Tensor | None = None
 
@@ -29,8 +30,11 @@ class Strides:
         """Which parameters an optimizer steps on; all of them where there is none."""
         if optimizer is None:
             return [True] * len(self.parameters)
-        own = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        return [id(p) in own for p in self.parameters]
+        key = (id(optimizer), *(len(group["params"]) for group in optimizer.param_groups))
+        if key not in self.known:
+            own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self.known[key] = [id(p) in own for p in self.parameters]
+        return self.known[key]
 
     def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers the gradients that an optimizer is about to use, without the factor of a scaled loss."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +12,7 @@ WINDOW = 8  # looks
 MOST_VALUES = 16_384
 # Past these a sigmoid passes on under an eighth of its steepest gradient, a tanh under a sixteenth.
 PINNED = 0.97
-BOUNDED: dict[type[nn.Module], tuple[float, float]] = {
+BOUNDED: dict[type, tuple[float, float]] = {
     nn.Sigmoid: (1 - PINNED, PINNED),
     nn.Tanh: (-PINNED, PINNED),
     nn.Softmax: (-1.0, PINNED),
@@ -38,14 +36,8 @@ def live_units(output: Tensor) -> Tensor:
 
 def saturated(kind: type[nn.Module], values: Tensor) -> float | None:
     """The share of values pinned at the ends of their activation function; None where it has none."""
-    ends = ends_of(kind)
+    ends = next((BOUNDED[one] for one in kind.__mro__ if one in BOUNDED), None)
     return float(((values < ends[0]) | (values > ends[1])).float().mean()) if ends else None
-
-
-@cache
-def ends_of(kind: Any) -> tuple[float, float] | None:
-    """Between which values an activation function is not pinned."""
-    return next((ends for known, ends in BOUNDED.items() if issubclass(kind, known)), None)
 
 
 class Silence:
