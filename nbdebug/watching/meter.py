@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nbdebug.errors import SetupError
 
@@ -23,9 +23,12 @@ class Meter:
         if not 0 < budget <= 1:
             raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for 0.02.")
         if every is not None and not (isinstance(every, int) and every > 0):
-            raise SetupError(f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget.")
+            raise SetupError(
+                f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget."
+            )
         self.budget, self.every = budget, every
         self.troubles: dict[str, str] = {}
+        self.busy = False
         self.start()
 
     def start(self) -> None:
@@ -65,18 +68,28 @@ class Meter:
         """Leaves out a time in which nothing ran, such as a pause."""
         self.started += seconds
 
-    def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
-        """The same, with its time counted; after it has raised once it is left out, and the trouble is kept."""
-
-        def call(value: Value) -> None:
-            if what in self.troubles:
-                return
-            begun = time.perf_counter()
+    def attempt(self, what: str, act: Callable[..., None], *given: Any) -> None:
+        """Acts, unless the same has raised before; what it raises is kept and goes no further."""
+        if what not in self.troubles:
             try:
-                act(value)
+                act(*given)
             except Exception as error:
                 self.troubles[what] = f"{type(error).__name__}: {error}"
+
+    def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
+        """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
+
+        What happens while another such act is under way is watching's own doing, and not heard.
+        """
+
+        def call(value: Value) -> None:
+            if self.busy or what in self.troubles:
+                return
+            begun, self.busy = time.perf_counter(), True
+            try:
+                self.attempt(what, act, value)
             finally:
+                self.busy = False
                 self.spent += time.perf_counter() - begun
 
         return call

@@ -98,9 +98,9 @@ class Session:
 
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """An output of a submodule, on a step that is looked at."""
-        begun = time.perf_counter()
-        if self.strides.look is not None and self.watched.picks(place.split("#")[0].split("[")[0]):
-            self.strides.look.take(place, module, output)
+        look, begun = self.strides.look, time.perf_counter()
+        if look is not None and self.watched.picks(place.split("#")[0].split("[")[0]):
+            self.meter.attempt("activations", look.take, place, module, output)
         self.meter.spent += time.perf_counter() - begun
 
     def drawn(self, given: tuple[Any, Any, float]) -> None:
@@ -164,7 +164,7 @@ class Session:
         if self.strides.square is not None:
             numbers["gradient_norm"] = kept(self.strides.square.sqrt())
         if self.strides.look is not None:
-            self.lens.write(recorder.step, self.strides.look)
+            self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
         recorder.finish(numbers)
         self.waited, self.stepped, self.boundary = 0.0, now, True
         if self.ended and self.meter.affords(self.fixed.cost):
@@ -173,7 +173,7 @@ class Session:
 
     def measure(self, step: int) -> None:
         """Measures the fixed samples now."""
-        self.ended = False
+        self.ended, self.measured = False, step
         if row := self.fixed.measured():
             self.record.evaluations.append(step, row)
 
@@ -184,6 +184,8 @@ class Session:
         if self.recorder.row.losses:
             self.recorder.finish({})
         self.recorder.fetch()
+        if self.recorder.step - 1 > self.measured:
+            self.measure(self.recorder.step - 1)
         places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}
         self.record.modules = self.watched.layers(places)
 
