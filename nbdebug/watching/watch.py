@@ -87,7 +87,7 @@ class Watch:
             steps = self.session.recorder.step - 1
             self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble)
             self.screen.finish(self.result)
-        self.save()
+        self.meter.attempt("file", self.save)
         if report.loud:
             with show(report.view()) as screen:
                 screen.finish(report)
