@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
-from nbdebug.probes.calls import calls
+from nbdebug.probes.batches import batches
 from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import Roots, backwards
-from nbdebug.probes.steps import steps
+from nbdebug.probes.steps import steps_of_any
 from nbdebug.record import Record
 from nbdebug.report import Report
 from nbdebug.result import Result
@@ -108,13 +108,11 @@ class Watch:
         self.screen = self.stack.enter_context(show(Curves(title="Training", x_label="step", y_label="loss")))
         probes = [
             backwards(self.timed(follower.backward_begins), self.timed(self.seen_backward)),
-            steps(self.setup.optimizers, self.timed(follower.step_begins), self.timed(self.seen_step)),
-            calls(torch.optim.Optimizer, "zero_grad", self.timed(follower.cleared)),
-            calls(nn.Module, "zero_grad", self.timed(follower.cleared)),
+            steps_of_any(follower.concerns, self.timed(follower.step_begins), self.timed(self.seen_step)),
+            batches(self.timed(follower.drawn)),
+            *follower.probes(self.timed),
             loss_call(self.setup.loss_fn, partial(setattr, self, "loss_line")),
         ]
-        if self.setup.scheduler is not None:
-            probes.append(calls(type(self.setup.scheduler), "step", self.timed(follower.schedule)))
         for probe in probes:
             self.probes.enter_context(probe)
         self.started = time.perf_counter()
@@ -169,13 +167,13 @@ class Watch:
         """Keeps the loss until its step; where no optimizer is known, each backward pass counts as a step."""
         self.follower.backward_done()
         self.since_step += [one.detach().reshape(()) for one in roots if one.numel() == 1]
-        if not self.setup.optimizers:
+        if not self.follower.steppers:
             self.row(float("nan"))
 
     def seen_step(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped; a step of the first one is a row."""
         self.follower.step_done(optimizer)
-        if optimizer is self.setup.optimizers[0]:
+        if optimizer is next(iter(self.follower.steppers.values())).optimizer:
             self.row(float(optimizer.param_groups[0]["lr"]))
 
     def row(self, rate: float) -> None:
