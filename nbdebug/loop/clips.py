@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from nbdebug.loop.few import Few
-from nbdebug.loop.interval import Interval
+from nbdebug.loop.interval import Stepper
 from nbdebug.probes.clipping import Clip
+
+MOST_MOMENTUM = 0.999
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,9 @@ class Clips:
 
     ``late`` ones had no backward pass between them and the step before, ``scaled`` ones found gradients that a
     GradScaler had scaled and not yet unscaled, ``empty`` ones were given no parameter at all. ``norms`` and ``limits``
-    are those of evenly spread calls that clip a norm.
+    are those of evenly spread calls that clip a norm. ``reach`` is the share of the weights that a step of plain
+    descent moves at the limit (None for other optimizers), ``dust`` the limit for one value of a gradient over the
+    epsilon that an adaptive optimizer adds (None for others).
     """
 
     calls: int = 0
@@ -28,6 +32,8 @@ class Clips:
     empty: int = 0
     norms: tuple[float, ...] = ()
     limits: tuple[float, ...] = ()
+    reach: float | None = None
+    dust: float | None = None
 
 
 class Clipping:
@@ -36,13 +42,15 @@ class Clipping:
     def __init__(self) -> None:
         self.calls = self.late = self.scaled = self.empty = 0
         self.norms: Few[tuple[Tensor, float]] = Few()
+        self.stepper: Stepper | None = None
 
-    def heard(self, clip: Clip, interval: Interval | None) -> None:
-        """A call, and what had happened since the step before; None where no watched optimizer holds what it clips."""
+    def heard(self, clip: Clip, stepper: Stepper | None) -> None:
+        """A call, and the optimizer that holds what it clips; None where no watched one does."""
         self.empty += not clip.parameters
-        if interval is None:
+        if stepper is None:
             return
         self.calls += 1
+        self.stepper, interval = stepper, stepper.interval
         self.late += not interval.backward
         self.scaled += interval.scaled > 0 and not interval.unscaled
         interval.clip = clip
@@ -53,7 +61,25 @@ class Clipping:
         """All that was counted; waits for the device."""
         norms = fetched([norm for norm, _ in self.norms.kept])
         limits = tuple(limit for _, limit in self.norms.kept)
-        return Clips(self.calls, self.late, self.scaled, self.empty, norms, limits)
+        reach, dust = effect(self.stepper, max(limits)) if self.stepper and limits else (None, None)
+        return Clips(self.calls, self.late, self.scaled, self.empty, norms, limits, reach, dust)
+
+
+def effect(stepper: Stepper, limit: float) -> tuple[float | None, float | None]:
+    """What a gradient at the limit does: its reach under plain descent, its size over the epsilon of an adaptive one.
+
+    Momentum multiplies a constant gradient by 1 / (1 - momentum).
+    """
+    group, weights = stepper.optimizer.param_groups[0], [p.detach() for p in stepper.parameters if p.numel()]
+    if isinstance(stepper.optimizer, torch.optim.SGD):
+        size = sum(norm * norm for norm in fetched(torch._foreach_norm(weights))) ** 0.5
+        rate = max(float(group["lr"]), float(group.get("initial_lr", 0.0)))
+        momentum = min(float(group["momentum"]), MOST_MOMENTUM)
+        return rate * limit / (1 - momentum) / max(size, 1e-12), None
+    if "betas" in group and group.get("eps"):
+        values = sum(one.numel() for one in weights)
+        return None, limit / values**0.5 / float(group["eps"])
+    return None, None
 
 
 def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:

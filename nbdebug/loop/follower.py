@@ -168,7 +168,7 @@ class Follower:
         """Gradients were clipped."""
         self.mark("clip")
         holder = next((one for p in clip.parameters if (one := self.holders.get(id(p)))), None)
-        self.clipping.heard(clip, holder.interval if holder else None)
+        self.clipping.heard(clip, holder)
 
     def scaled(self, event: Scaled) -> None:
         """A GradScaler was called."""

@@ -58,20 +58,20 @@ class Modes:
 
     def begins(self, _: nn.Module) -> None:
         """A pass of the whole model begins; one before it that nothing was learned from was an evaluation."""
-        self.close()
+        self.counts, self.under_way = self.closed, None
         mode = Mode(self.model.training, tuple([one.training for one in self.modules.values()]))
         self.under_way = mode, self.split
         name = "validation" if self.split == "val" else "forward"
         if name not in self.lines and (line := caller(sys._getframe(1))):
             self.lines[name] = line
 
-    def close(self) -> None:
-        """Counts the pass before, if it was over validation data and no backward pass followed."""
-        if self.under_way and self.under_way[1] == "val":
-            mode = self.under_way[0]
-            self.counts["validated"] += 1
-            self.counts["in train"] += mode.training and any(mode.on)
-        self.under_way = None
+    @property
+    def closed(self) -> Counter[str]:
+        """The counts, with the latest pass if it was over validation data and no backward pass has followed."""
+        if not self.under_way or self.under_way[1] != "val":
+            return self.counts
+        mode = self.under_way[0]
+        return self.counts + Counter({"validated": 1, "in train": int(mode.training and any(mode.on))})
 
     def ends(self, output: Any) -> None:
         """A pass is over."""
@@ -101,8 +101,9 @@ class Modes:
 
     def seen(self) -> Passes:
         """All that was counted."""
-        counts = self.counts["validated"], self.counts["in train"]
-        return Passes(tuple(self.modules), tuple(self.trained), *counts, self.shape, dict(self.lines))
+        counts, lines = self.closed, dict(self.lines)
+        evaluated = counts["validated"], counts["in train"]
+        return Passes(tuple(self.modules), tuple(self.trained), *evaluated, self.shape, lines)
 
 
 def is_switched(module: nn.Module) -> bool:
