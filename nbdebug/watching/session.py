@@ -14,12 +14,11 @@ from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
 from nbdebug.numbers import Sampler
 from nbdebug.probes.batches import batches, comes_from
-from nbdebug.probes.calls import calls
 from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.outputs import Outputs
-from nbdebug.probes.steps import steps
+from nbdebug.probes.steps import steps_of_any
 from nbdebug.record import Record
 from nbdebug.record.record import Event
 from nbdebug.setup import Setup
@@ -69,19 +68,14 @@ class Session:
 
             return call
 
-        cleared = timed("zero_grad", follower.cleared)
-        found: list[AbstractContextManager[None]] = [
+        return [
             backwards(timed("backward", self.backward_begins), then(losses)),
-            steps(setup.optimizers, timed("gradients", self.step_begins), then(done)),
-            calls(torch.optim.Optimizer, "zero_grad", cleared),
-            calls(nn.Module, "zero_grad", cleared),
+            steps_of_any(follower.concerns, timed("gradients", self.step_begins), then(done)),
+            *follower.probes(self.meter.guarded),
             loss_call(setup.loss_fn, self.called),
             batches(timed("batches", self.drawn)),
             evaluations(setup.loss_fn, timed("evaluations", self.evaluated)),
         ]
-        if setup.scheduler is not None:
-            found.append(calls(type(setup.scheduler), "step", timed("schedule", follower.schedule)))
-        return found
 
     def called(self, line: Line) -> None:
         """The loss was called, for the first time, at a line of the user's."""
@@ -105,6 +99,7 @@ class Session:
 
     def drawn(self, given: tuple[Any, Any, float]) -> None:
         """A batch was drawn from some loader."""
+        self.follower.drawn(given)
         iterator, _, seconds = given
         if not comes_from(iterator, self.setup.train_loader):
             return
@@ -130,7 +125,7 @@ class Session:
         self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
-        if not self.setup.optimizers:
+        if not self.follower.steppers:
             self.step_begins(None)
             self.strides.after(None)
             self.end_of_step(None)
@@ -151,7 +146,7 @@ class Session:
             self.strides.look.gradients, self.strides.square = None, None
             self.strides.gradients(optimizer)
         self.strides.after(optimizer)
-        if optimizer is self.setup.optimizers[0]:
+        if optimizer is self.follower.first:
             self.end_of_step(optimizer)
 
     def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
