@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,10 @@ from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.steps import steps
 from nbdebug.record import Record
-from nbdebug.report import Report
+from nbdebug.replay import Replay, Ring, replay
+from nbdebug.replay.hearing import hearing
+from nbdebug.replay.ring import gradients_are_finite
+from nbdebug.report import Report, merged
 from nbdebug.result import Result
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from nbdebug.views.base import View
 
 FETCH_SECONDS = 0.1
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,11 @@ class Watch:
         self.result: Watched | None = None
         self.trouble = ""
         self.loss_line: Line | None = None
+        self.ring = Ring(setup)
+
+    def replay(self) -> Replay | None:
+        """The first step whose loss or gradient was not finite, run again; None where there was none."""
+        return replay(self.setup, self.ring.incident) if self.ring.incident else None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
@@ -107,14 +115,15 @@ class Watch:
         self.stack, self.probes = ExitStack(), ExitStack()
         self.screen = self.stack.enter_context(show(Curves(title="Training", x_label="step", y_label="loss")))
         probes = [
-            backwards(self.timed(follower.backward_begins), self.timed(self.seen_backward)),
-            steps(self.setup.optimizers, self.timed(follower.step_begins), self.timed(self.seen_step)),
+            backwards(self.timed(self.backward_begins), self.timed(self.seen_backward)),
+            steps(self.setup.optimizers, self.timed(self.step_begins), self.timed(self.seen_step)),
             calls(torch.optim.Optimizer, "zero_grad", self.timed(follower.cleared)),
             calls(nn.Module, "zero_grad", self.timed(follower.cleared)),
             loss_call(self.setup.loss_fn, partial(setattr, self, "loss_line")),
         ]
         if self.setup.scheduler is not None:
             probes.append(calls(type(self.setup.scheduler), "step", self.timed(follower.schedule)))
+        probes.append(hearing(self.ring, self.timed))
         for probe in probes:
             self.probes.enter_context(probe)
         self.started = time.perf_counter()
@@ -142,22 +151,34 @@ class Watch:
         if self.trouble or not self.follower.backwards:
             return Report()
         try:
-            report = judged(self.setup, loop=self.follower.seen(rates))
+            seen = self.replay()
+            said = judged(self.setup, loop=self.follower.seen(rates), record=self.record, incident=seen)
+            report = merged([said, seen.report]) if seen else said
         except Exception as error:
             self.trouble = f"{type(error).__name__}: {error}"
             return Report()
         self.keep(report)
         return report
 
-    def timed(self, act: Callable[[Value], None]) -> Callable[[Value], None]:
+    def backward_begins(self, roots: Roots) -> None:
+        """A backward pass is about to run."""
+        self.follower.backward_begins(roots)
+        self.ring.backward_begins(roots)
+
+    def step_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer is about to step."""
+        self.follower.step_begins(optimizer)
+        self.ring.step_begins(optimizer, gradients_are_finite(self.setup))
+
+    def timed(self, act: Callable[..., None]) -> Callable[..., None]:
         """The same, with its time added to what watching costs; what it raises ends the watching, never the loop."""
 
-        def call(value: Value) -> None:
+        def call(*values: Any) -> None:
             if self.trouble:
                 return
             begun = time.perf_counter()
             try:
-                act(value)
+                act(*values)
             except Exception as error:
                 self.trouble = f"{type(error).__name__}: {error}"
             finally:
@@ -168,6 +189,7 @@ class Watch:
     def seen_backward(self, roots: Roots) -> None:
         """Keeps the loss until its step; where no optimizer is known, each backward pass counts as a step."""
         self.follower.backward_done()
+        self.ring.backward_done()
         self.since_step += [one.detach().reshape(()) for one in roots if one.numel() == 1]
         if not self.setup.optimizers:
             self.row(float("nan"))
@@ -175,6 +197,7 @@ class Watch:
     def seen_step(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped; a step of the first one is a row."""
         self.follower.step_done(optimizer)
+        self.ring.step_done(optimizer)
         if optimizer is self.setup.optimizers[0]:
             self.row(float(optimizer.param_groups[0]["lr"]))
 
@@ -195,6 +218,7 @@ class Watch:
             return
         values = torch.stack([loss for _, loss, _ in self.pending]).tolist()
         for (step, _, rate), value in zip(self.pending, values, strict=True):
-            self.record.run.append(step, {"loss": value, "lr": rate})
+            seen = math.copysign(math.inf, value) if not math.isfinite(value) else value
+            self.record.run.append(step, {"loss": seen, "lr": rate})
             self.screen.append({"step": step, "loss": value})
         self.pending.clear()
