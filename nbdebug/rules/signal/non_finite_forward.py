@@ -29,6 +29,7 @@ REPAIRS = {
     "acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))",
     "asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))",
     "mean": "# nothing is left to average here: skip what is empty",
+    "to_copy": "x.float()   # or bfloat16: float16 ends at 65504",
     "std": "x.std(unbiased=False)   # one value has no sample deviation",
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }

@@ -21,6 +21,7 @@ REPAIRS = {
     "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))   # its slope at -1 and 1 is infinite",
     "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))   # its slope at -1 and 1 is infinite",
     "Atan2": "torch.atan2(y, x + 1e-12)   # it has no slope where both are zero",
+    "Hypot": "torch.sqrt(x * x + y * y + 1e-12)",
     "Std": "torch.sqrt(x.var(…) + 1e-12)   # the slope of a deviation of zero is infinite",
     "Div": "x / (y + 1e-6)",
     "Log": "torch.log(x.clamp_min(1e-8))",
