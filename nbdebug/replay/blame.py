@@ -16,9 +16,16 @@ from nbdebug.graph.reader import read
 from nbdebug.graph.search import calls_to, parsed
 from nbdebug.graph.source import Line
 
-SIGNS: dict[str, type[ast.operator]] = {"div": ast.Div, "pow": ast.Pow, "mul": ast.Mult, "sub": ast.Sub, "add": ast.Add}
+SIGNS: dict[str, type[ast.operator]] = {
+    "div": ast.Div,
+    "reciprocal": ast.Div,
+    "pow": ast.Pow,
+    "mul": ast.Mult,
+    "sub": ast.Sub,
+    "add": ast.Add,
+}
 WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-GIVEN = ("self", "other", "exponent")
+GIVEN, RESULTS = ("self", "other", "exponent"), ("result", "output")
 
 
 def blame(roots: Iterable[Tensor], end: Line | None) -> Origin | None:
@@ -28,16 +35,24 @@ def blame(roots: Iterable[Tensor], end: Line | None) -> Origin | None:
     """
     nodes = [node for root in roots for node in read(root.grad_fn, []).nodes]
     for node in sorted(nodes, key=number):
-        given = [one for name in GIVEN if isinstance(one := node.saved(name), Tensor)]
+        given = inputs(node)
+        if not all(map(is_finite, given)):
+            return None  # an operation that keeps nothing made it, or it came from outside
         made = result(node)
-        if made is None or is_finite(made) or not all(map(is_finite, given)):
+        if made is None or is_finite(made):
             continue
         rows = (~made.isfinite()).flatten(1).any(1) if made.dim() > 1 else ~made.isfinite().reshape(-1)
-        kind = "NaN" if bool(made.isnan().any()) else "Inf"
+        kind, name = "NaN" if bool(made.isnan().any()) else "Inf", snake(node.name)
         places = tuple(rows.nonzero().flatten().tolist())
-        name = snake(node.name)
         return Origin(name, kind, *extent(given), tuple(made.shape), places, None, last_line(name, end))
     return None
+
+
+def inputs(node: Node) -> list[Tensor]:
+    """The inputs that an operation keeps."""
+    names = (name.removeprefix("_saved_") for name in dir(node.function) if name.startswith("_saved_"))
+    kept = (node.saved(name) for name in names if not name.startswith(RESULTS))
+    return [one.detach() for one in kept if isinstance(one, Tensor) and one.is_floating_point()]
 
 
 def number(node: Node) -> int:

@@ -22,7 +22,7 @@ def hearing(ring: Ring, safely: Callable[[Callable[..., None]], Callable[..., No
     """
     model, loss, data = ring.setup.model, ring.setup.loss_fn, getattr(ring.setup.train_loader, "dataset", None)
     forward, called, drawn = (safely(one) for one in (ring.forward_begins, ring.loss_called, ring.batch_drawn))
-    scaled = safely(ring.loss_scaled)
+    scaled, skipped = safely(ring.loss_scaled), safely(ring.skipped)
 
     def before(module: nn.Module, args: Any, kwargs: Any) -> None:
         if module.training and torch.is_grad_enabled():
@@ -32,12 +32,23 @@ def hearing(ring: Ring, safely: Callable[[Callable[..., None]], Callable[..., No
         if iterator._dataset is data:
             drawn(found)
 
+    def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            taken = ring.taken
+            found = original(scaler, optimizer, *args, **kwargs)
+            if ring.taken == taken and optimizer in ring.setup.optimizers:
+                skipped(optimizer)
+            return found
+
+        return step
+
     with ExitStack() as hooks:
         hooks.callback(model.register_forward_pre_hook(before, with_kwargs=True).remove)
         if isinstance(loss, nn.Module):
             hooks.callback(loss.register_forward_pre_hook(lambda _, args: called(args)).remove)
         hooks.enter_context(results(_BaseDataLoaderIter, "__next__", batch))
         hooks.enter_context(arguments(torch.amp.GradScaler, "scale", scaled))
+        hooks.enter_context(replaced(torch.amp.GradScaler, "step", stepping))
         yield
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nbdebug.graph.origins import Origin
 from nbdebug.graph.source import caller
+from nbdebug.preserve import Preserve
 from nbdebug.replay.blame import blame
 from nbdebug.replay.buffers import Buffers
 from nbdebug.replay.incident import Copies, Incident, Phase, copies, largest, modes, states, weigh
@@ -45,7 +46,7 @@ class Ring:
         self.passes: deque[tuple[int, Pass]] = deque(maxlen=MOST_PASSES)
         self.scaled: list[Tensor] = []
         self.incidents: list[Incident] = []
-        self.steps = self.freezes = self.overflows = 0
+        self.steps = self.taken = self.freezes = self.overflows = 0
         self.wrong_at = -1
         self.stepping = False
 
@@ -95,7 +96,7 @@ class Ring:
         value = sum(one.item() for one in losses)
         self.passes[-1][1].loss = value if losses else None
         if not math.isfinite(value):
-            self.wrong("loss", lambda: blame(roots, caller(sys._getframe())))
+            self.wrong("loss", lambda: self.read(roots))
 
     def backward_done(self) -> None:
         """A backward pass has run; inside a step, as of LBFGS, its gradient is looked at before the weights move."""
@@ -107,6 +108,7 @@ class Ring:
     def step_begins(self, optimizer: torch.optim.Optimizer, finite: bool | Tensor = True) -> None:
         """An optimizer is about to step; ``finite`` says whether its gradients are, where that is known."""
         self.stepping, self.overflows = True, 0
+        self.taken += 1
         if self.spare and optimizer is self.setup.optimizers[0]:
             self.spare.keep(finite)
         elif not self.deferred and getattr(optimizer, "found_inf", None) is None and not finite:
@@ -162,6 +164,13 @@ class Ring:
             notes=notes,
         )
         self.incidents = [*self.incidents[:1], one]
+
+    def read(self, roots: Sequence[Tensor]) -> Origin | None:
+        """What the graph of a loss tells, where it is small enough to be read: a checkpoint in it runs the model."""
+        if weigh(states(self.setup)) > MOST_WEIGHTS:
+            return None
+        with Preserve(*self.setup.owned):
+            return blame(roots, caller(sys._getframe()))
 
     def weights(self, notes: list[str]) -> Copies | None:
         """What the pass began with; None, and a note that says why, where that is gone or too large to copy."""
