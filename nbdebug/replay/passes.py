@@ -23,12 +23,12 @@ class Forward:
     kwargs: dict[str, Any]
     random: dict[str, Tensor]
     casts: Casts
-    versions: tuple[int, ...] = ()
+    versions: list[int] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
         """Whether a tensor among the arguments was written to since."""
-        return versions((self.args, self.kwargs)) != self.versions
+        return versions(self.args, self.kwargs) != self.versions
 
     def copied(self) -> Forward:
         """The same with arguments that nobody else holds."""
@@ -38,7 +38,7 @@ class Forward:
 
 @dataclass(slots=True)
 class Drawn:
-    """A batch as the loader gave it, with the random state it met, and its places in the data set where known."""
+    """A batch as the loader gave it, with its places in the data set where known, and the random state it met."""
 
     batch: Any
     random: dict[str, Tensor]
@@ -57,6 +57,7 @@ class Pass:
     drawn: Drawn | None = None
     targets: tuple[Any, ...] | None = None
     loss: float | None = None
+    bytes: int = 0
 
     def copied(self) -> Pass:
         """The same with tensors that nobody else holds."""
@@ -64,11 +65,11 @@ class Pass:
         targets = transform(self.targets, copy_of) if self.targets is not None else None
         return Pass([one.copied() for one in self.forwards], drawn, targets, self.loss)
 
-    @property
-    def bytes(self) -> int:
-        """How much memory its tensors keep alive."""
+    def weighed(self) -> Pass:
+        """The same, with how much memory its tensors keep alive."""
         trees = [(one.args, one.kwargs) for one in self.forwards]
-        return sum(one.numel() * one.element_size() for one in tensors((trees, self.targets)))
+        self.bytes = sum(one.numel() * one.element_size() for one in tensors((trees, self.targets)))
+        return self
 
 
 def held(tree: Any) -> Any:
@@ -93,6 +94,7 @@ def copy_of(leaf: Any) -> Any:
     return leaf
 
 
-def versions(tree: Any) -> tuple[int, ...]:
-    """How often each tensor of a tree was written to; nothing of those that do not count it."""
-    return tuple(one._version for one in tensors(tree) if not one.is_inference())
+def versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    """How often each argument that is a tensor was written to; nothing of those that do not count it."""
+    given = [*args, *kwargs.values()] if kwargs else args
+    return [one._version for one in given if isinstance(one, Tensor) and not one.is_inference()]

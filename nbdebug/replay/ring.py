@@ -18,6 +18,7 @@ from nbdebug.replay.blame import blame
 from nbdebug.replay.buffers import Buffers
 from nbdebug.replay.incident import Copies, Incident, Phase, copies, largest, modes, states, weigh
 from nbdebug.replay.passes import Drawn, Forward, Pass, held, versions
+from nbdebug.replay.pulse import Pulse
 from nbdebug.replay.spare import Spare
 from nbdebug.replay.surroundings import casts, random_state
 from nbdebug.setup import Setup
@@ -36,17 +37,19 @@ class Ring:
     """
 
     def __init__(self, setup: Setup, *, keep_weights: bool = False, deferred: bool | None = None) -> None:
-        self.setup, self.device = setup, next(setup.eager.parameters()).device
-        self.deferred = self.device.type != "cpu" if deferred is None else deferred
-        self.spare = Spare(states(setup), self.device) if keep_weights and self.deferred else None
-        self.kinds = tuple(dict.fromkeys(("cpu", self.device.type)))
+        device = next(setup.eager.parameters()).device
+        self.setup, self.place = setup, str(device)
+        self.deferred = device.type != "cpu" if deferred is None else deferred
+        self.spare = Spare(states(setup), device) if keep_weights and self.deferred else None
+        self.kinds = tuple(dict.fromkeys(("cpu", device.type)))
         self.buffers, self.largest = Buffers(setup.eager), largest(setup)
         self.now = Pass()
         self.drawn: Drawn | None = None
         self.passes: deque[tuple[int, Pass]] = deque(maxlen=MOST_PASSES)
-        self.scaled: list[Tensor] = []
+        self.pulse = Pulse(setup.eager)
+        self.scaler: Any = None
         self.incidents: list[Incident] = []
-        self.steps = self.taken = self.freezes = self.overflows = 0
+        self.steps = self.freezes = self.overflows = 0
         self.wrong_at = -1
         self.stepping = False
 
@@ -62,7 +65,7 @@ class Ring:
 
     def batch_drawn(self, batch: Any, indices: tuple[int, ...] | None = None) -> None:
         """The training loader has given a batch; ``indices`` are its places in the data set."""
-        self.drawn = Drawn(batch, random_state(self.device), indices)
+        self.drawn = Drawn(batch, random_state(self.place) if self.setup.step_fn else {}, indices)
 
     def forward_begins(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The model, in training mode, is about to be called."""
@@ -71,48 +74,48 @@ class Ring:
         if self.buffers.held:
             self.buffers.look()
         kept, named = held(args), held(kwargs) if kwargs else kwargs
-        call = Forward(kept, named, random_state(self.device), casts(self.kinds), versions((kept, named)))
+        call = Forward(kept, named, random_state(self.place), casts(self.kinds), versions(kept, named))
         self.now.forwards.append(call)
 
     def loss_called(self, args: tuple[Any, ...]) -> None:
         """A loss that is a module is about to be called."""
         self.now.targets = held(args[1:])
 
-    def loss_scaled(self, losses: Any) -> None:
-        """A GradScaler is about to scale a loss, whose own value is the one to look at."""
-        self.scaled += [losses] if isinstance(losses, Tensor) else [*losses]
+    def loss_scaled(self, scaler: Any) -> None:
+        """A GradScaler has scaled a loss: Inf is then by design, and NaN is not."""
+        self.scaler = scaler
 
     def backward_begins(self, roots: Sequence[Tensor]) -> None:
         """A backward pass is about to run from some roots."""
-        losses = [one for one in (self.scaled or roots) if one.numel() == 1]
+        losses = [one for one in roots if one.numel() == 1]
         self.now.drawn = self.drawn
         self.passes.append((self.step, self.now))
-        self.scaled, self.now = [], Pass()
+        self.now = Pass()
         self.let_go()
         if self.deferred:
             if self.spare:
-                self.spare.seen(losses)
+                self.spare.seen(losses, scaled=self.scaler is not None)
             return
-        value = sum(one.item() for one in losses)
+        value = sum(one.item() for one in losses) / (self.scaler.get_scale() if self.scaler else 1.0)
         self.passes[-1][1].loss = value if losses else None
-        if not math.isfinite(value):
+        if math.isnan(value) or (math.isinf(value) and self.scaler is None):
             self.wrong("loss", lambda: self.read(roots))
 
     def backward_done(self) -> None:
         """A backward pass has run; inside a step, as of LBFGS, its gradient is looked at before the weights move."""
-        if self.stepping and not self.deferred and not gradients_are_finite(self.setup):
+        if self.stepping and not self.deferred and not self.pulse.is_finite():
             self.wrong("gradient")
         if not self.setup.optimizers:
             self.steps += 1
 
-    def step_begins(self, optimizer: torch.optim.Optimizer, finite: bool | Tensor = True) -> None:
-        """An optimizer is about to step; ``finite`` says whether its gradients are, where that is known."""
-        self.stepping, self.overflows = True, 0
-        self.taken += 1
+    def step_begins(self, optimizer: torch.optim.Optimizer, finite: bool | Tensor | None = None) -> None:
+        """An optimizer is about to step; ``finite`` says whether its gradients are, None where nobody has looked."""
+        self.stepping, self.overflows, self.scaler = True, 0, None
         if self.spare and optimizer is self.setup.optimizers[0]:
-            self.spare.keep(finite)
-        elif not self.deferred and getattr(optimizer, "found_inf", None) is None and not finite:
-            self.wrong("gradient")  # an optimizer that is given found_inf leaves the step out by itself
+            self.spare.keep(True if finite is None else finite)
+        elif not self.deferred and getattr(optimizer, "found_inf", None) is None:  # else it may leave the step out
+            if not (self.pulse.is_finite() if finite is None else finite):
+                self.wrong("gradient")
 
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""
@@ -121,7 +124,7 @@ class Ring:
 
     def skipped(self, optimizer: torch.optim.Optimizer) -> None:
         """A GradScaler has left a step out; that is by design, until scaling down no longer helps."""
-        self.overflows += 1
+        self.overflows, self.scaler = self.overflows + 1, None
         if self.overflows == OVERFLOWS and not self.deferred:
             self.wrong("gradient")
         self.steps += optimizer is self.setup.optimizers[0]
@@ -190,12 +193,7 @@ class Ring:
         if not self.deferred:
             while self.passes[0][0] < self.step:
                 self.passes.popleft()
-        if len(self.passes) > 2:
+        if len(self.passes) > 1:
+            self.passes[-1][1].weighed()
             while len(self.passes) > 2 and sum(one.bytes for _, one in self.passes) > MOST_BYTES:
                 self.passes.popleft()
-
-
-def gradients_are_finite(setup: Setup) -> bool:
-    """Whether no gradient of the model holds NaN or Inf."""
-    found = [p.grad for p in setup.eager.parameters() if p.grad is not None and p.grad.layout == torch.strided]
-    return not found or math.isfinite(sum(torch._foreach_norm(found)).item())  # type: ignore[union-attr]

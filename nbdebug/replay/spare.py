@@ -19,10 +19,11 @@ class Spare:
         self.copies = [one.detach().clone() for one in self.held]
         self.fine = self.fine_now = torch.ones((), dtype=torch.bool, device=device)
 
-    def seen(self, losses: Sequence[Tensor]) -> None:
-        """Losses of the step that is under way."""
+    def seen(self, losses: Sequence[Tensor], scaled: bool = False) -> None:
+        """Losses of the step that is under way; of one that a GradScaler ``scaled`` only NaN counts."""
         for one in losses:
-            self.fine_now = self.fine_now & one.detach().isfinite().reshape(()).to(self.fine.device)
+            fine = one.detach().isnan().logical_not() if scaled else one.detach().isfinite()
+            self.fine_now = self.fine_now & fine.reshape(()).to(self.fine.device)
 
     @torch.no_grad()
     def keep(self, finite: bool | Tensor = True) -> None:

@@ -11,13 +11,13 @@ from torch import Tensor
 from nbdebug.replay.passes import Casts
 
 
-def random_state(device: torch.device) -> dict[str, Tensor]:
-    """The state of torch's generators on the CPU and on a device; neither waits for the device."""
+def random_state(device: str) -> dict[str, Tensor]:
+    """The state of torch's generators on the CPU and on a device; nobody waits for the device."""
     state = {"cpu": torch.default_generator.get_state()}
-    if device.type == "cuda":
-        state[str(device)] = torch.cuda.get_rng_state(device)
-    elif device.type == "mps":
-        state["mps"] = torch.mps.get_rng_state()
+    if device == "mps":
+        state[device] = torch.mps.get_rng_state()
+    elif device.startswith("cuda"):
+        state[device] = torch.cuda.get_rng_state(device)
     return state
 
 
