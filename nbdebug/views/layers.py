@@ -133,7 +133,7 @@ class Layers(View):
             short(float(values[0])),
             short(float(values[-1])),
             lowest,
-            sketch(values[:: -(-len(values) // 200)]),
+            sketch(values[:: -(-len(values) // 200)].tolist()),
         ]
 
     def _ranks(self, layer: Layer) -> list[int]:
