@@ -203,7 +203,7 @@ export function trace(g, points) {
 }
 
 /** @param {Context} g @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} color @param {number[]} [dash] */
-function rule(g, x0, y0, x1, y1, color, dash = []) {
+export function rule(g, x0, y0, x1, y1, color, dash = []) {
   g.strokeStyle = color;
   g.setLineDash(dash);
   trace(g, [[x0, y0], [x1, y1]].map((point) => point.map((v) => Math.round(v) + 0.5)));

@@ -63,17 +63,24 @@ function worse(a, b) {
   return TONES[b] > TONES[a] ? b : a;
 }
 
-/** How far a row is from what is usual, for those that no finding names. @param {Store} store @param {Row} row */
-function trouble({ layers }, row) {
-  const last = (/** @type {string} */ name) => valueAt(layers, name, Infinity) || 0;
-  const ratio = last(`update.ratio|${row.params[0]}`), off = ratio > 0 ? Math.max(0, Math.abs(Math.log10(ratio) + 3) - 1) : 0;
+/** The decimal logarithm of a row's last update-to-weight ratio. @param {Store} store @param {Row} row */
+function pace({ layers }, row) {
+  return Math.log10(valueAt(layers, `update.ratio|${row.params[0]}`, Infinity));
+}
+
+/** How far a row is from the others, for those that no finding names. @param {Store} store @param {Row} row @param {number} middle */
+function trouble(store, row, middle) {
+  const last = (/** @type {string} */ name) => valueAt(store.layers, name, Infinity) || 0, off = Math.abs(pace(store, row) - middle);
   const bad = FAMILIES.map((family) => last(`${family}.nonfinite|${family === "activation" ? row.path : row.params[0]}`));
-  return 9 * Math.max(...bad) + last(`activation.dead|${row.path}`) + last(`activation.saturated|${row.path}`) + off + TONES[row.tone] * 100;
+  const lost = last(`activation.dead|${row.path}`) + last(`activation.saturated|${row.path}`);
+  return 100 * TONES[row.tone] + 9 * Math.max(...bad) + lost + (Number.isFinite(off) ? Math.max(0, off - 0.5) : 0);
 }
 
 /** The layers, worst first. @param {Store} store @param {Row[]} rows */
 export function ranked(store, rows) {
-  return rows.filter((row) => row.layer).map((row) => ({ row, rank: trouble(store, row) })).sort((a, b) => b.rank - a.rank).map(({ row }) => row);
+  const layers = rows.filter((row) => row.layer), paces = layers.map((row) => pace(store, row)).filter(Number.isFinite).sort((a, b) => a - b);
+  const middle = paces[paces.length >> 1] ?? 0;
+  return layers.map((row) => ({ row, rank: trouble(store, row, middle) })).sort((a, b) => b.rank - a.rank).map(({ row }) => row);
 }
 
 /** The rows that are listed: of a search the hits, in a tree with all above them. @param {Row[]} rows @param {string} search @param {boolean} tree */

@@ -59,36 +59,31 @@ export async function take(store, parts, bytes) {
   }
 }
 
-/** The rows of a part that are new begin here. @param {{have: number}} into @param {Part} part */
-function fresh(into, part) {
-  return Math.max(0, into.have - (part.first ?? 0));
-}
-
 /** @param {Grid} into @param {Part} part @param {Uint8Array} bytes */
-function numbers(into, { rows, ...part }, bytes) {
+function numbers(into, { rows, first = 0 }, bytes) {
   const width = into.columns.size, count = rows * width, start = 8 * rows;
   const out = new Uint8Array(4 * count), flat = new Float32Array(out.buffer), steps = new Float64Array(bytes.slice(0, start).buffer);
   for (let k = 0; k < 4; k++) for (let i = 0; i < count; i++) out[4 * i + k] = bytes[start + k * count + i];
-  for (let i = fresh(into, { rows, ...part }); i < rows; i++) {
+  for (let i = Math.max(0, into.have - first); i < rows; i++) {
     into.steps.push(steps[i]);
     into.rows.push(flat.subarray(i * width, (i + 1) * width));
   }
   return start + 4 * count;
 }
 
-/** @param {Store} store @param {Part} part @param {Uint8Array} bytes */
-async function drawn({ shapes, words }, part, bytes) {
-  const width = BINS * words.drawn.length, steps = part.steps ?? [], skip = fresh(shapes, part);
+/** Histograms: each row packed by itself, or all in 25 levels with the steps last. @param {Store} store @param {Part} part @param {Uint8Array} bytes */
+async function drawn({ shapes, words }, { rows, steps = [], sizes, first = 0 }, bytes) {
+  const width = BINS * words.drawn.length, skip = Math.max(0, shapes.have - first);
   let at = 0;
-  for (let i = 0; i < part.rows; i++) {
-    const size = part.sizes?.[i] ?? width, raw = bytes.subarray(at, at += size);
+  for (let i = 0; i < rows; i++) {
+    const row = sizes ? await inflate(bytes.subarray(at, at += sizes[i])) : new Uint8Array(width);
+    if (!sizes) for (let j = 0; j < width; j++) row[j] = Math.ceil(255 * (bytes[j * rows + i] / 24) ** 2);
     if (i < skip) continue;
-    const row = part.sizes ? await inflate(raw) : raw;
     shapes.steps.push(steps[i]);
     shapes.rows.push(row);
     widen(shapes.tops, words.drawn, row);
   }
-  return at;
+  return sizes ? at : rows * width;
 }
 
 /** The highest bar by magnitude of each family: all of its pictures share one axis. @param {Shapes["tops"]} tops @param {string[]} names @param {Uint8Array} row */

@@ -1,18 +1,18 @@
 // @ts-check
 /** @import { Store } from "./layer_store.js" */
 /** @import { Row } from "./layer_rows.js" */
-import { palette, sharp } from "./axes.js";
+import { extent, palette, roomy, scale, sharp, ticks } from "./axes.js";
+import { rule, trace } from "./chart.js";
 import { h, num, press, watch } from "./kit.js";
 import { BINS, MIDDLE, upto, valueAt } from "./layer_store.js";
 import { FAMILIES } from "./layer_rows.js";
 import { HUES, bars, magnitude, windowOf } from "./layer_cells.js";
 
-/** @typedef {{steps: number[], lists: Float32Array[], window: [number, number], hue: number}} Film */
+/** @typedef {{steps: number[], rows: Uint8Array[], lists: Float32Array[], window: [number, number], hue: number}} Film */
 
 const KINDS = { strip: "Heat strip", bands: "Percentiles", ridge: "Ridge" };
 const STATISTICS = ["norm", "mean", "std", "absmax", "zeros", "nonfinite"];
-const HIGH = 240, LEFT = 52, FOOT = 20, RIDGES = 16;
-const SPREADS = [[0.05, 0.95, 0.2], [0.25, 0.75, 0.45]];
+const HIGH = 240, LEFT = 52, FOOT = 20, RIDGES = 16, PEAK = 58;
 
 /** One layer over time. @param {() => void} close */
 export function layerPanel(close) {
@@ -50,9 +50,8 @@ export function layerPanel(close) {
     g.font = `11px ${getComputedStyle(node).fontFamily}`;
     canvas.ariaLabel = `${called(signal)}: ${film.steps.length} histograms from step ${num(film.steps[0])} to ${num(film.steps.at(-1))}`;
     if (!film.steps.length) return void g.fillText("No histogram was drawn.", LEFT, 40);
-    if (mode === "ridge") return ridge(g, film, width, colors);
-    (mode === "strip" ? heat : bands)(g, film, width, colors);
-    frameOf(g, film, width, step, colors);
+    (mode === "strip" ? heat : mode === "bands" ? bands : ridge)(g, film, width, colors);
+    if (mode !== "ridge") moments(g, film, width, step, colors, mode === "strip");
   }
 
   watch(canvas.parentElement ?? node, draw);
@@ -66,10 +65,10 @@ export function layerPanel(close) {
   };
 }
 
-/** A place in words: what of it, and which parameter. @param {string} signal */
+/** A place in words: a weight by its own name, the rest after it. @param {string} signal */
 function called(signal) {
-  const [family, place] = signal.split("|");
-  return family === "activation" ? family : `${family} · ${place.split(".").at(-1)}`;
+  const [family, place] = signal.split("|"), own = place.split(".").at(-1);
+  return family === "activation" ? family : family === "weight" ? `${own}` : `${own} ${family}`;
 }
 
 /** Buttons of which one is down; made anew only when they are others. @param {HTMLElement} node @param {Record<string, string>} names @param {string} now @param {(name: string) => void} click */
@@ -80,10 +79,15 @@ export function pick(node, names, now, click) {
   [...node.children].forEach((one, i) => { one.ariaPressed = String(keys[i] === now); });
 }
 
+/** A share in percent. @param {number} v */
+export function percentOf(v) {
+  return v !== v ? "–" : `${v > 0 && v < 0.01 ? "<1" : Math.round(100 * v)}%`;
+}
+
 /** @param {Store} store @param {string} signal @param {number} step */
 function cells({ layers }, signal, step) {
   const [family, place] = signal.split("|");
-  return STATISTICS.map((one) => valueAt(layers, `${family}.${one}|${place}`, step)).map((v, i) => h("td", {}, i > 3 && v === v ? `${num(100 * v)}%` : num(v)));
+  return STATISTICS.map((one) => valueAt(layers, `${family}.${one}|${place}`, step)).map((v, i) => h("td", {}, i > 3 ? percentOf(v) : num(v)));
 }
 
 /** The histograms of one place over the steps. @param {Store} store @param {number} at @param {string} signal @returns {Film} */
@@ -91,8 +95,8 @@ function filmOf({ shapes }, at, signal) {
   const rows = shapes.rows.map((row) => row.subarray(at * BINS, (at + 1) * BINS)), seen = rows.map((row) => row.some((v) => v > 0));
   const top = new Uint8Array(MIDDLE + 1);
   for (const row of rows) for (let j = 1; j <= MIDDLE; j++) top[j] = Math.max(top[j], row[MIDDLE + j] ?? 0, row[MIDDLE - j] ?? 0);
-  const window = windowOf(top, 12);
-  return { window, steps: shapes.steps.filter((_, i) => seen[i]), lists: rows.filter((_, i) => seen[i]).map((row) => bars(row, window)), hue: HUES[FAMILIES.indexOf(signal.split("|")[0])] };
+  const window = windowOf(top, 12), kept = rows.filter((_, i) => seen[i]);
+  return { window, steps: shapes.steps.filter((_, i) => seen[i]), rows: kept, lists: kept.map((row) => bars(row, window)), hue: HUES[FAMILIES.indexOf(signal.split("|")[0])] };
 }
 
 /** Left edge of each histogram, and the right one of the last. @param {number[]} steps @param {number} width */
@@ -103,13 +107,14 @@ function edgesOf(steps, width) {
 }
 
 /** Share as color: fastai's colorful dimension. @param {CanvasRenderingContext2D} g @param {Film} film @param {number} width @param {ReturnType<typeof palette>} colors */
-function heat(g, { steps, lists, hue }, width, colors) {
-  const map = ramp(colors, hue), x = edgesOf(steps, width), high = (HIGH - FOOT) / lists[0].length;
+function heat(g, film, width, colors) {
+  const { steps, lists, hue } = film, map = ramp(colors, hue), x = edgesOf(steps, width), high = (HIGH - FOOT) / lists[0].length;
   lists.forEach((list, i) => list.forEach((v, j) => {
     if (v < 3) return;
     g.fillStyle = map[Math.min(255, Math.round(v * 1.4))];
     g.fillRect(x[i], HIGH - FOOT - (j + 1) * high, Math.ceil(x[i + 1] - x[i] + 0.3), Math.ceil(high + 0.3));
   }));
+  magnitudes(g, film, colors);
 }
 
 /** 256 colors from paper through a hue to ink. @param {ReturnType<typeof palette>} colors @param {number} hue */
@@ -121,79 +126,96 @@ function ramp(colors, hue) {
   });
 }
 
-/** Where the given share of a histogram lies, in bars. @param {Float32Array} list @param {number} share */
-function quantile(list, share) {
-  let sum = list.reduce((all, v) => all + v * v, 0) * share, j = 0;
-  while (j < list.length - 1 && sum > list[j] ** 2) sum -= list[j++] ** 2;
-  return j + Math.min(1, sum / (list[j] ** 2 || 1));
+/** The value under which the given share of a histogram lies. @param {Uint8Array} bytes @param {number} share */
+function quantile(bytes, share) {
+  let rest = bytes.reduce((sum, v) => sum + v * v, 0) * share, i = 0;
+  while (i < BINS - 1 && rest > bytes[i] ** 2) rest -= bytes[i++] ** 2;
+  const part = bytes[i] ? Math.min(1, rest / bytes[i] ** 2) : 0, size = Math.abs(i - MIDDLE);
+  if (!size) return 0;
+  const [a, b] = [magnitude(size - 1), magnitude(size)];
+  return i > MIDDLE ? a + part * (b - a) : part * (b - a) - b;
 }
 
 /** The signature of a place: its median, and what 50 and 90 percent lie in. @param {CanvasRenderingContext2D} g @param {Film} film @param {number} width @param {ReturnType<typeof palette>} colors */
-function bands(g, { steps, lists, hue }, width, colors) {
-  const x = edgesOf(steps, width), high = (HIGH - FOOT) / lists[0].length, line = (/** @type {number} */ share) => lists.map((list) => HIGH - FOOT - quantile(list, share) * high);
+function bands(g, { steps, rows, hue }, width, colors) {
+  const lines = [0.05, 0.25, 0.5, 0.75, 0.95].map((share) => rows.map((row) => quantile(row, share)));
+  const range = roomy(extent(lines.flat().concat(0))), x = scale(extent(steps), [LEFT, width - 4]), y = scale(range, [HIGH - FOOT, 6]);
+  g.fillStyle = colors.soft;
+  g.textAlign = "right";
+  for (const v of ticks(range, 4)) {
+    g.fillText(num(v), LEFT - 6, y(v) + 4);
+    rule(g, LEFT, y(v), width - 4, y(v), colors.faint);
+  }
   Object.assign(g, { fillStyle: colors.lines[hue], strokeStyle: colors.lines[hue], lineWidth: 2 });
-  for (const [low, up, alpha] of SPREADS) {
-    const lower = line(low), upper = line(up);
+  for (const [low, up, alpha] of [[0, 4, 0.2], [1, 3, 0.35]]) {
     g.globalAlpha = alpha;
     g.beginPath();
-    steps.forEach((_, i) => { g.lineTo(x[i], upper[i]); g.lineTo(x[i + 1], upper[i]); });
-    for (let i = steps.length - 1; i >= 0; i--) { g.lineTo(x[i + 1], lower[i]); g.lineTo(x[i], lower[i]); }
+    lines[up].forEach((v, i) => g.lineTo(x(steps[i]), y(v)));
+    for (let i = steps.length - 1; i >= 0; i--) g.lineTo(x(steps[i]), y(lines[low][i]));
     g.fill();
   }
   g.globalAlpha = 1;
-  g.beginPath();
-  line(0.5).forEach((y, i) => { g.lineTo(x[i], y); g.lineTo(x[i + 1], y); });
-  g.stroke();
+  trace(g, lines[2].map((v, i) => [x(steps[i]), y(v)]));
 }
 
-/** Magnitudes at the left, steps below, and where the slider is. @param {CanvasRenderingContext2D} g @param {Film} film @param {number} width @param {number} step @param {ReturnType<typeof palette>} colors */
-function frameOf(g, { steps, window: [lo, hi], lists }, width, step, colors) {
-  const high = (HIGH - FOOT) / lists[0].length, zero = lists[0].length / 2, x = edgesOf(steps, width);
+/** Magnitudes at the left. @param {CanvasRenderingContext2D} g @param {Film} film @param {ReturnType<typeof palette>} colors */
+function magnitudes(g, film, colors) {
+  const high = (HIGH - FOOT) / film.lists[0].length;
   g.fillStyle = colors.soft;
   g.textAlign = "right";
-  g.fillText("0", LEFT - 6, HIGH - FOOT - zero * high + 4);
-  for (const [j, way] of decades(lo, hi).flatMap((j) => [[j, 1], [j, -1]])) {
-    const y = HIGH - FOOT - (zero + way * (j - lo + 1.5)) * high;
-    if (y > 6) g.fillText(`${way < 0 ? "−" : ""}${num(Number(magnitude(j).toPrecision(1)))}`, LEFT - 6, y + 4);
+  for (const [text, place] of decades(film)) {
+    const y = HIGH - FOOT - place * high;
+    if (y > 6) g.fillText(text, LEFT - 6, y + 4);
     g.fillRect(LEFT - 4, y, 4, 1);
   }
+}
+
+/** Steps below, and where the slider is. @param {CanvasRenderingContext2D} g @param {Film} film @param {number} width @param {number} step @param {ReturnType<typeof palette>} colors @param {boolean} columns */
+function moments(g, { steps }, width, step, colors, columns) {
+  const x = edgesOf(steps, width), at = Math.max(0, upto(steps, step)), right = columns ? x[at + 1] : scale(extent(steps), [LEFT, width - 4])(steps[at]);
+  g.fillStyle = colors.soft;
   g.textAlign = "left";
   g.fillText(`step ${num(steps[0])}`, LEFT, HIGH - 5);
   g.textAlign = "right";
   g.fillText(num(steps.at(-1)), width - 4, HIGH - 5);
-  const at = Math.max(0, upto(steps, step));
-  g.strokeStyle = colors.ink;
-  g.lineWidth = 1;
-  g.strokeRect(x[at] - 0.5, 0.5, Math.max(3, x[at + 1] - x[at]), HIGH - FOOT - 1);
+  if (!columns) return rule(g, right, 4, right, HIGH - FOOT, colors.soft);
+  Object.assign(g, { strokeStyle: colors.ink, lineWidth: 1 });
+  g.strokeRect(Math.round(x[at]) - 0.5, 0.5, Math.max(3, Math.round(right - x[at])), HIGH - FOOT - 1);
 }
 
-/** Bins near powers of ten, far enough apart to be labeled. @param {number} lo @param {number} hi */
-function decades(lo, hi) {
-  const every = Math.ceil((hi - lo) / 2 / 3.32 / 5) || 1, out = [];
+/** Powers of ten with their places in bars, far enough apart to be labeled. @param {Film} film @returns {[string, number][]} */
+function decades({ window: [lo, hi], lists }) {
+  const every = Math.ceil((hi - lo) / 33) || 1, zero = lists[0].length / 2;
+  /** @type {[string, number][]} */
+  const out = [["0", zero]];
   for (let e = -9; e <= 4; e++) {
-    const j = Math.round(2 * (e * Math.log2(10) + 30));
-    if (j > lo + 1 && j <= hi && e % every === 0) out.push(j);
+    const j = 2 * (e * Math.log2(10) + 30), at = j - lo + 1.5, text = num(Number(`1e${e}`));
+    if (j > lo && j <= hi && e % every === 0) out.push([text, zero + at], [`−${text}`, zero - at]);
   }
   return out;
 }
 
 /** Histograms one before the other, the last in front. @param {CanvasRenderingContext2D} g @param {Film} film @param {number} width @param {ReturnType<typeof palette>} colors */
-function ridge(g, { steps, lists, hue }, width, colors) {
-  const count = Math.min(RIDGES, steps.length), top = Math.max(...lists.flatMap((list) => [...list].map((v, i) => (i === list.length >> 1 ? 0 : v))), 1);
+function ridge(g, film, width, colors) {
+  const { steps, lists, hue } = film, count = Math.min(RIDGES, steps.length), zero = lists[0].length >> 1;
+  const top = Math.max(1, ...lists.flatMap((list) => [...list].filter((_, i) => i !== zero))), one = (width - LEFT - 8) / lists[0].length;
+  const room = HIGH - FOOT - PEAK - 4, color = colors.lines[hue];
   for (let k = 0; k < count; k++) {
-    const i = Math.round((k * (steps.length - 1)) / Math.max(1, count - 1)), base = 62 + ((HIGH - 66) * (k + 0.5)) / count, one = (width - LEFT - 8) / lists[i].length;
+    const i = Math.round((k * (steps.length - 1)) / Math.max(1, count - 1)), base = PEAK + 2 + (room * k) / Math.max(1, count - 1);
     g.beginPath();
     g.moveTo(LEFT, base);
-    lists[i].forEach((v, j) => g.lineTo(LEFT + (j + 0.5) * one, base - Math.min(1, v / top) * 58));
+    lists[i].forEach((v, j) => g.lineTo(LEFT + (j + 0.5) * one, base - Math.min(1, v / top) * PEAK));
     g.lineTo(width - 8, base);
     g.fillStyle = colors.paper;
     g.fill();
     g.globalAlpha = 0.15 + (0.5 * k) / count;
-    g.fillStyle = colors.lines[hue];
+    g.fillStyle = color;
     g.fill();
     g.globalAlpha = 1;
-    Object.assign(g, { strokeStyle: colors.lines[hue], lineWidth: 1, fillStyle: colors.soft, textAlign: "right" });
+    Object.assign(g, { strokeStyle: color, lineWidth: 1, fillStyle: colors.soft, textAlign: "right" });
     g.stroke();
-    if (k % 3 === 0 || k === count - 1) g.fillText(num(steps[i]), LEFT - 6, base + 3);
+    if (k % 3 === 0) g.fillText(num(steps[i]), LEFT - 6, base + 3);
   }
+  g.textAlign = "center";
+  for (const [text, place] of decades(film)) g.fillText(text, LEFT + place * one, HIGH - 5);
 }

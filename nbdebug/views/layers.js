@@ -8,7 +8,7 @@ import { empty, take, unpack, valueAt } from "./layer_store.js";
 import { FAMILIES, listed, ranked, rowsOf } from "./layer_rows.js";
 import { magnitude, pictures, windowOf } from "./layer_cells.js";
 import { rowList } from "./layer_list.js";
-import { layerPanel, pick } from "./layer_strip.js";
+import { layerPanel, percentOf, pick } from "./layer_strip.js";
 import { runCurves } from "./run_curves.js";
 import { runControls } from "./run_controls.js";
 
@@ -34,7 +34,7 @@ async function render({ model, el }) {
   });
   const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, ariaLabel: "recorded step" })), said = h("span");
   const axes5 = HEADS.map((name) => h("div", {}, name, h("span.scale", { ariaHidden: "true" })));
-  const header = h("div.columns", { ariaHidden: "true" }, h("div", {}, "layer"), h("div.pics", {}, ...axes5, h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "1e−6 … band at 1e−3 … 1")))), h("div.share", {}, "dead"));
+  const header = h("div.columns", { ariaHidden: "true" }, h("div", {}, "layer"), h("div.pics", {}, ...axes5, h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "band: 1e−3, from 1e−6 to 1")))), h("div.share", {}, "dead"));
   const curves = runCurves((at) => { scrub(at); });
   const panel = layerPanel(() => { opened = null; lines.close(); panel.show(store, null, step); lines.grid.focus(); });
   const lines = rowList(header, {
@@ -141,11 +141,6 @@ function looks({ layers, shapes, run }) {
 /** @param {number[]} steps @param {number} want */
 function closestTo(steps, want) {
   return steps.reduce((best, one, i) => (Math.abs(one - want) < Math.abs(steps[best] - want) ? i : best), 0);
-}
-
-/** @param {number} v */
-function percentOf(v) {
-  return `${v > 0 && v < 0.01 ? "<1" : Math.round(100 * v)}%`;
 }
 
 /** The ends of an axis that a column shares. @param {HTMLElement} node @param {number} lo @param {number} hi */

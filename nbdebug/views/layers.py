@@ -16,7 +16,7 @@ from nbdebug.views.plain import plain, short
 from nbdebug.views.series import sketch
 from nbdebug.views.wire import Sender, whole
 
-PAGE_BYTES, PLACES_OF_A_PAGE, LIVE_BYTES = 90_000, 240, 3_000_000
+PAGE_BYTES, PLACES_OF_A_PAGE, LIVE_BYTES = 100_000, 240, 3_000_000
 MOST_PLAIN_ROWS, MOST_EVENTS = 60, 200
 RANKS = {"error": 0, "warning": 1, "note": 2}
 SHOWN_EVENTS = ("finding", "nonfinite", "stopped", "note")

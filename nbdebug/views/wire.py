@@ -17,7 +17,7 @@ from nbdebug.views.series import thin
 
 TABLES = ("run", "evaluations", "layers")
 KEPT_BITS = np.uint32(0xFFFFF000)
-KEPT_LEVELS = np.uint8(0xF8)
+LEVELS = 25
 MOST_RUN_ROWS, MOST_LAYER_ROWS, MOST_HISTOGRAMS = 1_600, 160, 96
 Read = TypeVar("Read")
 Part = dict[str, Any]
@@ -96,7 +96,7 @@ def _run(table: Table, name: str, part: float) -> tuple[Part, bytes]:
     """A table in which the extremes of its first column stay."""
     steps, values, columns = steady(lambda: (table.steps.copy(), table.values.copy(), list(table.columns)))
     first = values[:, 0].tolist() if values.shape[1] else []
-    keep = np.array(thin(first, max(8, int(MOST_RUN_ROWS * part**0.5))), int)
+    keep = np.array(thin(first, max(8, int(MOST_RUN_ROWS * part**0.3))), int)
     return _table(name, steps[keep], values[keep], columns)
 
 
@@ -113,9 +113,18 @@ def _table(name: str, steps: NDArray[np.int64], values: Numbers, columns: list[s
 
 
 def _histograms(shapes: Shapes, most: int) -> tuple[Part, bytes]:
+    """Histograms in few levels, steps last: what hardly moves is packed best so. A bin that holds anything stays."""
     keep = spread(len(shapes.rows), most)
-    data = b"".join((shapes.row(i) & KEPT_LEVELS).tobytes() for i in keep)
-    return {"name": "shapes", "rows": len(keep), "steps": [shapes.steps[i] for i in keep]}, data
+    rows = [coarse(shapes.row(i)) for i in keep]
+    part = {"name": "shapes", "rows": len(keep), "steps": [shapes.steps[i] for i in keep]}
+    return part, np.moveaxis(np.stack(rows), 0, -1).tobytes() if rows else b""
+
+
+def coarse(bytes_: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Bytes as ``LEVELS`` levels by their square root, which tells small ones apart."""
+    table = np.rint((LEVELS - 1) * np.sqrt(np.arange(256) / 255)).astype(np.uint8)
+    table[1:] = np.maximum(table[1:], 1)
+    return np.asarray(table[bytes_])
 
 
 def spread(count: int, most: int) -> list[int]:
