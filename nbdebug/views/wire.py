@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.record import Record
+from nbdebug.record.bins import COUNT
 from nbdebug.record.table import Numbers, Shapes, Table
 from nbdebug.views.series import thin
 
@@ -74,22 +75,22 @@ class Sender:
         return self.counts.get(name, 0) + rows - self._begin(name, source)
 
 
-def whole(record: Record, head: dict[str, Any], most: int) -> bytes:
+def whole(record: Record, head: dict[str, Any], most: int, level: int = 6) -> bytes:
     """``head`` and all tables in at most about ``most`` bytes: rows thinned, numbers rounded to three digits or so."""
-    part = 1.0
+    part = min(1.0, 25 * most / max(1, len(record.drawn) * COUNT * MOST_HISTOGRAMS))
     while True:
-        packed = _packed(record, head, part)
+        packed = _packed(record, head, part, level)
         if len(packed) <= most or part < 0.01:
             return packed
         part *= max(0.3, min(0.9, 0.95 * most / len(packed)))
 
 
-def _packed(record: Record, head: dict[str, Any], part: float) -> bytes:
+def _packed(record: Record, head: dict[str, Any], part: float, level: int) -> bytes:
     parts = [_run(record.run, "run", part), _run(record.evaluations, "evaluations", part), _layers(record, part)]
     parts.append(steady(lambda: _histograms(record.shapes, max(2, int(MOST_HISTOGRAMS * part)))))
     text = json.dumps({**head, "parts": [one for one, _ in parts]}, allow_nan=False, separators=(",", ":")).encode()
     body = b"".join(data for _, data in parts)
-    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, 6)
+    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, level)
 
 
 def _run(table: Table, name: str, part: float) -> tuple[Part, bytes]:
