@@ -113,9 +113,10 @@ class Ring:
         self.stepping, self.overflows, self.scaler = True, 0, None
         if self.spare and optimizer is self.setup.optimizers[0]:
             self.spare.keep(True if finite is None else finite)
-        elif not self.deferred and getattr(optimizer, "found_inf", None) is None:  # else it may leave the step out
-            if not (self.pulse.is_finite() if finite is None else finite):
-                self.wrong("gradient")
+        elif self.deferred or getattr(optimizer, "found_inf", None) is not None:  # which lets it leave the step out
+            return
+        elif not (self.pulse.is_finite() if finite is None else finite):
+            self.wrong("gradient")
 
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from nbdebug.errors import SetupError
@@ -75,6 +76,15 @@ class Meter:
                 act(*given)
             except Exception as error:
                 self.troubles[what] = f"{type(error).__name__}: {error}"
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """A block whose own passes are not heard."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
 
     def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
         """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.

@@ -22,6 +22,8 @@ from nbdebug.probes.outputs import Outputs
 from nbdebug.probes.steps import steps
 from nbdebug.record import Record
 from nbdebug.record.record import Event
+from nbdebug.replay import Ring
+from nbdebug.replay.hearing import hearing
 from nbdebug.setup import Setup
 from nbdebug.watching.fixed import Fixed
 from nbdebug.watching.look import Lens, Look
@@ -42,7 +44,7 @@ class Session:
         sampler = Sampler(list(watched.parameters.values()))
         self.watched, self.lens = watched, Lens(watched, sampler, self.record)
         self.strides, self.outputs = Strides(watched, sampler), Outputs(setup.eager, self.take)
-        self.fixed = Fixed.of(setup)
+        self.fixed, self.ring = Fixed.of(setup), Ring(setup)
         self.record.about.update(self.fixed.about)
         self.record.modules = watched.layers(set())
         self.measure(0)
@@ -78,6 +80,7 @@ class Session:
             loss_call(setup.loss_fn, self.called),
             batches(timed("batches", self.drawn)),
             evaluations(setup.loss_fn, timed("evaluations", self.evaluated)),
+            hearing(self.ring, timed),
         ]
         if setup.scheduler is not None:
             found.append(calls(type(setup.scheduler), "step", timed("schedule", follower.schedule)))
@@ -105,9 +108,10 @@ class Session:
 
     def drawn(self, given: tuple[Any, Any, float]) -> None:
         """A batch was drawn from some loader."""
-        iterator, _, seconds = given
+        iterator, batch, seconds = given
         if not comes_from(iterator, self.setup.train_loader):
             return
+        self.meter.attempt("replay", self.ring.batch_drawn, batch)
         self.waited += seconds
         if iterator is not self.iterator:
             self.iterator, self.epoch = iterator, self.epoch + 1
@@ -121,12 +125,14 @@ class Session:
         """A backward pass is about to run."""
         self.outputs.in_backward = True
         self.recorder.evaluated()
+        self.meter.attempt("replay", self.ring.backward_begins, roots)
         self.follower.backward_begins(roots)
 
     def backward_done(self, roots: Roots) -> None:
         """A backward pass has run; where no optimizer is known, it counts as a step."""
         self.outputs.in_backward, self.pulled = False, True
         self.follower.backward_done()
+        self.meter.attempt("replay", self.ring.backward_done)
         self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
@@ -139,6 +145,7 @@ class Session:
         """An optimizer is about to step."""
         if optimizer is not None:
             self.follower.step_begins(optimizer)
+            self.meter.attempt("replay", self.ring.step_begins, optimizer)
         self.pulled = False
         if self.strides.look is not None or self.meter.thrifty:
             self.strides.gradients(optimizer)
@@ -147,6 +154,7 @@ class Session:
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
         self.follower.step_done(optimizer)
+        self.meter.attempt("replay", self.ring.step_done, optimizer)
         if self.pulled and self.strides.look is not None:
             self.strides.look.gradients, self.strides.square = None, None
             self.strides.gradients(optimizer)

@@ -15,7 +15,8 @@ from nbdebug.graph.source import Line
 from nbdebug.record import Record
 from nbdebug.record.file import Writer
 from nbdebug.record.record import Event
-from nbdebug.report import Report
+from nbdebug.replay import Replay, replay
+from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
 from nbdebug.views.screen import show
@@ -56,6 +57,7 @@ class Watch:
         self.result: Watched | None = None
         self.session: Session | None = None
         self.record = Record()
+        self.replayed: Replay | None = None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
@@ -148,6 +150,16 @@ class Watch:
             raise SetupError("nothing runs yet; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
         self.record.evaluations.append(self.session.recorder.step - 1, {name: float(v) for name, v in values.items()})
 
+    def replay(self) -> Replay | None:
+        """The first step whose loss or gradient was not finite, run again; None where every step was."""
+        incident = self.session.ring.incident if self.session else None
+        if incident is None:
+            return None
+        if self.replayed is None or self.replayed.step != incident.step:
+            with self.meter.unheard():
+                self.replayed = replay(self.setup, incident)
+        return self.replayed
+
     @property
     def trouble(self) -> str:
         """What could not be watched, and why."""
@@ -167,7 +179,10 @@ class Watch:
         if session is None or not session.follower.backwards:
             return Report()
         try:
-            report = judged(self.setup, loop=session.follower.seen(session.rates), record=self.record)
+            seen = self.replay()
+            loop = session.follower.seen(session.rates)
+            report = judged(self.setup, loop=loop, record=self.record, incident=seen)
+            report = merged([report, seen.report]) if seen else report
         except Exception as error:
             self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
             return Report()
