@@ -35,7 +35,10 @@ def replay(setup: Setup, incident: Incident) -> Replay:
 
 def told(start: Replay, again: Again | None, incident: Incident) -> Replay:
     """A replay with what the second run gave."""
-    found = [] if start.ruined else findings(again, incident)
+    try:
+        found = [] if start.ruined else findings(again, incident)
+    except Exception as error:
+        found, start = [], noted(start, f"Looking into it raised {type(error).__name__}: {error}")
     if start.diverged:
         found = [replace(one, severity="note", explains=()) for one in found]
     report = Report(ranked(found), asked=frozenset(RULES))
@@ -49,6 +52,11 @@ def told(start: Replay, again: Again | None, incident: Incident) -> Replay:
         samples=() if start.diverged else samples(again, incident, found),
         notes=start.notes if again.way.whole else (*start.notes, ALONE),
     )
+
+
+def noted(start: Replay, text: str) -> Replay:
+    """The same with another note."""
+    return replace(start, notes=(*start.notes, text))
 
 
 def samples(again: Again, incident: Incident, found: list[Finding]) -> tuple[int, ...]:

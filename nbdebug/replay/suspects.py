@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _NormBase
 
 from nbdebug import registry
 from nbdebug.evidence.rows import named_inputs
@@ -20,10 +21,17 @@ from nbdebug.setup.trees import transform
 
 
 def ruined(setup: Setup) -> tuple[str, ...]:
-    """The parameters and buffers that hold NaN or Inf; masks are left alone."""
-    model = setup.eager
-    named = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if not masks(b)}}
-    return tuple(name for name, one in named.items() if not is_finite(one.detach()))
+    """The parameters and buffers that held NaN or Inf before the pass; masks are left alone.
+
+    So are running statistics of the training mode, which the pass itself has written.
+    """
+    found = []
+    for path, module in setup.eager.named_modules():
+        written = isinstance(module, _NormBase) and module.training
+        buffers = [] if written else [(n, b) for n, b in module.named_buffers(recurse=False) if not masks(b)]
+        held = (*module.named_parameters(recurse=False), *buffers)
+        found += [f"{path}.{name}".lstrip(".") for name, one in held if not is_finite(one.detach())]
+    return tuple(found)
 
 
 def masks(tensor: Tensor) -> bool:
