@@ -42,7 +42,7 @@ class Ring:
         self.deferred = device.type != "cpu" if deferred is None else deferred
         self.spare = Spare(states(setup), device) if keep_weights and self.deferred else None
         self.kinds = tuple(dict.fromkeys(("cpu", device.type)))
-        self.buffers, self.largest = Buffers(setup.eager), largest(setup)
+        self.buffers, self.largest = Buffers(setup.eager), largest(list(setup.eager.parameters()))
         self.now = Pass()
         self.drawn: Drawn | None = None
         self.passes: deque[tuple[int, Pass]] = deque(maxlen=MOST_PASSES)
@@ -140,8 +140,9 @@ class Ring:
         """The values of a step have arrived from the device, and are not finite."""
         if self.incidents:
             return
+        for at, one in self.passes:
+            one.loss = loss if at == step else one.loss
         self.freeze(phase, step=step)
-        self.incidents[0].loss = loss
 
     def freeze(self, phase: Phase, find: Callable[[], Origin | None] = lambda: None, step: int | None = None) -> None:
         """Copies what the pass began with; of several incidents the first and the last are kept."""
@@ -155,14 +156,15 @@ class Ring:
         notes = [] if passes else ["Its batch was no longer held."]
         if any(call.changed for one in passes for call in one.forwards):
             notes.append("Its inputs were written to in place after the pass began.")
+        weights = self.weights(notes)
         one = Incident(
             step=number,
             phase=phase,
             loss=passes[-1].loss if passes else None,
             passes=[part.copied() for part in passes],
-            weights=self.weights(notes),
+            weights=weights,
             modes=modes(self.setup),
-            largest=(self.largest, largest(self.setup)),
+            largest=(self.largest, math.nan if weights is None and self.deferred else self.grown(weights)),
             blame=find(),
             line=caller(sys._getframe(1)),
             notes=notes,
@@ -188,6 +190,11 @@ class Ring:
         else:
             return copies(found, self.buffers)
         return None
+
+    def grown(self, weights: Copies | None) -> float:
+        """The largest weight that the pass began with."""
+        kept = {id(one): value for one, value in weights or ()}
+        return largest([kept.get(id(p), p) for p in self.setup.eager.parameters()])
 
     def let_go(self) -> None:
         """Forgets passes of steps that are over, and the oldest of the others where they hold much memory."""

@@ -45,12 +45,12 @@ def spoiled(batch: Batch) -> dict[str, Tensor]:
     return {name: one for name, one in found.items() if not is_finite(one) and not masks(one)}
 
 
-def blamed(again: Again, incident: Incident) -> Finding | None:
-    """The finding on a batch that holds NaN or Inf; a note where it is not finite without them either."""
-    wrong = spoiled(again.way.batch)
+def blamed(batch: Batch, incident: Incident, again: Again | None) -> Finding | None:
+    """The finding on a batch that holds NaN or Inf; a note where the pass is not finite without them either."""
+    wrong = spoiled(batch)
     if not wrong:
         return None
-    rule, batch = registry.find("D103"), again.way.batch
+    rule = registry.find("D103")
     name, tensor = next(iter(wrong.items()))
     rows = (~tensor.isfinite()).flatten(1).any(1) if tensor.dim() > 1 else ~tensor.isfinite()
     samples = [batch.sample(row) for row in rows.nonzero().flatten().tolist()]
@@ -67,7 +67,7 @@ def blamed(again: Again, incident: Incident) -> Finding | None:
         explains=CONSEQUENCES,
         code=rule.code,
         name=rule.name,
-        severity="error" if mended(again, incident) else "note",
+        severity="error" if again is None or mended(again, incident) else "note",
     )
 
 
