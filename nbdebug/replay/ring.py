@@ -39,6 +39,7 @@ class Ring:
     def __init__(self, setup: Setup, *, keep_weights: bool = False, deferred: bool | None = None) -> None:
         device = next(setup.eager.parameters()).device
         self.setup, self.place = setup, str(device)
+        self.first = next(iter(setup.optimizers), None)
         self.deferred = device.type != "cpu" if deferred is None else deferred
         self.spare = Spare(states(setup), device) if keep_weights and self.deferred else None
         self.kinds = tuple(dict.fromkeys(("cpu", device.type)))
@@ -102,16 +103,17 @@ class Ring:
             self.wrong("loss", lambda: self.read(roots))
 
     def backward_done(self) -> None:
-        """A backward pass has run; inside a step, as of LBFGS, its gradient is looked at before the weights move."""
-        if self.stepping and not self.deferred and not self.pulse.is_finite():
+        """A backward pass has run; its gradient is looked at now inside a step, as of LBFGS, or where none is heard."""
+        now = self.stepping or (self.first is None and self.scaler is None)
+        if now and not self.deferred and not self.pulse.is_finite():
             self.wrong("gradient")
-        if not self.setup.optimizers:
-            self.steps += 1
+        self.steps += self.first is None
 
     def step_begins(self, optimizer: torch.optim.Optimizer, finite: bool | Tensor | None = None) -> None:
         """An optimizer is about to step; ``finite`` says whether its gradients are, None where nobody has looked."""
         self.stepping, self.overflows, self.scaler = True, 0, None
-        if self.spare and optimizer is self.setup.optimizers[0]:
+        self.first = self.first or optimizer
+        if self.spare and optimizer is self.first:
             self.spare.keep(True if finite is None else finite)
         elif self.deferred or getattr(optimizer, "found_inf", None) is not None:  # which lets it leave the step out
             return
@@ -121,14 +123,14 @@ class Ring:
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""
         self.stepping = False
-        self.steps += optimizer is self.setup.optimizers[0]
+        self.steps += optimizer is self.first
 
     def skipped(self, optimizer: torch.optim.Optimizer) -> None:
         """A GradScaler has left a step out; that is by design, until scaling down no longer helps."""
         self.overflows, self.scaler = self.overflows + 1, None
         if self.overflows == OVERFLOWS and not self.deferred:
             self.wrong("gradient")
-        self.steps += optimizer is self.setup.optimizers[0]
+        self.steps += optimizer is self.first
 
     def wrong(self, phase: Phase, find: Callable[[], Origin | None] = lambda: None) -> None:
         """This step is not finite; what follows from one before is not looked into."""

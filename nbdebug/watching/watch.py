@@ -83,6 +83,7 @@ class Watch:
         self.probes.close()
         with self.stack:
             self.session.close()
+            self.not_finite()
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             report = self.judged()
@@ -117,6 +118,7 @@ class Watch:
         recorder = self.session.recorder
         if recorder.due:
             recorder.fetch()
+            self.not_finite()
             self.view.findings = [one.to_dict() for one in self.judge.report]
             self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
             self.screen.refresh()
@@ -132,6 +134,17 @@ class Watch:
         if found:
             self.screen.refresh()
         return found
+
+    def not_finite(self) -> None:
+        """Tells of losses that arrived and are not finite; on an accelerator only now."""
+        assert self.session is not None
+        wrong = self.session.recorder.wrong
+        for step, loss in wrong:
+            if not self.record.happened("nonfinite"):
+                self.record.events.append(Event(step, "nonfinite", f"the loss is {loss}"))
+            if self.session.ring.deferred:
+                self.session.ring.seen_non_finite(step, loss=loss)
+        wrong.clear()
 
     def save(self) -> None:
         """Writes what is new to the file, where one is wanted."""
@@ -150,8 +163,21 @@ class Watch:
             raise SetupError("nothing runs yet; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
         self.record.evaluations.append(self.session.recorder.step - 1, {name: float(v) for name, v in values.items()})
 
+    @property
+    def trouble(self) -> str:
+        """What could not be watched, and why."""
+        return "; ".join(f"{what} ({why})" for what, why in self.meter.troubles.items())
+
+    @property
+    def loss_line(self) -> Line | None:
+        """The line that called the loss first."""
+        return self.session.lines.get("loss") if self.session else None
+
     def replay(self) -> Replay | None:
-        """The first step whose loss or gradient was not finite, run again; None where every step was."""
+        """The first step whose loss or gradient was not finite, run again; None where there was none.
+
+        Names the operation, forward or backward, its line and the samples; nothing of yours is changed.
+        """
         incident = self.session.ring.incident if self.session else None
         if incident is None:
             return None
@@ -160,29 +186,15 @@ class Watch:
                 self.replayed = replay(self.setup, incident)
         return self.replayed
 
-    @property
-    def trouble(self) -> str:
-        """What could not be watched, and why."""
-        found = dict(self.meter.troubles)
-        if self.session is not None and self.session.fixed.trouble:
-            found["fixed samples"] = self.session.fixed.trouble
-        return "; ".join(f"{what} ({why})" for what, why in found.items())
-
-    @property
-    def loss_line(self) -> Line | None:
-        """The line that called the loss first."""
-        return self.session.lines.get("loss") if self.session else None
-
     def judged(self) -> Report:
         """What the rules say of the loop; nothing where it was not seen."""
         session = self.session
         if session is None or not session.follower.backwards:
             return Report()
         try:
-            seen = self.replay()
-            loop = session.follower.seen(session.rates)
-            report = judged(self.setup, loop=loop, record=self.record, incident=seen)
-            report = merged([report, seen.report]) if seen else report
+            again, loop = self.replay(), session.follower.seen(session.rates)
+            said = judged(self.setup, loop=loop, record=self.record, incident=again)
+            report = merged([said, again.report]) if again else said
         except Exception as error:
             self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
             return Report()
