@@ -127,6 +127,8 @@ class Ring:
 
     def skipped(self, optimizer: torch.optim.Optimizer) -> None:
         """A GradScaler has left a step out; that is by design, until scaling down no longer helps."""
+        if optimizer not in (self.first, *self.setup.optimizers):
+            return
         self.overflows, self.scaler = self.overflows + 1, None
         if self.overflows == OVERFLOWS and not self.deferred:
             self.wrong("gradient")

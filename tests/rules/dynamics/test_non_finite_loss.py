@@ -16,6 +16,7 @@ from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.replay import Replay
 from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.watching.judge import Judge
 from tests.replay.faults import FAULTS, too_fast
 from tests.replay.loops import train
 
@@ -87,6 +88,16 @@ def test_a_rate_that_is_too_high_is_told_by_the_weights() -> None:
     found = next(one for one in debugger.findings if one.code == "T603")
     assert "had diverged" in found.cause
     assert found.evidence["largest weight"][1] > 1e6
+
+
+def test_it_is_told_while_the_loop_still_runs() -> None:
+    record, told = Record(), list[Finding]()
+    for step, loss in enumerate([2.3] * 30 + [INF] * 3, 1):
+        record.run.append(step, {"loss": loss})
+    judge = Judge(record, told.append)
+    (rule,) = [one for one in judge.rules if one.code == "T603"]
+    judge.ask(rule, 33)
+    assert [one.where.step for one in told] == [31]
 
 
 def noisy() -> Debugger:
