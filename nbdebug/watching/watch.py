@@ -57,6 +57,7 @@ class Watch:
         self.result: Watched | None = None
         self.session: Session | None = None
         self.record = Record()
+        self.replayed: Replay | None = None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
@@ -178,7 +179,12 @@ class Watch:
         Names the operation, forward or backward, its line and the samples; nothing of yours is changed.
         """
         incident = self.session.ring.incident if self.session else None
-        return replay(self.setup, incident) if incident else None
+        if incident is None:
+            return None
+        if self.replayed is None or self.replayed.step != incident.step:
+            with self.meter.unheard():
+                self.replayed = replay(self.setup, incident)
+        return self.replayed
 
     def judged(self) -> Report:
         """What the rules say of the loop; nothing where it was not seen."""
