@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.graph.reader import read
 from nbdebug.graph.source import Line, caller
 from nbdebug.loop.clips import Clipping
 from nbdebug.loop.held import Holding
@@ -20,7 +19,7 @@ from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
 from nbdebug.loop.modes import Modes
-from nbdebug.loop.pulls import Touch
+from nbdebug.loop.pulls import Touch, ends
 from nbdebug.loop.scaling import Scalers
 from nbdebug.loop.sums import Summing, is_divided
 from nbdebug.probes.batches import comes_from
@@ -107,7 +106,7 @@ class Follower:
     def passed(self, output: Any) -> None:
         """A forward pass of the whole model is over."""
         self.modes.ends(output)
-        self.holding.mark(output, self.steps)
+        self.holding.mark(output, self.steps, self.modes.split == "val")
 
     def backward_begins(self, roots: Sequence[Tensor]) -> None:
         """A backward pass is about to run from some roots."""
@@ -129,7 +128,7 @@ class Follower:
 
     def trace(self, roots: Sequence[Tensor]) -> None:
         """Where a backward pass ends: in the model, in tensors made on the way, in parameters of the same shapes."""
-        leaves = [leaf for root in roots for leaf in (read(root.grad_fn, []).leaves if root.grad_fn else [root])]
+        leaves = [leaf for root in roots for leaf in (ends(root.grad_fn) if root.grad_fn else [root])]
         shapes = set(self.own.values())
         others = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
         self.reached = any(id(leaf) in self.own for leaf in leaves)
@@ -139,6 +138,7 @@ class Follower:
         """A backward pass has run."""
         self.backwards += 1
         self.modes.pulled()
+        self.holding.pulled()
         for one in self.steppers.values():
             one.interval.pulled()
             self.added(one)
@@ -201,7 +201,7 @@ class Follower:
         stepper = self.steppers[id(optimizer)]
         stepper.begin()
         self.scalers.stepped(stepper.interval)
-        self.summing.stepped(stepper.interval)
+        self.summing.stepped(stepper)
         if self.lost.names and self.looking:
             self.lost.begins(stepper)
 
