@@ -29,6 +29,7 @@ from nbdebug.probes.modes import passes, switchings
 from nbdebug.probes.scaling import Scaled, scaling
 from nbdebug.setup import Setup
 
+MARKED, SELDOM = 64, 8  # the graphs of so many steps are marked; later ones of one in eight
 EAGER = 8  # steps that are looked at one by one; later ones at powers of two
 MOST_PASSES = 32  # backward passes between two steps that are looked at
 Guard = Callable[[Callable[[Any], None]], Callable[[Any], None]]
@@ -48,7 +49,9 @@ class Follower:
         for one in setup.optimizers:
             self.adopt(one)
         self.backwards = self.scheduled = self.fresh = self.copies = self.passes = self.asked_at = 0
-        self.reached = self.from_scaled = False
+        self.reached = self.from_scaled = self.undivided = False
+        self.due = self.marking = True
+        self.line: Line | None = None
         self.iterator: weakref.ref[Any] | None = None
         self.lines: dict[str, Line] = {}
 
@@ -74,7 +77,14 @@ class Follower:
     @property
     def looking(self) -> bool:
         """Whether this step is one to look at, for which the device must be waited for."""
-        return (self.steps < EAGER or self.steps & (self.steps - 1) == 0) and self.passes < MOST_PASSES
+        return self.due and self.passes < MOST_PASSES
+
+    def next_step(self) -> None:
+        """A step is over; whether the next one is looked at, and whether its graphs are marked, is settled."""
+        steps = self.steps
+        self.due = steps < EAGER or steps & (steps - 1) == 0
+        self.marking = steps < MARKED or steps % SELDOM == 0
+        self.passes = 0
 
     def concerns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether an optimizer is one of those given, or holds parameters of the model; such a one is adopted."""
@@ -106,13 +116,14 @@ class Follower:
     def passed(self, output: Any) -> None:
         """A forward pass of the whole model is over."""
         self.modes.ends(output)
-        self.holding.mark(output, self.steps, self.modes.split == "val")
+        if self.marking:
+            self.holding.mark(output, self.steps, self.modes.split == "val")
 
     def backward_begins(self, roots: Sequence[Tensor]) -> None:
         """A backward pass is about to run from some roots."""
         self.mark("backward")
         self.from_scaled = self.scalers.begins_from(roots)
-        if not self.modes.under_way:
+        if self.marking and not self.modes.under_way:
             self.holding.mark(roots, self.steps)
         if not self.looking:
             return
@@ -138,7 +149,8 @@ class Follower:
         """A backward pass has run."""
         self.backwards += 1
         self.modes.pulled()
-        self.holding.pulled()
+        if self.marking:
+            self.holding.pulled()
         for one in self.steppers.values():
             one.interval.pulled()
             self.added(one)
@@ -146,6 +158,7 @@ class Follower:
             self.ledger.look_at_gradients()
         if not self.steppers:
             self.modes.stepped()
+            self.next_step()
 
     def added(self, one: Stepper) -> None:
         """Counts the pass for an optimizer whose gradients it added to."""
@@ -190,6 +203,7 @@ class Follower:
         """A GradScaler has left a step out, by not calling the optimizer or by telling it not to move."""
         self.scalers.skipped += 1
         self.modes.before_step = None
+        self.passes = 0
         if one.steps == self.asked_at:
             one.skip()
         else:
@@ -210,8 +224,8 @@ class Follower:
         self.lost.done()
         self.steppers[id(optimizer)].done()
         self.modes.stepped()
-        self.passes = 0
-        if self.looking:
+        self.next_step()
+        if self.due:
             self.holding.look(self.steps)
         if self.steps == EAGER:
             self.ledger.look_at_values()
