@@ -22,11 +22,13 @@ from nbdebug.loop.modes import Modes
 from nbdebug.loop.pulls import Touch, ends
 from nbdebug.loop.scaling import Scalers
 from nbdebug.loop.sums import Summing, is_divided
+from nbdebug.loop.waits import Waiting
 from nbdebug.probes.batches import comes_from
 from nbdebug.probes.calls import calls
 from nbdebug.probes.clipping import Clip, clipping
 from nbdebug.probes.modes import passes, switchings
 from nbdebug.probes.scaling import Scaled, scaling
+from nbdebug.probes.syncs import Sync, syncs
 from nbdebug.setup import Setup
 
 MARKED, SELDOM = 64, 8  # the graphs of so many steps are marked; later ones of one in eight
@@ -42,6 +44,7 @@ class Follower:
         self.setup, self.ledger = setup, Ledger(setup.eager)
         self.clipping, self.scalers, self.summing = Clipping(), Scalers(), Summing()
         self.modes, self.holding, self.lost = Modes(setup.eager), Holding(), Lost(setup.eager)
+        self.waiting = Waiting()
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
         self.steppers: dict[int, Stepper] = {}
         self.holders: dict[int, Stepper] = {}
@@ -65,6 +68,8 @@ class Follower:
             passes(self.setup.model, guard(self.modes.begins), guard(self.passed)),
             switchings(guard(self.modes.switched)),
         ]
+        if (kind := self.setup.home.type) == "cuda":
+            heard.append(syncs(kind, guard(self.waited)))
         if self.setup.scheduler is not None:
             heard.append(calls(type(self.setup.scheduler), "step", guard(self.schedule)))
         return heard
@@ -209,6 +214,11 @@ class Follower:
         else:
             one.skipped, one.last.skipped = one.skipped + 1, True
 
+    def waited(self, sync: Sync) -> None:
+        """A value was fetched from the device."""
+        if self.due:
+            self.waiting.heard(sync)
+
     def step_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to step."""
         self.mark("optimizer")
@@ -224,6 +234,7 @@ class Follower:
         self.lost.done()
         self.steppers[id(optimizer)].done()
         self.modes.stepped()
+        self.waiting.known += self.due
         self.next_step()
         if self.due:
             self.holding.look(self.steps)
@@ -266,6 +277,7 @@ class Follower:
             passes=self.modes.seen(),
             sums=self.summing.seen(),
             held=self.holding.worst,
+            waits=self.waiting.seen(),
             moved={name: tuple(looks) for name, looks in self.lost.seen.items()},
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 
 from nbdebug.graph.search import calls_to, names
 from nbdebug.graph.source import Line
 from nbdebug.loop.loop import Loop
+from nbdebug.loop.reading import tree_of
 
 KEEPING = {"append", "add", "extend", "update", "put", "insert"}
 
@@ -20,7 +20,7 @@ def keeper(loop: Loop) -> tuple[str, Line] | None:
     from a call, and that is added to, put into or stored in something else as it is.
     """
     end = loop.lines.get("backward") or loop.passes.lines.get("forward")
-    tree = parsed_whole(end.file) if end else None
+    tree = tree_of(end.file) if end else None
     if end is None or tree is None:
         return None
     losses = {name for node in ast.walk(tree) if calls_to("backward")(node) for name in names_called_on(node)}
@@ -31,14 +31,6 @@ def keeper(loop: Loop) -> tuple[str, Line] | None:
             number, kept = min(found, key=lambda one: abs(one[0] - end.number))
             return kept, Line(end.file, number)
     return None
-
-
-def parsed_whole(file: str) -> ast.AST | None:
-    """The syntax tree of a file or cell; None where it is no plain Python."""
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return None
 
 
 def names_called_on(node: ast.AST) -> Iterator[str]:
