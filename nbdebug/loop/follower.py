@@ -75,6 +75,11 @@ class Follower:
         return heard
 
     @property
+    def first(self) -> torch.optim.Optimizer | None:
+        """The optimizer whose steps count as those of the loop."""
+        return next((one.optimizer for one in self.steppers.values()), None)
+
+    @property
     def steps(self) -> int:
         """The steps of all optimizers; backward passes where there is none."""
         return sum(one.steps for one in self.steppers.values()) if self.steppers else self.backwards

@@ -60,9 +60,9 @@ def judged(setup: Setup, **given: Any) -> Report:
 
     A loop is judged again and again while it runs, so nothing slow is measured for it.
     """
+    rules = [one for one in registry.select() if set(one.needs) & set(given)]
     if "loop" in given:
         given = {**{name: NotChecked(LEFT_OUT) for name in known() if is_slow(name)}, **given}
-    rules = [one for one in registry.select() if set(one.needs) & set(given)]
     with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
         asked = Round(Evidence(setup, **given), rules, {})
         asked.run(Screen())

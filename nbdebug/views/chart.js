@@ -2,7 +2,7 @@
 import { extent, logTicks, palette, roomy, scale, sharp, stretches, ticks } from "./axes.js";
 import { h, num, press, watch } from "./kit.js";
 
-/** @typedef {{name: string, x: number[], y: (number | null)[], bad: number}} Line */
+/** @typedef {{name: string, x: number[], y: (number | null)[], bad: number, raw?: (number | null)[]}} Line */
 /** @typedef {{at: number, text: string}} Note */
 /** @typedef {{lines: Line[], marks: Note[], limits: Note[], x_label: string, y_label: string, log: boolean, log_x: boolean, title: string, pin?: number}} Picture */
 /** @typedef {CanvasRenderingContext2D} Context */
@@ -12,8 +12,8 @@ import { h, num, press, watch } from "./kit.js";
 const HEIGHT = 230;
 const DASHES = [[], [6, 3], [2, 3]];
 
-/** A line chart with legend, log switch and read-out; `set` draws a picture. @param {HTMLElement} host */
-export function chart(host) {
+/** A line chart with legend, log switch and read-out; `set` draws a picture, `pick` is told of an x that is pressed. @param {HTMLElement} host @param {(x: number) => void} [pick] */
+export function chart(host, pick) {
   const node = /** @type {HTMLCanvasElement} */ (h("canvas", { tabIndex: 0, role: "img" }));
   const tip = h("div.tip"), said = h("div.unseen", { ariaLive: "polite" }), legend = h("div.legend"), note = h("span"), label = h("span");
   const switched = press("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
@@ -98,6 +98,7 @@ export function chart(host) {
   }
 
   node.onpointermove = node.onpointerdown = (event) => { if (drawn) go(drawn.x.invert(event.offsetX)); };
+  node.onclick = () => pick?.(cursor ?? 0);
   node.onpointerleave = node.onblur = leave;
   node.onkeydown = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
@@ -118,7 +119,7 @@ export function chart(host) {
 /** Where everything of a picture goes. @param {Picture} picture @param {Set<string>} hidden @param {number} width @param {boolean} log */
 function layout(picture, hidden, width, log) {
   const lines = picture.lines.filter((line) => !hidden.has(line.name)), places = (/** @type {Note[]} */ notes) => notes.map((one) => one.at);
-  const high = roomy(extent(lines.flatMap((line) => line.y).concat(places(picture.limits)), log), log);
+  const high = roomy(extent(lines.flatMap((line) => line.raw ?? line.y).concat(places(picture.limits)), log), log);
   const wide = extent(picture.lines.flatMap((line) => line.x).concat(places(picture.marks)), picture.log_x);
   const ys = (log ? logTicks : ticks)(high, 5), xs = (picture.log_x ? logTicks : ticks)(wide, Math.max(1, width / 90));
   const left = Math.max(30, ...ys.map((v) => num(v).length * 6.6 + 14)), top = picture.marks.length ? 32 : 18, bottom = HEIGHT - 22, right = width - 14;
@@ -146,8 +147,10 @@ function axes(g, f, colors) {
 /** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
 function strokes(g, f, line, colors) {
   const i = f.picture.lines.indexOf(line), color = colors.lines[i % 6];
-  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center" });
+  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(i / 6) % 3]);
+  for (const points of stretches(line.x, line.raw ?? [], f.x, f.y, f.log)) trace(g, points);
+  g.globalAlpha = 1;
   for (const points of stretches(line.x, line.y, f.x, f.y, f.log)) {
     trace(g, points);
     if (line.y.length < 30 || points.length === 1) points.forEach(([x, y]) => dot(g, x, y, 2.5));
@@ -173,7 +176,8 @@ function notes(g, f, colors) {
   for (const { at, text } of f.picture.limits.filter((one) => one.at > 0 || !f.log)) {
     const y = f.y(at), said = `${text} ${num(at)}`;
     rule(g, f.left, y, f.right, y, colors.error, [4, 3]);
-    Object.assign(g, { lineWidth: 4, strokeStyle: colors.paper });
+    g.lineWidth = 4;
+    g.strokeStyle = colors.paper;
     g.strokeText(said, f.right - 2, y - 5);
     g.fillText(said, f.right - 2, y - 5);
     g.lineWidth = 1;
@@ -199,7 +203,7 @@ export function trace(g, points) {
 }
 
 /** @param {Context} g @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} color @param {number[]} [dash] */
-function rule(g, x0, y0, x1, y1, color, dash = []) {
+export function rule(g, x0, y0, x1, y1, color, dash = []) {
   g.strokeStyle = color;
   g.setLineDash(dash);
   trace(g, [[x0, y0], [x1, y1]].map((point) => point.map((v) => Math.round(v) + 0.5)));

@@ -50,7 +50,7 @@ def seen(train: Train, setup: Setup | None = None) -> Loop:
     with debugger.watch() as watch:
         train(debugger.setup)
     assert not watch.trouble
-    return watch.follower.seen([])
+    return watch.session.follower.seen([])
 
 
 def source(found: Finding) -> str:
