@@ -147,6 +147,11 @@ class Follower:
         self.undivided = not any(is_divided(root, self.from_scaled) for root in roots)
         self.line = caller(sys._getframe(1))
 
+    def plain(self, root: Tensor) -> Tensor:
+        """The loss that the latest backward pass began from, without the factor of a GradScaler."""
+        scale = self.scalers.factor if self.from_scaled else None
+        return root.detach() / scale if scale is not None else root.detach()
+
     def trace(self, roots: Sequence[Tensor]) -> None:
         """Where a backward pass ends: in the model, in tensors made on the way, in parameters of the same shapes."""
         leaves = [leaf for root in roots for leaf in (ends(root.grad_fn) if root.grad_fn else [root])]

@@ -54,6 +54,12 @@ class Scalers:
             self.awaited.remove(one)
         return True
 
+    @property
+    def factor(self) -> Tensor | None:
+        """What the losses are multiplied by now, on their device; None where no scaler was seen."""
+        found = getattr(self.scaler, "_scale", None)
+        return found if isinstance(found, Tensor) else None
+
     def stepped(self, interval: Interval) -> None:
         """A step is about to be made, after all that its interval holds."""
         if self.scaler is None or not interval.looked or not interval.passes:
