@@ -33,6 +33,7 @@ from nbdebug.setup import Setup
 
 MARKED, SELDOM = 64, 8  # the graphs of so many steps are marked; later ones of one in eight
 EAGER = 8  # steps that are looked at one by one; later ones at powers of two
+SAMPLE = 64  # parameters whose gradients tell whether a backward pass was one of this model
 MOST_PASSES = 32  # backward passes between two steps that are looked at
 Guard = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
@@ -46,12 +47,15 @@ class Follower:
         self.modes, self.holding, self.lost = Modes(setup.eager), Holding(), Lost(setup.eager)
         self.waiting = Waiting()
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
+        self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
+        self.touch = Touch(self.sample)
+        self.concerned, self.ever = True, False
         self.steppers: dict[int, Stepper] = {}
         self.holders: dict[int, Stepper] = {}
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for one in setup.optimizers:
             self.adopt(one)
-        self.backwards = self.scheduled = self.fresh = self.copies = self.passes = self.asked_at = 0
+        self.backwards = self.scheduled = self.fresh = self.copies = self.passes = 0
         self.reached = self.from_scaled = self.undivided = False
         self.due = self.marking = True
         self.line: Line | None = None
@@ -133,6 +137,7 @@ class Follower:
         """A backward pass is about to run from some roots."""
         self.mark("backward")
         self.from_scaled = self.scalers.begins_from(roots)
+        self.touch = Touch(self.sample)
         if self.marking and not self.modes.under_way:
             self.holding.mark(roots, self.steps)
         if not self.looking:
@@ -161,7 +166,16 @@ class Follower:
         self.fresh, self.copies = len(leaves) - len(others), len(others)
 
     def backward_done(self) -> None:
-        """A backward pass has run."""
+        """A backward pass has run; one that adds to no gradient of the model is another's, once others have.
+
+        What is told of it then is in ``concerned``.
+        """
+        unsure = len(self.sample) < len(self.own) and self.modes.under_way is not None
+        added = self.touch.added or unsure
+        self.ever |= added
+        self.concerned = added or not self.ever
+        if not self.concerned:
+            return
         self.backwards += 1
         self.modes.pulled()
         if self.marking:
@@ -201,28 +215,9 @@ class Follower:
     def scaled(self, event: Scaled) -> None:
         """A GradScaler was called."""
         self.mark(event.kind)
-        one = self.steppers.get(id(event.optimizer))
-        if event.kind == "scale":
-            self.scalers.scaled(event)
-        elif one is None:
-            return
-        elif event.kind == "unscale":
-            one.interval.unscaled = True
-        elif event.kind == "step":
-            one.interval.through, self.asked_at = True, one.steps
-            self.scalers.asked += 1
-        elif event.kind == "skipped":
-            self.skipped(one)
-
-    def skipped(self, one: Stepper) -> None:
-        """A GradScaler has left a step out, by not calling the optimizer or by telling it not to move."""
-        self.scalers.skipped += 1
-        self.modes.before_step = None
-        self.passes = 0
-        if one.steps == self.asked_at:
-            one.skip()
-        else:
-            one.skipped, one.last.skipped = one.skipped + 1, True
+        self.scalers.heard(event, self.steppers.get(id(event.optimizer)))
+        if event.kind == "skipped":
+            self.modes.before_step, self.passes = None, 0
 
     def waited(self, sync: Sync) -> None:
         """A value was fetched from the device."""
