@@ -123,7 +123,8 @@ class Recorder:
             row |= {f"{family}.{what}|{place}": value for what, value in statistics(one).items()}
             if family == "update":
                 size = max(float(self.before[place].norm()), 1e-8 * one.numel() ** 0.5)
-                row[f"update.ratio|{place}"] = row[f"update.norm|{place}"] / size
+                ratio = row[f"update.norm|{place}"] / size
+                row[f"update.ratio|{place}"] = ratio if np.isfinite(ratio) else float("inf")
         row |= {f"activation.dead|{name}": 1 - float(one.float().mean()) for name, one in self.alive.items()}
         for name, made in self.outputs.items():
             if (flat := SLOPES.get(type(self.leaves[name]))) is not None:

@@ -1,0 +1,133 @@
+"""What the looks at the layers of a run say of each place: one signal as a matrix, looks × places."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nbdebug.errors import NotChecked
+from nbdebug.record import Layer, Record
+
+Values = NDArray[np.float64]
+WARM_UP = 0.1  # the share of the looks in which a run finds its feet
+LEAST = 8  # looks
+NEAR_ZERO = 1e-3
+
+
+@dataclass(frozen=True)
+class Looks:
+    """One signal: the steps of its looks, its places in the order of the model, and a value for each pair.
+
+    NaN where a place was not measured, infinite where it was not finite.
+    """
+
+    steps: NDArray[np.int64]
+    places: tuple[str, ...]
+    values: Values
+
+    def __getitem__(self, kept: Iterable[int] | slice) -> Looks:
+        """Some of the looks."""
+        rows = kept if isinstance(kept, slice) else list(kept)
+        return Looks(self.steps[rows], self.places, self.values[rows])
+
+    def at(self, places: Iterable[str]) -> Looks:
+        """Some of the places, in the order given; those that were never measured are NaN."""
+        wanted, known = tuple(places), {name: i for i, name in enumerate(self.places)}
+        blank = np.full(len(self.steps), np.nan)
+        columns = [self.values[:, known[name]] if name in known else blank for name in wanted]
+        return Looks(self.steps, wanted, np.stack(columns, 1) if columns else self.values[:, :0])
+
+    @property
+    def warm(self) -> Looks:
+        """The looks after the first ones."""
+        return self[round(WARM_UP * len(self.steps)) :]
+
+    @property
+    def late(self) -> Looks:
+        """The second half of the looks."""
+        return self[len(self.steps) // 2 :]
+
+    @property
+    def median(self) -> Values:
+        """The median of each place over the looks."""
+        return over(np.nanmedian, self.values)
+
+    def quantile(self, share: float) -> Values:
+        """A quantile of each place over the looks."""
+        return over(partial(np.nanquantile, q=share), self.values)
+
+
+def over(function: Callable[..., Values], values: Values) -> Values:
+    """A function of each column that leaves NaN out; NaN where there is nothing else."""
+    if not len(values):
+        return np.full(values.shape[1], np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(function(values, axis=0))
+
+
+def looks(record: Record, signal: str, places: Iterable[str] | None = None, least: int = LEAST) -> Looks:
+    """A signal at its places, or at those that are given; raises NotChecked where there were too few looks."""
+    start = f"{signal}|"
+    columns = [(name[len(start) :], i) for name, i in record.layers.columns.items() if name.startswith(start)]
+    table = record.layers.values[:, [i for _, i in columns]].astype(np.float64)
+    there = ~np.isnan(table).all(1)
+    found = Looks(record.layers.steps[there], tuple(name for name, _ in columns), table[there])
+    if len(found.steps) < least:
+        raise NotChecked(f"{len(found.steps)} looks at {signal} were recorded, which are too few")
+    return found if places is None else found.at(places)
+
+
+def weights(record: Record) -> list[str]:
+    """The parameters that map one layer to another, in order: no biases, scales of norms or rows of embeddings."""
+    left_out = ("Norm", "Embedding")
+    layers = (one for one in record.modules if not any(kind in one.kind for kind in left_out))
+    return [name for one in layers for name in one.parameters if "bias" not in name.rpartition(".")[2]]
+
+
+def from_zero(record: Record) -> set[str]:
+    """The weights that began at zero, or at under a hundredth of the size of the others."""
+    names = weights(record)
+    norm, mean, std, update, ratio = (
+        looks(record, signal, names, 1).values[0]
+        for signal in ("weight.norm", "weight.mean", "weight.std", "update.norm", "update.ratio")
+    )
+    with np.errstate(all="ignore"):
+        before = np.where(ratio > 0, update / ratio, norm)
+        sizes = np.nan_to_num(before / norm * np.hypot(mean, std))  # as root mean square, from the one after the step
+    usual = np.median(sizes) if len(sizes) else 0.0
+    return {name for name, size in zip(names, sizes, strict=True) if size < max(NEAR_ZERO, usual / 100)}
+
+
+def told(names: Iterable[str], values: Iterable[float], most: int = 3) -> str:
+    """Some places with a number each, as a phrase."""
+    pairs = [f"{name} {value:.2g}" for name, value in zip(names, values, strict=True)]
+    return ", ".join(pairs[:most]) + (f" and {len(pairs) - most} more" if len(pairs) > most else "")
+
+
+def module_of(parameter: str) -> str | None:
+    """The path of the submodule that holds a parameter."""
+    return parameter.rpartition(".")[0] or None
+
+
+def loss_level(record: Record) -> tuple[float, float]:
+    """The loss at the beginning and, as a median, over the last fifth; raises NotChecked where too few were seen.
+
+    At the beginning: that of the first step, or the median of three where the first happens to be high.
+    """
+    losses = record.series("loss")[1].astype(np.float64)
+    if len(losses) < LEAST:
+        raise NotChecked(f"{len(losses)} losses were recorded, which are too few")
+    first = min(float(losses[0]), float(np.median(losses[:3])))
+    return first, float(np.median(losses[-max(3, len(losses) // 5) :]))
+
+
+def learned(record: Record, share: float = 0.7) -> bool:
+    """Whether the loss has fallen to less than a share of what it was at first."""
+    first, last = loss_level(record)
+    return 0 <= last < share * first
