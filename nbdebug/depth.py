@@ -54,7 +54,7 @@ def is_layer(kind: str) -> bool:
 
 
 def together(signal: Looks, places: tuple[str, ...]) -> float:
-    """The norm of several parameters as one, the median over the looks after the first ones; only finite looks count."""
+    """The norm of several parameters as one: the median over the finite looks after the first ones."""
     values = signal.at(places).warm.values
     norms = np.sqrt(np.nansum(values**2, axis=1))
     norms = norms[np.isfinite(norms) & ~np.isnan(values).all(1)]

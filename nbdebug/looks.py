@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.errors import NotChecked
-from nbdebug.record import Layer, Record
+from nbdebug.record import Record
 
 Values = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 WARM_UP = 0.1  # the share of the looks in which a run finds its feet
 LEAST = 8  # looks
 NEAR_ZERO = 1e-3
@@ -73,14 +74,15 @@ def over(function: Callable[..., Values], values: Values) -> Values:
 
 def looks(record: Record, signal: str, places: Iterable[str] | None = None, least: int = LEAST) -> Looks:
     """A signal at its places, or at those that are given; raises NotChecked where there were too few looks."""
-    start = f"{signal}|"
-    columns = [(name[len(start) :], i) for name, i in record.layers.columns.items() if name.startswith(start)]
-    table = record.layers.values[:, [i for _, i in columns]].astype(np.float64)
-    there = ~np.isnan(table).all(1)
-    found = Looks(record.layers.steps[there], tuple(name for name, _ in columns), table[there])
-    if len(found.steps) < least:
-        raise NotChecked(f"{len(found.steps)} looks at {signal} were recorded, which are too few")
-    return found if places is None else found.at(places)
+    start, known = f"{signal}|", record.layers.columns
+    wanted = [name[len(start) :] for name in known if name.startswith(start)] if places is None else [*places]
+    table = np.full((len(record.layers.values), len(wanted)), np.nan)
+    there = [(i, known[start + name]) for i, name in enumerate(wanted) if start + name in known]
+    table[:, [i for i, _ in there]] = record.layers.values[:, [column for _, column in there]]
+    looked = ~np.isnan(table).all(1)
+    if looked.sum() < least:
+        raise NotChecked(f"{looked.sum()} looks at {signal} were recorded, which are too few")
+    return Looks(record.layers.steps[looked], tuple(wanted), table[looked])
 
 
 def weights(record: Record) -> list[str]:

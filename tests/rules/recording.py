@@ -33,7 +33,7 @@ def statistics(values: Tensor) -> dict[str, float]:
 
 def counted(values: Tensor) -> np.ndarray:
     """The histogram of a tensor, packed."""
-    flat = values.detach().float().flatten().numpy()
+    flat = values.detach().float().flatten().nan_to_num().numpy()
     sizes = bins.edges()[1:-1]
     at = np.searchsorted(sizes, np.abs(flat), side="right") + 1
     at = np.where(np.abs(flat) < 2.0**bins.LOWEST, 0, np.minimum(at, bins.SIDE))

@@ -11,7 +11,7 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, looks, told
+from nbdebug.looks import Flags, Looks, Values, looks, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -83,7 +83,7 @@ def rectified(record: Record) -> list[Units]:
     return [Units(*one) for one in zip(names, first.tolist(), late.tolist(), strict=True) if np.isfinite(one[2])]
 
 
-def apart(record: Record, shares: Looks, zeros: Looks) -> Values:
+def apart(record: Record, shares: Looks, zeros: Looks) -> Flags:
     """Whether the units that are not dead are clearly active, so that the dead ones are not just rare.
 
     Were all equally rare, the number of samples that wake a unit would follow Poisson's law, and those of the others

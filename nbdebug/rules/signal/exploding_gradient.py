@@ -115,8 +115,8 @@ def over_time(record: Record, burst: Burst) -> Finding:
     size = f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times" if finite else "not finite any more, far over"
     losses = record.series("loss")[1]
     return Finding(
-        message=f"At step {burst.step} the gradient norm is {size} the {burst.usual:.2g} that is usual in this run; the "
-        f"loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
+        message=f"At step {burst.step} the gradient norm is {size} the {burst.usual:.2g} that is usual in this run; "
+        f"the loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
         where=Where(step=burst.step),
         cause="A step that was too long, or a product of many factors over 1, as along a sequence.",
         fix=f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={burst.bound:.2g})   # before step(); or a "
@@ -143,7 +143,9 @@ def over_layers(seen: Depth) -> Finding:
 def descended(rate: float) -> Setup:
     """A small regression by plain descent at a rate."""
     setup = regressor()
-    return program(setup.model, *whole(setup), nn.MSELoss(), optimizers=(torch.optim.SGD(setup.model.parameters(), rate),))
+    return program(
+        setup.model, *whole(setup), nn.MSELoss(), optimizers=(torch.optim.SGD(setup.model.parameters(), rate),)
+    )
 
 
 def whole(setup: Setup) -> tuple[torch.Tensor, torch.Tensor]:

@@ -83,6 +83,7 @@ def finding(places: tuple[str, ...], most: Values, small: list[int]) -> Finding:
     names, every = [places[i] for i in small], len(small) == len(places)
     others = float(np.median(np.delete(most, small))) if not every else float("nan")
     beside = "as do all layers" if every else f"the median of the other layers is {others:.2g}"
+    factor = 10 ** round(-3 - np.log10(most[small].max()))
     return Finding(
         message=f"{len(small)} of {len(places)} weights change by next to nothing in a step, as a share of their size: "
         f"{told(names, most[small])}; {beside}; expected about 1e-3.",
@@ -90,7 +91,7 @@ def finding(places: tuple[str, ...], most: Values, small: list[int]) -> Finding:
         cause="The learning rate is orders of magnitude too low for these gradients."
         if every
         else "Their group has a far lower rate, or hardly any gradient reaches them.",
-        fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {10 ** round(-3 - np.log10(most[small].max())):g}",
+        fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
         evidence={"parameters": names, "ratio": most[small].tolist(), "median of the others": others},
         explains=("T601", "T606", "T607", "T608", "T610", "T614"),
     )

@@ -95,8 +95,8 @@ def split_of(sizes: NDArray[np.float64], fewest: float, valley: float) -> Split 
 def finding(name: str, split: Split, step: int) -> Finding:
     """Where the two populations lie."""
     return Finding(
-        message=f"The weights of {name} fall into two populations: {split.share:.0%} of them near ±{split.low:.2g}, the "
-        f"others near ±{split.high:.2g}, and next to none between.",
+        message=f"The weights of {name} fall into two populations: {split.share:.0%} of them near ±{split.low:.2g}, "
+        f"the others near ±{split.high:.2g}, and next to none between.",
         where=Where(module_of(name), name, step=step),
         cause="Some rows or columns are trained and the others only decay, or inputs differ in scale.",
         fix="(weight.abs() < bound).float().mean(0)   # which inputs, and by mean(1) which units, hold the small ones",

@@ -51,8 +51,8 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
     names, others = [sizes.places[i] for i in gone], np.delete(left, gone)
     beside = f"the median of the other layers is {np.median(others):.2g}" if len(others) else "as do all layers"
     yield Finding(
-        message=f"The weights of {len(gone)} of {len(left)} layers shrank to next to nothing: of their largest norm are "
-        f"left {told(names, left[gone])}; {beside}.",
+        message=f"The weights of {len(gone)} of {len(left)} layers shrank to next to nothing: of their largest norm "
+        f"are left {told(names, left[gone])}; {beside}.",
         where=Where(module_of(names[0]), names[0]),
         cause="Weight decay, or a penalty in the loss, pulls harder than the gradient of the task.",
         fix="optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)   # a hundredth is usual",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, from_zero, looks, module_of, over, told, weights
+from nbdebug.looks import Flags, Looks, from_zero, looks, module_of, over, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -48,9 +47,10 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
     ten is a choice.
     """
     sizes, largest = looks(record, "weight.norm", least=3), looks(record, "weight.absmax", least=3)
-    names = [name for name in weights(record) if name in sizes.places and name not in from_zero(record)]
+    skip, scaled = from_zero(record), normalized(record)
+    names = [name for name in weights(record) if name in sizes.places and name not in skip]
     sizes, largest = sizes.at(names), largest.at(names)
-    free = np.array([name not in normalized(record) for name in names], bool)
+    free = np.array([name not in scaled for name in names], bool)
     grown = grows(sizes, times) & free
     tailed = hangs(sizes, largest) & ~grown
     if grown.any():
@@ -62,10 +62,12 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
 def normalized(record: Record) -> set[str]:
     """The parameters of layers that a normalization follows in the order of the model."""
     kinds = [one.kind for one in record.modules[1:]] + [""]
-    return {name for one, after in zip(record.modules, kinds, strict=True) if "Norm" in after for name in one.parameters}
+    return {
+        name for one, after in zip(record.modules, kinds, strict=True) if "Norm" in after for name in one.parameters
+    }
 
 
-def grows(sizes: Looks, times: float) -> Values:
+def grows(sizes: Looks, times: float) -> Flags:
     """Which places have grown by a factor, and grow on."""
     first, last = sizes.values[0], sizes.values[-1]
     before = sizes.values[3 * len(sizes.values) // 4 - 1]
@@ -75,7 +77,7 @@ def grows(sizes: Looks, times: float) -> Values:
         return np.asarray(lost | (np.isfinite(last) & (last > times * first) & (last > STILL * before)))
 
 
-def hangs(sizes: Looks, largest: Looks) -> Values:
+def hangs(sizes: Looks, largest: Looks) -> Flags:
     """Which places hang on one weight, as they did not at first."""
     with np.errstate(all="ignore"):
         shares = largest.values / sizes.values
@@ -83,7 +85,7 @@ def hangs(sizes: Looks, largest: Looks) -> Values:
     return np.asarray((shares[-1] > TAIL) & (shares[0] < THIN) & swollen & np.isfinite(sizes.values[-1]))
 
 
-def growth(sizes: Looks, grown: Values, times: float) -> Finding:
+def growth(sizes: Looks, grown: Flags, times: float) -> Finding:
     """How much the weights have grown."""
     names = [name for name, found in zip(sizes.places, grown, strict=True) if found]
     with np.errstate(all="ignore"):
@@ -92,8 +94,8 @@ def growth(sizes: Looks, grown: Values, times: float) -> Finding:
     beside = f"the median of the other layers is {np.median(others):.2g}" if len(others) else "as did all layers"
     end = "" if np.isfinite(sizes.values[-1]).all() else ", and are not finite in the end"
     return Finding(
-        message=f"The weights of {len(names)} of {len(factors)} layers grew to more than {times:g} times their size and "
-        f"grow on{end}: {told(names, factors[grown])} times; {beside}.",
+        message=f"The weights of {len(names)} of {len(factors)} layers grew to more than {times:g} times their size "
+        f"and grow on{end}: {told(names, factors[grown])} times; {beside}.",
         where=Where(module_of(names[0]), names[0]),
         cause="The loss has no floor in that direction, or each step overshoots by more than the one before.",
         fix="loss = criterion(output, target)   # not its negative; and a lower rate, or weight_decay=1e-2",
@@ -102,7 +104,7 @@ def growth(sizes: Looks, grown: Values, times: float) -> Finding:
     )
 
 
-def tail(sizes: Looks, largest: Looks, tailed: Values) -> Finding:
+def tail(sizes: Looks, largest: Looks, tailed: Flags) -> Finding:
     """How much of a layer one weight is."""
     names = [name for name, found in zip(sizes.places, tailed, strict=True) if found]
     shares = largest.values[-1] / sizes.values[-1]

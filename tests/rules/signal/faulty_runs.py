@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ def sigmoid_stack_sgd(fixed: bool) -> Trial:
 
 def tanh_small(fixed: bool) -> Trial:
     model = drawn(stack(10, nn.Tanh), XAVIER if fixed else lambda w: NORMAL(w, std=0.03), 0.0)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+    return Trial(model, SGD(model.parameters(), 0.1), supervised(model, points()))
 
 
 def relu_small(fixed: bool) -> Trial:
@@ -93,6 +94,29 @@ def negative_bias(fixed: bool) -> Trial:
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
 
 
+def negative_bias_of_most(fixed: bool) -> Trial:
+    model = stack(2, nn.ReLU, 64)
+    with torch.no_grad():
+        model[2].bias[:56] -= 0.0 if fixed else 6.0
+    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+
+
+def killed_regressor(fixed: bool) -> Trial:
+    model, (x, y) = stack(2, nn.ReLU, 64, inputs=8, outputs=1), values()
+    data = x, 3 * y + (0 if fixed else 30)
+    return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 0.2), supervised(model, data, F.mse_loss))
+
+
+def sigmoid_pictures(fixed: bool) -> Trial:
+    layers = [one for i in range(6) for one in (nn.Conv2d(8 if i else 1, 8, 3, padding=1), act(fixed))]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
+    return Trial(model, SGD(model.parameters(), 0.1, momentum=0.9), supervised(model, pictures()), 80)
+
+
+def act(fixed: bool) -> nn.Module:
+    return nn.LeakyReLU() if fixed else nn.Sigmoid()
+
+
 def adam_kills(fixed: bool) -> Trial:
     model = stack(3, nn.ReLU, 64, inputs=8, outputs=1)
     return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 0.3), supervised(model, values(), F.mse_loss))
@@ -136,20 +160,15 @@ def tanh_pushed(fixed: bool) -> Trial:
     return Trial(model, Adam(model.parameters(), 1e-3 if fixed else 0.5), supervised(model, points()))
 
 
-def rnn_explodes(fixed: bool) -> Trial:
-    def build() -> nn.Module:
-        model = Recurrent(scale=1.0 if fixed else 1.5)
-        model.body.nonlinearity = model.body.mode = "RNN_RELU" if not fixed else "RNN_TANH"
-        return model
+def unclipped(scale: float, rate: float, length: int, clip: float, act: str) -> Build:
+    def build(fixed: bool) -> Trial:
+        model = Recurrent(partial(nn.RNN, nonlinearity=act), scale=scale)
+        if act == "relu":
+            nn.init.eye_(model.body.weight_hh_l0).mul_(scale)
+        loss = supervised(model, series(length, length), F.mse_loss)
+        return Trial(model, SGD(model.parameters(), rate), loss, clip=clip if fixed else None)
 
-    model = build()
-    return Trial(model, SGD(model.parameters(), 1e-2), supervised(model, series(), F.mse_loss), 120)
-
-
-def rnn_unclipped(fixed: bool) -> Trial:
-    model = Recurrent(scale=3.0)
-    clip = 1.0 if fixed else None
-    return Trial(model, SGD(model.parameters(), 0.02), supervised(model, series(60), F.mse_loss), clip=clip)
+    return build
 
 
 def rate_diverges(fixed: bool) -> Trial:
@@ -204,7 +223,7 @@ def rescaled_loss(fixed: bool) -> Trial:
 
 def huge_rate(optimizer: type[torch.optim.Optimizer], wrong: float, right: float, model: str = "mlp") -> Build:
     def build(fixed: bool) -> Trial:
-        net = stack(2, nn.ReLU) if model == "mlp" else ConvNet()
+        net = stack(2, nn.ReLU) if model == "mlp" else ConvNet(norm=False)
         data = points() if model == "mlp" else pictures()
         return Trial(net, optimizer(net.parameters(), lr=right if fixed else wrong), supervised(net, data))
 
@@ -323,8 +342,9 @@ FAULTS: dict[str, tuple[tuple[str, ...], Build]] = {
     "inputs not scaled": (("G402",), raw_inputs),
     "sigmoids drawn wide": (("G402",), wide_sigmoid),
     "tanhs pushed to their ends": (("G402", "G410"), tanh_pushed),
-    "a recurrent net explodes": (("G404",), rnn_explodes),
-    "a recurrent net without clipping": (("G404", "G410"), rnn_unclipped),
+    "an identity RNN without clipping": (("G404", "G410", "G412"), unclipped(1.0, 0.01, 30, 0.3, "relu")),
+    "a damped RNN without clipping": (("G404", "G410", "G412"), unclipped(0.95, 0.01, 60, 0.1, "relu")),
+    "a wild RNN without clipping": (("G404", "G410", "G412"), unclipped(1.2, 0.1, 60, 0.3, "tanh")),
     "a rate that diverges": (("G404", "G410", "G412"), rate_diverges),
     "eight ReLUs, large": (("G404", "G410", "G412", "G401"), deep_large),
     "a warm-up that overshoots": (("G404", "G410", "G412", "G401"), warmup_overshoots),
@@ -340,6 +360,11 @@ FAULTS: dict[str, tuple[tuple[str, ...], Build]] = {
     "a convolutional net at 1": (("G410",), huge_rate(Adam, 1.0, 1e-2, "conv")),
     "a transformer at 0.5": (("G410",), huge_transformer),
     "one group at 1": (("G410",), huge_group),
+    "Adagrad at 10": (("G410",), huge_rate(torch.optim.Adagrad, 10.0, 0.05)),
+    "a bias that kills most ReLUs": (("G401",), negative_bias_of_most),
+    "a regression at rate 0.1": (("G401", "G410"), killed_regressor),
+    "six sigmoids in pictures": (("G403",), sigmoid_pictures),
+    "Adam with a huge L2": (("G411",), decayed(Adam, 1e-2, 100.0)),
     "AdamW with decay 50": (("G411",), decayed(AdamW, 1e-3, 50.0)),
     "SGD with decay 1": (("G411",), decayed(SGD, 0.05, 1.0)),
     "decay on two layers": (("G411",), decayed_layer),

@@ -28,17 +28,27 @@ class Trial:
     clip: float | None = None
     scheduler: Any = None
     after: Callable[[int], Any] = lambda _: None
+    closure: bool = False
 
     def train(self) -> None:
         for step in range(self.steps):
-            self.optimizer.zero_grad()
-            self.loss().backward()
-            if self.clip is not None:
-                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-            self.optimizer.step()
+            if self.closure:
+                self.optimizer.step(self.pulled)
+            else:
+                self.pulled()
+                self.optimizer.step()
             if self.scheduler is not None:
                 self.scheduler.step()
             self.after(step)
+
+    def pulled(self) -> Tensor:
+        """The loss of one batch, whose gradients are there, clipped where the loop clips."""
+        self.optimizer.zero_grad()
+        loss = self.loss()
+        loss.backward()
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        return loss
 
 
 def record_of(trial: Trial, batch_size: int = 32, every: int = 1) -> Record:
@@ -106,10 +116,10 @@ def sentences(length: int = 12, vocabulary: int = 20) -> tuple[Tensor, Tensor]:
     return whole[:, :-1], whole[:, 1:]
 
 
-def series(length: int = 40) -> tuple[Tensor, Tensor]:
-    """Sequences of numbers, and the sum of their last eight."""
+def series(length: int = 40, summed: int = 8) -> tuple[Tensor, Tensor]:
+    """Sequences of numbers, and the sum of their last ones."""
     x = torch.randn(256, length, 1)
-    return x, x[:, -8:].sum(1) / 8**0.5
+    return x, x[:, -summed:].sum(1) / summed**0.5
 
 
 def token_loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -196,7 +206,7 @@ class Transformer(nn.Module):
 class Recurrent(nn.Module):
     """A recurrent network read at its last step."""
 
-    def __init__(self, kind: type[nn.Module] = nn.RNN, width: int = 32, scale: float | None = None) -> None:
+    def __init__(self, kind: Callable[..., nn.Module] = nn.RNN, width: int = 32, scale: float | None = None) -> None:
         super().__init__()
         self.body, self.head = kind(1, width, batch_first=True), nn.Linear(width, 1)
         if scale is not None:
