@@ -164,7 +164,7 @@ def unclipped(scale: float, rate: float, length: int, clip: float, act: str) -> 
     def build(fixed: bool) -> Trial:
         model = Recurrent(partial(nn.RNN, nonlinearity=act), scale=scale)
         if act == "relu":
-            nn.init.eye_(model.body.weight_hh_l0).mul_(scale)
+            nn.init.eye_(model.body.weight_hh_l0).data.mul_(scale)
         loss = supervised(model, series(length, length), F.mse_loss)
         return Trial(model, SGD(model.parameters(), rate), loss, clip=clip if fixed else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,13 +34,13 @@ from tests.rules.signal.trials import (
 Build = Callable[[], Trial]
 
 
-def by(optimizer: Callable[..., torch.optim.Optimizer], **options: float) -> Build:
+def by(optimizer: Callable[..., torch.optim.Optimizer], **options: Any) -> Build:
     def build() -> Trial:
         model = stack(3, nn.ReLU)
-        closure = optimizer is torch.optim.LBFGS
+        closure, whole = optimizer is torch.optim.LBFGS, optimizer in (torch.optim.LBFGS, torch.optim.Rprop)
         made = optimizer(model.parameters(), **options)
         data = points()
-        loss = (lambda: F.cross_entropy(model(data[0]), data[1])) if closure else supervised(model, data)
+        loss = (lambda: F.cross_entropy(model(data[0]), data[1])) if whole else supervised(model, data)
         return Trial(model, made, loss, 40 if closure else 150, closure=closure)
 
     return build
@@ -189,8 +190,8 @@ def auxiliary() -> Trial:
 
 
 def factors() -> Trial:
-    model = nn.ModuleDict({"users": nn.Embedding(200, 8), "items": nn.Embedding(300, 8), "head": nn.Linear(8, 1)})
-    for one in ("users", "items"):
+    model = nn.ModuleDict({"users": nn.Embedding(200, 8), "things": nn.Embedding(300, 8), "head": nn.Linear(8, 1)})
+    for one in ("users", "things"):
         nn.init.normal_(model[one].weight, std=0.3)
     u, i = torch.randint(200, (4000,)), torch.randint(300, (4000,))
     y = (torch.randn(200, 3)[u] * torch.randn(300, 3)[i]).sum(1)
@@ -198,7 +199,7 @@ def factors() -> Trial:
 
     def loss() -> Tensor:
         u, i, y = next(stream)
-        return F.mse_loss(model["head"](model["users"](u) * model["items"](i)).squeeze(1), y)
+        return F.mse_loss(model["head"](model["users"](u) * model["things"](i)).squeeze(1), y)
 
     return Trial(model, Adam(model.parameters(), 1e-2), loss, 200)
 
@@ -271,7 +272,7 @@ def long_memory() -> Trial:
 
 
 STYLES: dict[str, Build] = {
-    "LBFGS": by(torch.optim.LBFGS, lr=0.5, max_iter=5),
+    "LBFGS": by(torch.optim.LBFGS, lr=1.0, max_iter=5, line_search_fn="strong_wolfe"),
     "Adagrad": by(torch.optim.Adagrad, lr=0.05),
     "Adadelta": by(torch.optim.Adadelta, lr=1.0),
     "Rprop": by(torch.optim.Rprop, lr=1e-3),
