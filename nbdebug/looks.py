@@ -15,9 +15,10 @@ from nbdebug.record import Record
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-WARM_UP = 0.1  # the share of the looks in which a run finds its feet
+WARM_UP = 0.1  # the share of the steps in which a run finds its feet
 LEAST = 8  # looks
-NEAR_ZERO = 1e-3
+SIZES = ("norm", "mean", "std", "absmax")  # of the finite values; infinite here where some were not
+NEW = 0.9  # of a weight is its first step: it began at zero
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,18 @@ class Looks:
 
     @property
     def warm(self) -> Looks:
-        """The looks after the first ones."""
-        return self[round(WARM_UP * len(self.steps)) :]
+        """The looks after the first tenth of the run."""
+        return self.since(WARM_UP)
 
     @property
     def late(self) -> Looks:
-        """The second half of the looks."""
-        return self[len(self.steps) // 2 :]
+        """The looks in the second half of the run."""
+        return self.since(0.5)
+
+    def since(self, share: float) -> Looks:
+        """The looks after a share of the steps, the last three at least; they need not lie evenly."""
+        start = int(np.searchsorted(self.steps, share * self.steps[-1])) if len(self.steps) else 0
+        return self[min(start, max(len(self.steps) - 3, 0)) :]
 
     @property
     def median(self) -> Values:
@@ -76,13 +82,24 @@ def looks(record: Record, signal: str, places: Iterable[str] | None = None, leas
     """A signal at its places, or at those that are given; raises NotChecked where there were too few looks."""
     start, known = f"{signal}|", record.layers.columns
     wanted = [name[len(start) :] for name in known if name.startswith(start)] if places is None else [*places]
-    table = np.full((len(record.layers.values), len(wanted)), np.nan)
-    there = [(i, known[start + name]) for i, name in enumerate(wanted) if start + name in known]
-    table[:, [i for i, _ in there]] = record.layers.values[:, [column for _, column in there]]
+    table = columns(record, signal, wanted)
+    if signal.partition(".")[2] in SIZES:
+        table[columns(record, f"{signal.partition('.')[0]}.nonfinite", wanted) > 0] = np.inf
+    if signal == "update.ratio":
+        table[columns(record, "update.nonfinite", wanted) > 0] = np.inf
     looked = ~np.isnan(table).all(1)
     if looked.sum() < least:
         raise NotChecked(f"{looked.sum()} looks at {signal} were recorded, which are too few")
     return Looks(record.layers.steps[looked], tuple(wanted), table[looked])
+
+
+def columns(record: Record, signal: str, places: Iterable[str]) -> Values:
+    """A column of the record for each place; NaN where there is none."""
+    names, known = [f"{signal}|{place}" for place in places], record.layers.columns
+    table = np.full((len(record.layers.values), len(names)), np.nan)
+    there = [(i, known[name]) for i, name in enumerate(names) if name in known]
+    table[:, [i for i, _ in there]] = record.layers.values[:, [column for _, column in there]]
+    return table
 
 
 def weights(record: Record) -> list[str]:
@@ -93,23 +110,24 @@ def weights(record: Record) -> list[str]:
 
 
 def from_zero(record: Record) -> set[str]:
-    """The weights that began at zero, or at under a hundredth of the size of the others."""
-    names = weights(record)
-    norm, mean, std, update, ratio = (
-        looks(record, signal, names, 1).values[0]
-        for signal in ("weight.norm", "weight.mean", "weight.std", "update.norm", "update.ratio")
-    )
-    with np.errstate(all="ignore"):
-        before = np.where(ratio > 0, update / ratio, norm)
-        sizes = np.nan_to_num(before / norm * np.hypot(mean, std))  # as root mean square, from the one after the step
-    usual = np.median(sizes) if len(sizes) else 0.0
-    return {name for name, size in zip(names, sizes, strict=True) if size < max(NEAR_ZERO, usual / 100)}
+    """The parameters that began at zero, or near it: their first step is nearly all that they are after it."""
+    ratios = looks(record, "update.ratio", least=1)
+    seen = ~np.isnan(ratios.values)
+    first = np.where(seen.any(0), ratios.values[seen.argmax(0), np.arange(len(ratios.places))], 0.0)
+    nothing = looks(record, "weight.norm", ratios.places, 1).values[0] == 0
+    found = zip(ratios.places, (first > NEW) | nothing, strict=True)
+    return {name for name, new in found if new}
 
 
 def told(names: Iterable[str], values: Iterable[float], most: int = 3) -> str:
     """Some places with a number each, as a phrase."""
     pairs = [f"{name} {value:.2g}" for name, value in zip(names, values, strict=True)]
     return ", ".join(pairs[:most]) + (f" and {len(pairs) - most} more" if len(pairs) > most else "")
+
+
+def called(place: str) -> str:
+    """The module of a place, which may name one of several calls or outputs."""
+    return place.partition("#")[0].partition("[")[0]
 
 
 def module_of(parameter: str) -> str | None:

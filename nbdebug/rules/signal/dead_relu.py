@@ -11,14 +11,17 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Flags, Looks, Values, looks, told
+from nbdebug.looks import Flags, Values, called, looks, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
+from nbdebug.watching.units import MOST_VALUES, WINDOW
 
 FEW = 8.0  # units of a bottleneck, which a net may well live without some of
 ROSE = 0.25
+FIRST_LOOKS = 3
+SURE = 0.95  # of the dead units must be zero at a look: a gradient can be zero for other reasons
 DENSE = 5.0
 
 
@@ -27,7 +30,7 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     """Units behind a ReLU are zero for every sample that passes.
 
     ## What it does
-    Counts, for each layer, the units (channels of a convolution) that no sample since the look before has woken.
+    Counts, for each layer, the units (channels of a convolution) that no sample of the last looks has woken.
 
     ## Why it matters
     A unit that is zero for all samples gets no gradient and stays so. A layer of dead units is narrower than written;
@@ -37,8 +40,8 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     By the median share over the second half of the looks: more than ``most`` = 75 % of a layer, or more than ``rising``
     = 50 % where that share has risen by a quarter since the beginning. Where a look saw few samples, units that are
     rarely active look dead too; they are told apart by the others, which then are hardly active either. A bottleneck
-    of eight units or fewer must be dead as a whole. Activations that are called as functions are judged by biases
-    whose gradient is exactly zero.
+    of eight units or fewer must be dead as a whole. A bias before the ReLU whose gradient is exactly zero tells of a
+    dead unit too, and alone where the activation is called as a function.
 
     ## How to fix
     A lower rate or a warm-up, biases that begin at zero, LeakyReLU or GELU.
@@ -50,7 +53,8 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     Lu et al. 2019, arXiv:1903.06733, Dying ReLU and initialization. Amazon SageMaker Debugger's rule takes a unit for
     dead that is active less than 1 % of the time, and a layer with more than half of them.
     """
-    layers = [*rectified(record), *by_biases(record)]
+    biases = biases_before(record)
+    layers = [*rectified(record, biases), *without_module(record, biases)]
     if not layers:
         raise NotChecked("no rectifier, and no bias before one, was looked at often enough")
     dead = [one for one in layers if one.share > most or (one.share > rising and one.share > one.first + ROSE)]
@@ -67,88 +71,104 @@ class Units:
     share: float
 
 
-def rectified(record: Record) -> list[Units]:
-    """The rectifiers among the modules, each with its share of dead units."""
+@dataclass(frozen=True)
+class Bias:
+    """The bias before a module: its name, its length, and the layer and the kind of module that hold it."""
+
+    name: str
+    length: float
+    layer: str
+    kind: str
+
+
+def biases_before(record: Record) -> dict[str, Bias]:
+    """The last bias before each module in the order of the model, its own included."""
+    norm = looks(record, "weight.norm", least=1)
+    names = [name for name in norm.places if name.endswith("bias")]
+    parts = [looks(record, f"weight.{what}", names, 1).values[0] for what in ("norm", "mean", "std")]
+    with np.errstate(all="ignore"):
+        lengths = dict(zip(names, parts[0] ** 2 / (parts[1] ** 2 + parts[2] ** 2), strict=True))
+    found, last = {}, None
+    for one in record.modules:
+        own = next((name for name in one.parameters if name in lengths), None)
+        last = Bias(own, float(np.nan_to_num(lengths[own], nan=np.inf)), one.name, one.kind) if own else last
+        if last is not None:
+            found[one.name] = last
+    return found
+
+
+def rectified(record: Record, biases: dict[str, Bias]) -> list[Units]:
+    """The rectifiers among the modules, each with its share of dead units, by its outputs or by the bias before it."""
     kinds = {one.name: one.kind for one in record.modules}
     try:
         shares = looks(record, "activation.dead")
     except NotChecked:
         return []
-    names = [name for name in shares.places if "ReLU" in kinds.get(name, "") or kinds.get(name) == "Threshold"]
-    shares, zeros = shares.at(names), looks(record, "activation.zeros").at(names)
-    late = shares.late.median
-    late = np.where(apart(record, shares, zeros), late, np.nan)
-    late = np.where((units_before(record, names) <= FEW) & (late < 1), np.nan, late)
-    first = shares[: max(1, len(shares.steps) // 10)].median
+    names = [name for name in shares.places if is_rectifier(kinds.get(called(name), ""))]
+    shares, batch = shares.at(names), samples_of(record, names)
+    before = [biases.get(called(name)) for name in names]
+    stuck = looks(record, "gradient.zeros", [one.name if one else "" for one in before], 0)
+    few = np.array([one is not None and one.length <= FEW for one in before], bool)
+    found = []
+    for looked, samples in ((shares, WINDOW * batch), (stuck, batch)):
+        late = looked.late.median
+        silent = looks(record, "activation.zeros", names).late.median
+        sure = apart(late, silent, samples) & (silent >= SURE * late)
+        few = np.array(
+            [biases[called(name)].length <= FEW if called(name) in biases else False for name in names], bool
+        )
+        found.append((looked[:FIRST_LOOKS].median, np.where(sure & ~(few & (late < 1)), late, np.nan)))
+    better = np.nan_to_num(found[1][1], nan=-1) > np.nan_to_num(found[0][1], nan=-1)
+    first, late = (np.where(better, of_bias, of_units) for of_units, of_bias in zip(*found, strict=True))
     return [Units(*one) for one in zip(names, first.tolist(), late.tolist(), strict=True) if np.isfinite(one[2])]
 
 
-def apart(record: Record, shares: Looks, zeros: Looks) -> Flags:
+def is_rectifier(kind: str) -> bool:
+    """Whether a kind of module makes zeros of what is negative."""
+    return "ReLU" in kind or kind == "Threshold"
+
+
+def apart(dead: Values, silent: Values, samples: Values) -> Flags:
     """Whether the units that are not dead are clearly active, so that the dead ones are not just rare.
 
     Were all equally rare, the number of samples that wake a unit would follow Poisson's law, and those of the others
     would be woken by -log(dead) / (1 - dead) samples each.
     """
-    gaps = np.diff(shares.steps, prepend=shares.steps[0] - 1)
-    samples = float(np.median(gaps)) * float(record.about.get("batch_size") or 1)
-    dead, silent = shares.late.median, zeros.late.median
     with np.errstate(all="ignore"):
-        woken = samples * (1 - silent) / (1 - dead)
-        expected = -np.log(dead) / (1 - dead)
+        woken, expected = samples * (1 - silent) / (1 - dead), -np.log(dead) / (1 - dead)
     return np.asarray((dead >= 1) | (woken > DENSE * expected))
 
 
-def units_before(record: Record, names: list[str]) -> Values:
-    """How many units the last bias before each module has; infinite where there is none."""
-    counts, last = {}, np.inf
-    sizes = dict(zip(*biases(record), strict=True))
-    for one in record.modules:
-        last = next((sizes[name] for name in one.parameters if name in sizes), last)
-        counts[one.name] = last
-    return np.array([counts[name] for name in names])
-
-
-def biases(record: Record) -> tuple[list[str], list[float]]:
-    """The biases and their lengths, from norm, mean and deviation."""
-    norm = looks(record, "weight.norm", least=1)
-    names = [name for name in norm.places if name.endswith("bias")]
-    parts = [looks(record, f"weight.{what}", names, 1).late.values[-1] for what in ("norm", "mean", "std")]
+def samples_of(record: Record, places: list[str]) -> Values:
+    """How many samples of a batch a look sees at each place."""
+    batch = float(record.about.get("batch_size") or FEW)
+    norm, mean, std = (looks(record, f"activation.{what}", places).median for what in ("norm", "mean", "std"))
     with np.errstate(all="ignore"):
-        lengths = parts[0] ** 2 / (parts[1] ** 2 + parts[2] ** 2)
-    return names, np.where(np.isfinite(lengths), np.rint(lengths), np.inf).tolist()
+        each = norm**2 / (mean**2 + std**2) / batch
+    return np.asarray(np.clip(MOST_VALUES / np.where(each > 0, each, 1.0), 1.0, batch))
 
 
-def by_biases(record: Record) -> list[Units]:
+def without_module(record: Record, biases: dict[str, Bias]) -> list[Units]:
     """Layers whose activation is no module: the share of their biases that get a gradient of exactly zero."""
+    after = [one.kind for one in record.modules[1:]] + [""]
+    followed = zip(record.modules, after, strict=True)
+    own = [biases.get(one.name) for one, follower in followed if one.name in biases and hidden(one.kind, follower)]
+    known = [one for one in own if one is not None and one.length > FEW]
     try:
-        zeros = looks(record, "gradient.zeros")
+        zeros = looks(record, "gradient.zeros", [one.name for one in known])
     except NotChecked:
         return []
-    after = [one.kind for one in record.modules[1:]] + [""]
-    names = {
-        one.parameters[1]: one.name
-        for one, follower in zip(record.modules, after, strict=True)
-        if len(one.parameters) == 2 and one.parameters[1].endswith("bias") and hidden(one.kind, follower)
-    }
-    zeros = zeros.at([name for name in names if name in zeros.places])
-    late, first = zeros.late.median, zeros[: max(1, len(zeros.steps) // 10)].median
-    lengths = dict(zip(*biases(record), strict=True))
-    found = zip(zeros.places, first.tolist(), late.tolist(), strict=True)
-    return [
-        Units(names[name], begun, share)
-        for name, begun, share in found
-        if np.isfinite(share) and lengths[name] > FEW and not (begun >= 1 and share >= 1 and all_zero(zeros))
-    ]
+    pulled = looks(record, "gradient.norm").values  # at looks at which nothing has a gradient no unit is at fault
+    zeros.values[(np.nan_to_num(pulled[: len(zeros.steps)]) == 0).all(1)] = np.nan
+    late, first = zeros.late.median, zeros[:FIRST_LOOKS].median
+    late[np.flatnonzero(late >= 1)[:-1]] = np.nan  # of layers without any gradient the last one is the cause
+    found = zip([one.layer for one in known], first.tolist(), late.tolist(), strict=True)
+    return [Units(*one) for one in found if np.isfinite(one[2])]
 
 
 def hidden(kind: str, follower: str) -> bool:
     """Whether a layer is a dense one or a convolution that no activation module follows."""
-    return kind.startswith(("Linear", "Conv")) and (follower.startswith(("Linear", "Conv", "Dropout")) or not follower)
-
-
-def all_zero(zeros: Looks) -> bool:
-    """Whether no bias has any gradient, which is no matter of single layers."""
-    return bool(np.nanmin(zeros.values) >= 1)
+    return kind.startswith(("Linear", "Conv")) and follower.startswith(("Linear", "Conv", "Dropout"))
 
 
 def finding(dead: list[Units], layers: list[Units]) -> Finding:

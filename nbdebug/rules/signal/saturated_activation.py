@@ -10,7 +10,7 @@ from torch import nn
 from nbdebug.errors import NotChecked
 from nbdebug.evidence.saturation import Saturated
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import looks, told
+from nbdebug.looks import called, looks, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
@@ -87,7 +87,7 @@ def in_training(record: Record, most: float) -> Iterator[Finding]:
     """The hidden modules that stay pinned in the second half of a run."""
     shares = looks(record, "activation.saturated")
     inside = hidden(record)
-    names = [name for name in shares.places if inside.get(name) in ("Sigmoid", "Tanh")]
+    names = [name for name in shares.places if inside.get(called(name)) in ("Sigmoid", "Tanh")]
     late, spread = shares.at(names).late.median, looks(record, "activation.std", names).late.median
     pinned = [i for i in range(len(names)) if late[i] > most and spread[i] > BOTH_ENDS]
     if not pinned:

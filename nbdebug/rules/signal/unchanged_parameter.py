@@ -38,7 +38,7 @@ def unchanged_parameter(
     Exactly: by sum and sum of squares in double precision, at the start, after eight steps and at the end. It takes
     ``least`` = 5 looks at which the gradient was there each time. Groups whose rate is zero are left alone, and so is
     a loop that never steps (O506). Of a loop that was only recorded: steps of exactly zero at all looks, and the same
-    norm, mean and largest value at each.
+    norm, mean and deviation at each.
 
     ## How to fix
     Change the parameter itself, in place: ``p.add_(...)`` under ``no_grad``; not a reshaped or cast copy of it.
@@ -91,7 +91,7 @@ def of_record(record: Record | NotChecked, least: int) -> Idle:
     with np.errstate(invalid="ignore"):
         pulled = (np.nan_to_num(pulls.values) > 0).all(0) & np.isfinite(pulls.values).all(0)
         still = ~(looks(record, "update.norm", names, least).values > 0).any(0)
-    for what in ("norm", "mean", "absmax"):
+    for what in ("norm", "mean", "std"):
         still &= np.ptp(looks(record, f"weight.{what}", names, least).values, axis=0) == 0
     return Idle(frozenset(names[pulled & still].tolist()), int((~still).sum()), len(pulls.steps), record.steps)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, over, told, weights
+from nbdebug.looks import Looks, Values, learned, looks, module_of, over, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
@@ -34,8 +34,8 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
     ## How it is measured
     By the true change at each look, momentum and Adam's scaling included. It speaks where the median over the second
     half of the run is over ``ratio`` = 0.1, or single steps were over half of the weight while the loss rose with them;
-    in both cases only if the loss has not fallen by a third since the beginning. Biases, norms, embeddings and weights
-    that began at zero are left out, for which the first steps are large by right.
+    in both cases only if the loss has not fallen by a third since the beginning. Weights that
+    began at zero take large steps by right, at which the loss falls. Biases, norms and embeddings are left out.
 
     ## How to fix
     A rate lower by the factor that brings the steps to about 1e-3; a warm-up; clipping, where single steps are meant.
@@ -48,10 +48,10 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
     is a choice.
     """
     found = looks(record, "update.ratio", least=2)
-    skip = from_zero(record)
-    steps = found.at([name for name in weights(record) if name in found.places and name not in skip | blown(found)])
+    lost = blown(found)
+    steps = found.at([name for name in weights(record) if name in found.places and name not in lost])
     if not steps.places:
-        raise NotChecked("no weight was seen that did not begin at zero")
+        raise NotChecked("no weight took a step that is finite")
     lasting, largest = steps.late.median, over(np.nanmax, steps.values)
     large = [i for i in range(len(steps.places)) if lasting[i] > ratio or largest[i] > WHOLE]
     if large and not learned(record) and (np.nan_to_num(lasting).max() > ratio or jumped(record, steps)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor, nn
 
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import Flags, Looks, from_zero, looks, module_of, over, told, weights
+from nbdebug.finding import Finding, Severity, Where
+from nbdebug.looks import Flags, Looks, from_zero, learned, looks, module_of, over, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -34,7 +35,8 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
     It speaks where the norm of a weight ends at over ``times`` = 10 times that of the first look and grew by a tenth in
     the last quarter of the run, or is not finite after it had grown; and where the largest weight holds half of the
     norm, which it did not at first, and is three times what it was. Weights that began at zero are left out, and so is
-    growth of weights that stand right before a normalization, for which their size means nothing.
+    growth of weights that stand right before a normalization, for which their size means nothing. Where the loss has
+    fallen by a third to something over zero, both are notes.
 
     ## How to fix
     A loss with a floor and the right sign, a lower rate, inputs of one scale, weight decay.
@@ -46,17 +48,18 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
     van Laarhoven 2017, arXiv:1706.05350: before a normalization the size of weights only sets the rate. The factor of
     ten is a choice.
     """
-    sizes, largest = looks(record, "weight.norm", least=3), looks(record, "weight.absmax", least=3)
+    sizes = looks(record, "weight.norm", least=3)
     skip, scaled = from_zero(record), normalized(record)
     names = [name for name in weights(record) if name in sizes.places and name not in skip]
-    sizes, largest = sizes.at(names), largest.at(names)
+    sizes, largest = sizes.at(names), looks(record, "weight.absmax", names, 0)
     free = np.array([name not in scaled for name in names], bool)
     grown = grows(sizes, times) & free
     tailed = hangs(sizes, largest) & ~grown
+    severity: Severity | None = "note" if learned(record) else None
     if grown.any():
-        yield growth(sizes, grown, times)
+        yield replace(growth(sizes, grown, times), severity=severity)
     if tailed.any():
-        yield tail(sizes, largest, tailed)
+        yield replace(tail(sizes, largest, tailed), severity=severity)
 
 
 def normalized(record: Record) -> set[str]:
@@ -70,7 +73,7 @@ def normalized(record: Record) -> set[str]:
 def grows(sizes: Looks, times: float) -> Flags:
     """Which places have grown by a factor, and grow on."""
     first, last = sizes.values[0], sizes.values[-1]
-    before = sizes.values[3 * len(sizes.values) // 4 - 1]
+    before = sizes.values[max(0, int(np.searchsorted(sizes.steps, 0.75 * sizes.steps[-1])) - 1)]
     with np.errstate(all="ignore"):
         finite = over(np.nanmax, np.where(np.isfinite(sizes.values), sizes.values, np.nan)) / first
         lost = ~np.isfinite(last) & (finite > times)
@@ -79,6 +82,8 @@ def grows(sizes: Looks, times: float) -> Flags:
 
 def hangs(sizes: Looks, largest: Looks) -> Flags:
     """Which places hang on one weight, as they did not at first."""
+    if len(largest.steps) != len(sizes.steps):  # of large tensors the largest value is not known
+        return np.zeros(len(sizes.places), bool)
     with np.errstate(all="ignore"):
         shares = largest.values / sizes.values
         swollen = largest.values[-1] > SWOLLEN * largest.values[0]

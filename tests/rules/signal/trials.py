@@ -51,14 +51,14 @@ class Trial:
         return loss
 
 
-def record_of(trial: Trial, batch_size: int = 32, every: int = 1) -> Record:
+def record_of(trial: Trial, batch_size: int = 32, every: int | None = None) -> Record:
     """The record of the whole run."""
     with recorded(trial.model, trial.optimizer, batch_size, every) as record:
         trial.train()
     return record
 
 
-def seeded(seed: int, build: Callable[[bool], Trial], fixed: bool, every: int = 1) -> Record:
+def seeded(seed: int, build: Callable[[bool], Trial], fixed: bool, every: int | None = None) -> Record:
     """The record of a run that is built and trained from a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
