@@ -39,7 +39,7 @@ class Watched(Result):
         """Curves above, every layer below."""
         from nbdebug.watching.picture import picture
 
-        return picture(self.record, self.report, self.status)
+        return picture(self.record, self.report.findings, self.status)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a recorded step: step, loss, lr and what else was measured at each; ``record`` has every layer."""

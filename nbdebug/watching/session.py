@@ -14,12 +14,11 @@ from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
 from nbdebug.numbers import Sampler
 from nbdebug.probes.batches import batches, comes_from
-from nbdebug.probes.calls import calls
 from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.outputs import Outputs
-from nbdebug.probes.steps import steps
+from nbdebug.probes.steps import steps_of_any
 from nbdebug.record import Record
 from nbdebug.record.record import Event
 from nbdebug.setup import Setup
@@ -69,19 +68,14 @@ class Session:
 
             return call
 
-        cleared = timed("zero_grad", follower.cleared)
-        found: list[AbstractContextManager[None]] = [
+        return [
             backwards(timed("backward", self.backward_begins), then(losses)),
-            steps(setup.optimizers, timed("gradients", self.step_begins), then(done)),
-            calls(torch.optim.Optimizer, "zero_grad", cleared),
-            calls(nn.Module, "zero_grad", cleared),
+            steps_of_any(follower.concerns, timed("gradients", self.step_begins), then(done)),
+            *follower.probes(self.meter.guarded),
             loss_call(setup.loss_fn, self.called),
             batches(timed("batches", self.drawn)),
             evaluations(setup.loss_fn, timed("evaluations", self.evaluated)),
         ]
-        if setup.scheduler is not None:
-            found.append(calls(type(setup.scheduler), "step", timed("schedule", follower.schedule)))
-        return found
 
     def called(self, line: Line) -> None:
         """The loss was called, for the first time, at a line of the user's."""
@@ -98,13 +92,14 @@ class Session:
 
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """An output of a submodule, on a step that is looked at."""
-        begun = time.perf_counter()
-        if self.strides.look is not None and self.watched.picks(place.split("#")[0].split("[")[0]):
-            self.strides.look.take(place, module, output)
+        look, begun = self.strides.look, time.perf_counter()
+        if look is not None and self.watched.picks(place.split("#")[0].split("[")[0]):
+            self.meter.attempt("activations", look.take, place, module, output)
         self.meter.spent += time.perf_counter() - begun
 
     def drawn(self, given: tuple[Any, Any, float]) -> None:
         """A batch was drawn from some loader."""
+        self.follower.drawn(given)
         iterator, _, seconds = given
         if not comes_from(iterator, self.setup.train_loader):
             return
@@ -130,7 +125,7 @@ class Session:
         self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
-        if not self.setup.optimizers:
+        if not self.follower.steppers:
             self.step_begins(None)
             self.strides.after(None)
             self.end_of_step(None)
@@ -151,7 +146,7 @@ class Session:
             self.strides.look.gradients, self.strides.square = None, None
             self.strides.gradients(optimizer)
         self.strides.after(optimizer)
-        if optimizer is self.setup.optimizers[0]:
+        if optimizer is self.follower.first:
             self.end_of_step(optimizer)
 
     def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
@@ -164,7 +159,7 @@ class Session:
         if self.strides.square is not None:
             numbers["gradient_norm"] = kept(self.strides.square.sqrt())
         if self.strides.look is not None:
-            self.lens.write(recorder.step, self.strides.look)
+            self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
         recorder.finish(numbers)
         self.waited, self.stepped, self.boundary = 0.0, now, True
         if self.ended and self.meter.affords(self.fixed.cost):
@@ -173,7 +168,7 @@ class Session:
 
     def measure(self, step: int) -> None:
         """Measures the fixed samples now."""
-        self.ended = False
+        self.ended, self.measured = False, step
         if row := self.fixed.measured():
             self.record.evaluations.append(step, row)
 
@@ -184,6 +179,8 @@ class Session:
         if self.recorder.row.losses:
             self.recorder.finish({})
         self.recorder.fetch()
+        if self.recorder.step - 1 > self.measured:
+            self.measure(self.recorder.step - 1)
         places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}
         self.record.modules = self.watched.layers(places)
 

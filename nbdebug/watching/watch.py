@@ -19,7 +19,7 @@ from nbdebug.report import Report
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
 from nbdebug.views.screen import show
-from nbdebug.watching.controls import Controls, Stopped, StopOn
+from nbdebug.watching.controls import Controls, StopOn, Stopped
 from nbdebug.watching.judge import Judge
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.picture import picture
@@ -52,7 +52,7 @@ class Watch:
         self.setup, self.keep, self.match = setup, keep, match
         self.meter = Meter(budget, every)
         self.writer = Writer(Path(save)) if save is not None else None
-        self.controls = Controls(setup, lambda: self.screen.clicks(), stop_on, on_finding)
+        self.controls = Controls(setup, self.clicks, stop_on, on_finding)
         self.result: Watched | None = None
         self.session: Session | None = None
         self.record = Record()
@@ -66,7 +66,8 @@ class Watch:
         self.judge = Judge(self.record, self.controls.new.append)
         self.stack, self.probes = ExitStack(), ExitStack()
         self.save()
-        self.screen = self.stack.enter_context(show(picture(self.record, Report(), "", live=True)))
+        self.view = picture(self.record, (), "", live=True)
+        self.screen = self.stack.enter_context(show(self.view))
         self.tick = self.meter.timed("live view", self.refresh)
         for probe in session.probes(self.between):
             self.probes.enter_context(probe)
@@ -86,7 +87,7 @@ class Watch:
             steps = self.session.recorder.step - 1
             self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble)
             self.screen.finish(self.result)
-        self.save()
+        self.meter.attempt("file", self.save)
         if report.loud:
             with show(report.view()) as screen:
                 screen.finish(report)
@@ -114,10 +115,21 @@ class Watch:
         recorder = self.session.recorder
         if recorder.due:
             recorder.fetch()
+            self.view.findings = [one.to_dict() for one in self.judge.report]
+            self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
             self.screen.refresh()
         self.judge.advance(recorder.step)
         if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
             self.save()
+
+    def clicks(self) -> list[dict[str, Any]]:
+        """What was pressed since the last time; the view is told that it was heard."""
+        found = self.screen.clicks()
+        for one in found:
+            self.view.answer(one)
+        if found:
+            self.screen.refresh()
+        return found
 
     def save(self) -> None:
         """Writes what is new to the file, where one is wanted."""
