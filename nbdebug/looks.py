@@ -119,6 +119,14 @@ def from_zero(record: Record) -> set[str]:
     return {name for name, new in found if new}
 
 
+def counts(record: Record, parameters: Iterable[str]) -> Values:
+    """How many values each parameter has, from its norm, mean and deviation; infinite where they are all zero."""
+    norm, mean, std = (columns(record, f"weight.{what}", parameters)[:1] for what in ("norm", "mean", "std"))
+    with np.errstate(all="ignore"):
+        found = norm**2 / (mean**2 + std**2)
+    return np.asarray(np.where(np.isfinite(found), np.rint(found), np.inf).ravel())
+
+
 def told(names: Iterable[str], values: Iterable[float], most: int = 3) -> str:
     """Some places with a number each, as a phrase."""
     pairs = [f"{name} {value:.2g}" for name, value in zip(names, values, strict=True)]

@@ -49,7 +49,8 @@ class Judge:
     def ask(self, rule: Rule, step: int) -> None:
         """Asks one rule; what it says for the first time becomes an event."""
         try:
-            found = rule({"record": self.record, "loop": NotChecked("the loop still runs")})
+            later = dict.fromkeys(rule.optional, NotChecked("the loop still runs"))
+            found = rule({**later, "record": self.record})
         except (NotChecked, SetupError):
             found = []
         self.found[rule.code] = found

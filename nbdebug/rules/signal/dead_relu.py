@@ -11,15 +11,16 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Flags, Values, called, looks, told
+from nbdebug.looks import Flags, Values, called, counts, looks, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 from nbdebug.watching.units import MOST_VALUES, WINDOW
 
 FEW = 8.0  # units of a bottleneck, which a net may well live without some of
 ROSE = 0.25
+COMMON = 0.3  # of the units may rest at a look in any healthy layer
 FIRST_LOOKS = 3
 SURE = 0.95  # of the dead units must be zero at a look: a gradient can be zero for other reasons
 DENSE = 5.0
@@ -73,25 +74,21 @@ class Units:
 
 @dataclass(frozen=True)
 class Bias:
-    """The bias before a module: its name, its length, and the layer and the kind of module that hold it."""
+    """The bias before a module: its name, its length, and the layer that holds it."""
 
     name: str
     length: float
     layer: str
-    kind: str
 
 
 def biases_before(record: Record) -> dict[str, Bias]:
     """The last bias before each module in the order of the model, its own included."""
-    norm = looks(record, "weight.norm", least=1)
-    names = [name for name in norm.places if name.endswith("bias")]
-    parts = [looks(record, f"weight.{what}", names, 1).values[0] for what in ("norm", "mean", "std")]
-    with np.errstate(all="ignore"):
-        lengths = dict(zip(names, parts[0] ** 2 / (parts[1] ** 2 + parts[2] ** 2), strict=True))
+    names = [name for name in record.places("weight.norm") if name.endswith("bias")]
+    lengths = dict(zip(names, counts(record, names).tolist(), strict=True))
     found, last = {}, None
     for one in record.modules:
         own = next((name for name in one.parameters if name in lengths), None)
-        last = Bias(own, float(np.nan_to_num(lengths[own], nan=np.inf)), one.name, one.kind) if own else last
+        last = Bias(own, lengths[own], one.name) if own else last
         if last is not None:
             found[one.name] = last
     return found
@@ -105,21 +102,19 @@ def rectified(record: Record, biases: dict[str, Bias]) -> list[Units]:
     except NotChecked:
         return []
     names = [name for name in shares.places if is_rectifier(kinds.get(called(name), ""))]
-    shares, batch = shares.at(names), samples_of(record, names)
-    before = [biases.get(called(name)) for name in names]
-    stuck = looks(record, "gradient.zeros", [one.name if one else "" for one in before], 0)
-    few = np.array([one is not None and one.length <= FEW for one in before], bool)
+    before = [biases.get(called(name), Bias("", np.inf, "")) for name in names]
+    few = np.array([one.length <= FEW for one in before], bool)
+    silent, batch = looks(record, "activation.zeros", names).late.median, samples_of(record, names)
     found = []
-    for looked, samples in ((shares, WINDOW * batch), (stuck, batch)):
+    for looked, samples in (
+        (shares.at(names), WINDOW * batch),
+        (looks(record, "gradient.zeros", [one.name for one in before], 0), batch),
+    ):
         late = looked.late.median
-        silent = looks(record, "activation.zeros", names).late.median
-        sure = apart(late, silent, samples) & (silent >= SURE * late)
-        few = np.array(
-            [biases[called(name)].length <= FEW if called(name) in biases else False for name in names], bool
-        )
-        found.append((looked[:FIRST_LOOKS].median, np.where(sure & ~(few & (late < 1)), late, np.nan)))
-    better = np.nan_to_num(found[1][1], nan=-1) > np.nan_to_num(found[0][1], nan=-1)
-    first, late = (np.where(better, of_bias, of_units) for of_units, of_bias in zip(*found, strict=True))
+        sure = apart(late, silent, samples) & (silent >= SURE * late) & ~(few & (late < 1))
+        found.append((looked[:FIRST_LOOKS].median, np.where(sure | (late <= COMMON), late, np.nan)))
+    more = np.nan_to_num(found[1][1], nan=-1.0) > np.nan_to_num(found[0][1], nan=-1.0)
+    first, late = (np.where(more, of_bias, of_units) for of_units, of_bias in zip(*found, strict=True))
     return [Units(*one) for one in zip(names, first.tolist(), late.tolist(), strict=True) if np.isfinite(one[2])]
 
 
@@ -158,8 +153,8 @@ def without_module(record: Record, biases: dict[str, Bias]) -> list[Units]:
         zeros = looks(record, "gradient.zeros", [one.name for one in known])
     except NotChecked:
         return []
-    pulled = looks(record, "gradient.norm").values  # at looks at which nothing has a gradient no unit is at fault
-    zeros.values[(np.nan_to_num(pulled[: len(zeros.steps)]) == 0).all(1)] = np.nan
+    norms = looks(record, "gradient.norm")  # at looks at which nothing has a gradient no unit is at fault
+    zeros.values[np.isin(zeros.steps, norms.steps[(np.nan_to_num(norms.values) == 0).all(1)])] = np.nan
     late, first = zeros.late.median, zeros[:FIRST_LOOKS].median
     late[np.flatnonzero(late >= 1)[:-1]] = np.nan  # of layers without any gradient the last one is the cause
     found = zip([one.layer for one in known], first.tolist(), late.tolist(), strict=True)
@@ -189,24 +184,27 @@ def finding(dead: list[Units], layers: list[Units]) -> Finding:
     )
 
 
-def bad() -> Setup:
-    """A hidden layer of sixteen units whose biases lie far below zero."""
-    setup = classifier()
+def network(bias: float) -> Setup:
+    """A hidden layer of sixteen units, all but two of which begin with a bias."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        setup.model.add_module("0", nn.Linear(4, 16))
-        setup.model.add_module("2", nn.Linear(16, 3))
-        nn.init.constant_(setup.model.get_parameter("0.bias")[2:], -20.0)
-    return setup
+        model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
+        nn.init.constant_(model.get_parameter("0.bias")[2:], bias)
+    return program(model, *points(), nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """Biases far below zero."""
+    return network(-20.0)
 
 
 def good() -> Setup:
-    """A hidden layer as it comes."""
-    return classifier()
+    """Biases at zero."""
+    return network(0.0)
 
 
 def loop(setup: Setup) -> None:
-    """A plain loop of sixty steps, by an optimizer of its own."""
+    """A plain loop of sixty steps."""
     for x, y in [*setup.train_loader] * 15:
         setup.optimizers[0].zero_grad()
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]

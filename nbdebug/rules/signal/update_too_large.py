@@ -13,7 +13,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.looks import Looks, Values, learned, looks, module_of, over, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
 WHOLE = 0.5  # a step of half the weight, twice of which replaces it
@@ -95,8 +95,11 @@ def finding(steps: Looks, lasting: Values, largest: Values, large: list[int]) ->
 
 
 def trained_at(rate: float) -> Setup:
-    """A small network under Adam at a rate."""
-    model = network(3)
+    """A network of tanhs under Adam at a rate."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)]
+        model = nn.Sequential(*layers)
     return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters(), rate),))
 
 

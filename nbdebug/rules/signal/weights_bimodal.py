@@ -8,18 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import module_of, weights
+from nbdebug.looks import counts, module_of, weights
 from nbdebug.record import Record
 from nbdebug.record.bins import MIDDLE, SIDE, edges, shares
 from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
 FEWEST = 0.1  # the share of the smaller population
 VALLEY = 0.1  # how low it must be between them, as a share of the lower peak
+LEAST_WEIGHTS = 128
 APART = 4  # bins from peak to peak: two octaves
 
 
@@ -50,9 +52,10 @@ def weights_bimodal(record: Record, *, fewest: float = FEWEST, valley: float = V
     Hartigan and Hartigan 1985, The dip test of unimodality: the wish for a valley between two peaks. The shares are a
     choice.
     """
-    names = [name for name in weights(record) if f"weight|{name}" in record.drawn]
+    drawn = [name for name in weights(record) if f"weight|{name}" in record.drawn]
+    names = [name for name, count in zip(drawn, counts(record, drawn), strict=True) if count >= LEAST_WEIGHTS]
     if not names or len(record.shapes.steps) < 2:
-        raise NotChecked("no two histograms of weights were recorded")
+        raise NotChecked(f"no two histograms of {LEAST_WEIGHTS} weights or more were recorded")
     for name in names:
         first, last = (split_of(one, fewest, valley) for one in sides(record, name))
         if last is not None and first is None:
@@ -105,10 +108,14 @@ def finding(name: str, split: Split, step: int) -> Finding:
 
 
 def bad() -> Setup:
-    """A network whose inputs are half as many as its layer takes."""
-    setup = classifier()
-    setup.optimizers[0].param_groups[0]["weight_decay"] = 0.0
-    return setup
+    """A hidden layer of sixty-four units."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 3))
+    return program(model, *points(), nn.CrossEntropyLoss())
+
+
+good = bad
 
 
 def bad_loop(setup: Setup) -> None:
@@ -118,12 +125,7 @@ def bad_loop(setup: Setup) -> None:
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
         setup.optimizers[0].step()
         with torch.no_grad():
-            setup.model.get_parameter("0.weight")[:, ::2] *= 0.8
-
-
-def good() -> Setup:
-    """The same network."""
-    return classifier()
+            setup.model.get_parameter("0.weight")[:, ::2] *= 0.7
 
 
 def good_loop(setup: Setup) -> None:
