@@ -36,11 +36,10 @@ def depth(record: Record, least: int) -> Depth:
     bias, and one before a norm to its weight alone.
     """
     gradients, sizes = looks(record, "gradient.norm", least=least), looks(record, "weight.norm", least=least)
-    owners = {one.name: one.parameters for one in record.modules if one.parameters and is_layer(one.kind)}
-    found = [(name, own) for name, own in owners.items() if set(own) & set(gradients.places)]
-    names = tuple(name for name, _ in found)
-    pulls = np.array([together(gradients, own) for _, own in found])
-    weights = np.array([together(sizes, own) for _, own in found])
+    known = set(gradients.places)
+    owners = [one for one in record.modules if known & set(one.parameters) and is_layer(one.kind)]
+    names, own = tuple(one.name for one in owners), [one.parameters for one in owners]
+    pulls, weights = together(gradients, own), together(sizes, own)
     there = (pulls > 0) & (weights > 0) & np.isfinite(pulls) & np.isfinite(weights)
     if there.sum() < LEAST_LAYERS:
         raise NotChecked(f"{int(there.sum())} layers have a gradient; it takes {LEAST_LAYERS} to see a trend")
@@ -53,9 +52,13 @@ def is_layer(kind: str) -> bool:
     return "Norm" not in kind and "Embedding" not in kind
 
 
-def together(signal: Looks, places: tuple[str, ...]) -> float:
-    """The norm of several parameters as one: the median over the finite looks after the first ones."""
-    values = signal.at(places).warm.values
-    norms = np.sqrt(np.nansum(values**2, axis=1))
-    norms = norms[np.isfinite(norms) & ~np.isnan(values).all(1)]
-    return float(np.median(norms)) if len(norms) else float("nan")
+def together(signal: Looks, groups: list[tuple[str, ...]]) -> Values:
+    """The norm of each group of parameters as one: its median over the finite looks after the first ones."""
+    flat = signal.at(name for group in groups for name in group).warm
+    starts = np.cumsum([0, *(len(group) for group in groups)])[:-1]
+    if not groups:
+        return np.zeros(0)
+    seen = np.add.reduceat(~np.isnan(flat.values), starts, axis=1, dtype=int) > 0
+    norms = np.sqrt(np.add.reduceat(np.nan_to_num(flat.values, nan=0.0, posinf=np.inf) ** 2, starts, axis=1))
+    kept = np.where(seen & np.isfinite(norms), norms, np.nan)
+    return Looks(flat.steps, ("",) * len(groups), kept).median

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +14,8 @@ from nbdebug.record import Record
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 WARM_UP = 0.1  # the share of the steps in which a run finds its feet
-LEAST = 8  # looks
-SIZES = ("norm", "mean", "std", "absmax")  # of the finite values; infinite here where some were not
+LEAST, MOST = 8, 128  # looks
+SIZES = ("norm", "mean", "std", "absmax", "ratio")  # of the finite values; infinite here where some were not
 NEW = 0.9  # of a weight is its first step: it began at zero
 
 
@@ -62,43 +60,53 @@ class Looks:
     @property
     def median(self) -> Values:
         """The median of each place over the looks."""
-        return over(np.nanmedian, self.values)
+        return self.quantile(0.5)
+
+    @property
+    def largest(self) -> Values:
+        """The largest finite value of each place; NaN where there is none."""
+        kept = np.where(np.isfinite(self.values), self.values, -np.inf).max(0, initial=-np.inf)
+        return np.where(np.isfinite(kept), kept, np.nan)
 
     def quantile(self, share: float) -> Values:
-        """A quantile of each place over the looks."""
-        return over(partial(np.nanquantile, q=share), self.values)
+        """A quantile of each place over the looks at which it was measured; NaN where there is none."""
+        ordered, there = np.sort(self.values, axis=0), (~np.isnan(self.values)).sum(0)
+        if not len(ordered):
+            return np.full(len(self.places), np.nan)
+        at = share * (np.maximum(there, 1) - 1)
+        low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
+        every = np.arange(len(self.places))
+        with np.errstate(invalid="ignore"):
+            between = np.where(at > low, (at - low) * (ordered[high, every] - ordered[low, every]), 0.0)
+        return np.asarray(ordered[low, every] + between)
 
 
-def over(function: Callable[..., Values], values: Values) -> Values:
-    """A function of each column that leaves NaN out; NaN where there is nothing else."""
-    if not len(values):
-        return np.full(values.shape[1], np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(function(values, axis=0))
+def looks(
+    record: Record, signal: str, places: Iterable[str] | None = None, least: int = LEAST, most: int = MOST
+) -> Looks:
+    """A signal at its places, or at those that are given, at ``most`` looks, spread over the run.
 
-
-def looks(record: Record, signal: str, places: Iterable[str] | None = None, least: int = LEAST) -> Looks:
-    """A signal at its places, or at those that are given; raises NotChecked where there were too few looks."""
+    Raises NotChecked where there were fewer than ``least``.
+    """
     start, known = f"{signal}|", record.layers.columns
     wanted = [name[len(start) :] for name in known if name.startswith(start)] if places is None else [*places]
-    table = columns(record, signal, wanted)
-    if signal.partition(".")[2] in SIZES:
-        table[columns(record, f"{signal.partition('.')[0]}.nonfinite", wanted) > 0] = np.inf
-    if signal == "update.ratio":
-        table[columns(record, "update.nonfinite", wanted) > 0] = np.inf
+    rows = np.unique(np.linspace(0, max(record.layers.rows - 1, 0), most).astype(int))[: record.layers.rows]
+    table = columns(record, signal, wanted, rows)
+    family, _, statistic = signal.partition(".")
+    if statistic in SIZES:
+        table[columns(record, f"{family}.nonfinite", wanted, rows) > 0] = np.inf
     looked = ~np.isnan(table).all(1)
     if looked.sum() < least:
         raise NotChecked(f"{looked.sum()} looks at {signal} were recorded, which are too few")
-    return Looks(record.layers.steps[looked], tuple(wanted), table[looked])
+    return Looks(record.layers.steps[rows[looked]], tuple(wanted), table[looked])
 
 
-def columns(record: Record, signal: str, places: Iterable[str]) -> Values:
+def columns(record: Record, signal: str, places: Iterable[str], rows: NDArray[np.int64]) -> Values:
     """A column of the record for each place; NaN where there is none."""
     names, known = [f"{signal}|{place}" for place in places], record.layers.columns
-    table = np.full((len(record.layers.values), len(names)), np.nan)
+    table = np.full((len(rows), len(names)), np.nan)
     there = [(i, known[name]) for i, name in enumerate(names) if name in known]
-    table[:, [i for i, _ in there]] = record.layers.values[:, [column for _, column in there]]
+    table[:, [i for i, _ in there]] = record.layers.values[np.ix_(rows, [column for _, column in there])]
     return table
 
 
@@ -121,7 +129,8 @@ def from_zero(record: Record) -> set[str]:
 
 def counts(record: Record, parameters: Iterable[str]) -> Values:
     """How many values each parameter has, from its norm, mean and deviation; infinite where they are all zero."""
-    norm, mean, std = (columns(record, f"weight.{what}", parameters)[:1] for what in ("norm", "mean", "std"))
+    first = np.zeros(1, np.int64)
+    norm, mean, std = (columns(record, f"weight.{what}", parameters, first) for what in ("norm", "mean", "std"))
     with np.errstate(all="ignore"):
         found = norm**2 / (mean**2 + std**2)
     return np.asarray(np.where(np.isfinite(found), np.rint(found), np.inf).ravel())

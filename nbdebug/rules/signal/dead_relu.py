@@ -137,7 +137,8 @@ def apart(dead: Values, silent: Values, samples: Values) -> Flags:
 def samples_of(record: Record, places: list[str]) -> Values:
     """How many samples of a batch a look sees at each place."""
     batch = float(record.about.get("batch_size") or FEW)
-    norm, mean, std = (looks(record, f"activation.{what}", places).median for what in ("norm", "mean", "std"))
+    parts = ("norm", "mean", "std")
+    norm, mean, std = (looks(record, f"activation.{what}", places, most=16).median for what in parts)
     with np.errstate(all="ignore"):
         each = norm**2 / (mean**2 + std**2) / batch
     return np.asarray(np.clip(MOST_VALUES / np.where(each > 0, each, 1.0), 1.0, batch))

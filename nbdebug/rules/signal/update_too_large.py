@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, learned, looks, module_of, over, told, weights
+from nbdebug.looks import Looks, Values, learned, looks, module_of, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
@@ -47,20 +47,15 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
     Karpathy, CS231n notes 3: the ratio of updates to weights should be near 1e-3. Ten steps to replace a weight (0.1)
     is a choice.
     """
-    found = looks(record, "update.ratio", least=2)
-    lost = blown(found)
-    steps = found.at([name for name in weights(record) if name in found.places and name not in lost])
+    found = looks(record, "update.ratio", least=2, most=record.layers.most)
+    fit = {name for name, largest in zip(found.places, found.largest, strict=True) if np.isfinite(largest)}
+    steps = found.at([name for name in weights(record) if name in fit])
     if not steps.places:
         raise NotChecked("no weight took a step that is finite")
-    lasting, largest = steps.late.median, over(np.nanmax, steps.values)
+    lasting, largest = steps.late.median, steps.largest
     large = [i for i in range(len(steps.places)) if lasting[i] > ratio or largest[i] > WHOLE]
     if large and not learned(record) and (np.nan_to_num(lasting).max() > ratio or jumped(record, steps)):
         yield finding(steps, lasting, largest, large)
-
-
-def blown(found: Looks) -> set[str]:
-    """The places that never had a finite step."""
-    return {name for name, column in zip(found.places, found.values.T, strict=True) if not np.isfinite(column).any()}
 
 
 def jumped(record: Record, steps: Looks) -> bool:

@@ -51,7 +51,9 @@ def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) ->
         raise NotChecked(f"{record.steps} steps were recorded; it takes {least} to call them too small")
     moved = moving(record)
     most = moved.quantile(0.9)
-    small = [i for i in range(len(most)) if is_small(most, i, ratio)]
+    others = np.array([np.median(np.delete(most, i)) if len(most) > 1 else 0.0 for i in range(len(most))])
+    few = np.max(most) > ratio
+    small = np.flatnonzero((most <= ratio / 10) & (most * BEHIND <= others) if few else most <= ratio).tolist()
     if len(small) == len(most) and learned(record, 0.9):
         return
     if small:
@@ -61,21 +63,13 @@ def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) ->
 def moving(record: Record) -> Looks:
     """The steps of the weights that have any, over their sizes; raises NotChecked where there is none."""
     ratios = looks(record, "update.ratio")
-    skip = from_zero(record)
-    names = [name for name in weights(record) if name in ratios.places and name not in skip]
+    known = set(ratios.places) - from_zero(record)
+    names = [name for name in weights(record) if name in known]
     found = ratios.at(names)
     alive = [name for name, one in zip(names, found.quantile(0.9), strict=True) if np.isfinite(one) and one > 0]
     if not alive:
         raise NotChecked("no weight with finite steps was seen that did not begin at zero")
     return ratios.at(alive)
-
-
-def is_small(most: Values, i: int, ratio: float) -> bool:
-    """Whether a place moves too little: as all do, or by far less than the others."""
-    others = np.delete(most, i)
-    if not len(others) or np.max(others) <= ratio:
-        return bool(most[i] <= ratio)
-    return bool(most[i] <= ratio / 10 and most[i] * BEHIND <= np.median(others))
 
 
 def finding(places: tuple[str, ...], most: Values, small: list[int]) -> Finding:

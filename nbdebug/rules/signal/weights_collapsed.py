@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import looks, module_of, over, told, weights
+from nbdebug.looks import looks, module_of, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
@@ -42,9 +42,10 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
     bound of 1 % is a choice.
     """
     sizes = looks(record, "weight.norm")
-    sizes = sizes.at([name for name in weights(record) if name in sizes.places])
+    known = set(sizes.places)
+    sizes = sizes.at([name for name in weights(record) if name in known])
     with np.errstate(all="ignore"):
-        left = np.maximum(sizes.values[-1], sizes[-3:].median) / over(np.nanmax, sizes.values)
+        left = np.maximum(sizes.values[-1], sizes[-3:].median) / sizes.largest
     gone = [i for i in range(len(left)) if left[i] < share]
     if not gone:
         return

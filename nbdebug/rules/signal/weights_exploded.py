@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from nbdebug.finding import Finding, Severity, Where
-from nbdebug.looks import Flags, Looks, from_zero, learned, looks, module_of, over, told, weights
+from nbdebug.looks import Flags, Looks, from_zero, learned, looks, module_of, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
@@ -50,7 +50,8 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
     """
     sizes = looks(record, "weight.norm", least=3)
     skip, scaled = from_zero(record), normalized(record)
-    names = [name for name in weights(record) if name in sizes.places and name not in skip]
+    known = set(sizes.places) - skip
+    names = [name for name in weights(record) if name in known]
     sizes, largest = sizes.at(names), looks(record, "weight.absmax", names, 0)
     free = np.array([name not in scaled for name in names], bool)
     grown = grows(sizes, times) & free
@@ -75,7 +76,7 @@ def grows(sizes: Looks, times: float) -> Flags:
     first, last = sizes.values[0], sizes.values[-1]
     before = sizes.values[max(0, int(np.searchsorted(sizes.steps, 0.75 * sizes.steps[-1])) - 1)]
     with np.errstate(all="ignore"):
-        finite = over(np.nanmax, np.where(np.isfinite(sizes.values), sizes.values, np.nan)) / first
+        finite = sizes.largest / first
         lost = ~np.isfinite(last) & (finite > times)
         return np.asarray(lost | (np.isfinite(last) & (last > times * first) & (last > STILL * before)))
 
@@ -94,7 +95,7 @@ def growth(sizes: Looks, grown: Flags, times: float) -> Finding:
     """How much the weights have grown."""
     names = [name for name, found in zip(sizes.places, grown, strict=True) if found]
     with np.errstate(all="ignore"):
-        factors = over(np.nanmax, np.where(np.isfinite(sizes.values), sizes.values, np.nan)) / sizes.values[0]
+        factors = sizes.largest / sizes.values[0]
     others = factors[~grown]
     beside = f"the median of the other layers is {np.median(others):.2g}" if len(others) else "as did all layers"
     end = "" if np.isfinite(sizes.values[-1]).all() else ", and are not finite in the end"
