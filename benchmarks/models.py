@@ -133,4 +133,4 @@ def start(name: str) -> Run:
 
 
 # Timed steps in a block, and steps before them that are not timed.
-STEPS = {"mlp": (300, 100), "resnet": (30, 10), "transformer": (20, 6)}
+STEPS = {"mlp": (200, 60), "resnet": (20, 6), "transformer": (12, 4)}

@@ -82,14 +82,14 @@ WANDB, TENSORBOARD = ("wandb",), ("tensorboard",)
 VARIANTS = {
     one.name: one
     for one in (
-        Variant("bare again", bare),
+        Variant("bare-again", bare),
         Variant("watch", nbdebug_watch),
-        Variant("watch 1 %", partial(nbdebug_watch, budget=0.01)),
-        Variant("watch 3 %", partial(nbdebug_watch, budget=0.03)),
-        Variant("watch all", partial(nbdebug_watch, every=1)),
-        Variant("wandb 100", partial(wandb_watch, every=100), WANDB, multiple=100),
+        Variant("watch-1%", partial(nbdebug_watch, budget=0.01)),
+        Variant("watch-3%", partial(nbdebug_watch, budget=0.03)),
+        Variant("watch-all", partial(nbdebug_watch, every=1)),
+        Variant("wandb-100", partial(wandb_watch, every=100), WANDB, multiple=100),
         Variant("wandb", partial(wandb_watch, every=1), WANDB, slow=True),
-        Variant("tensorboard 100", partial(tensorboard, every=100), TENSORBOARD, multiple=100),
+        Variant("tensorboard-100", partial(tensorboard, every=100), TENSORBOARD, multiple=100),
         Variant("tensorboard", partial(tensorboard, every=1), TENSORBOARD, slow=True),
     )
 }

@@ -54,7 +54,8 @@ class Sampler(threading.Thread):
 
 def place(frame: FrameType) -> str:
     """The file and the function of a frame."""
-    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])} {frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name}"
+    code = frame.f_code
+    return f"{'/'.join(Path(code.co_filename).parts[-3:])} {getattr(code, 'co_qualname', code.co_name)}"
 
 
 def sampled(run: Run, variant: Variant, steps: int, first: int) -> str:

@@ -10,7 +10,7 @@ share of the time must not count that of the other loop as its own. So it is ope
 of each block (as many in the bare ones) are not timed: there a watch finds out what it may cost.
 
 The mean step is given by the CPU time of the process, which others on the machine disturb least, with the lowest and
-the highest of the rounds, and by the clock on the wall. "bare again" is a second bare loop: what it differs by is noise.
+the highest of the rounds, and by the clock on the wall. "bare-again" is a second bare loop: how far it is off is noise.
 The slowest steps are compared with the slowest of the bare loop, by CPU time. Memory is the peak of a fresh process
 above that of a bare one, and how much of it imports take; W&B works in a helper process too, whose time is not counted.
 """
@@ -20,22 +20,24 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import mean, median
 
 import torch
-from memory import ALLOCATOR, peak
+from memory import ALLOCATOR
 from models import STEPS, Run, start
 from peers import VARIANTS, Variant, bare
 from sampling import sampled
 
 BARE = Variant("bare", bare)
-MEGA = 2**20 if sys.platform == "darwin" else 2**10
 COLUMNS = f"{'':16} {'steps':>6} {'CPU':>7} {'of the rounds':>15} {'wall':>7} {'99.9 %':>7} {'worst':>7} "
-COLUMNS += f"{'MiB':>7} {'imports':>8} {'helper':>7}  same result"
+COLUMNS += f"{'MiB':>7} {'imports':>7} {'helper':>7}  same result"
 
 
 @dataclass
@@ -45,6 +47,11 @@ class Timed:
     bare: list[list[tuple[float, float]]] = field(default_factory=list)
     watched: list[list[tuple[float, float]]] = field(default_factory=list)
     same: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many steps of the variant were timed."""
+        return sum(map(len, self.watched))
 
     def ratios(self, clock: int) -> list[float]:
         """The mean step against the bare one, round by round."""
@@ -81,8 +88,16 @@ def timed(model: str, variant: Variant, steps: int, first: int, rounds: int) -> 
     return found
 
 
+def peak() -> int:
+    """The highest resident memory of this program so far, in KiB; of its parent too where there is no /proc."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**10 if sys.platform == "darwin" else 1)
+    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+
+
 def helpers() -> int:
-    """The resident memory of the processes that this one started, where it can be known."""
+    """The resident memory of the processes that this one started, in KiB, where it can be known."""
     if find_spec("psutil") is None:
         return 0
     import psutil
@@ -96,34 +111,36 @@ def measure(model: str, name: str) -> None:
     run, variant = start(model), VARIANTS.get(name, BARE)
     with variant.open(run) as after:
         opened = peak()
-        run.steps(STEPS[model][0] // 3, after)
-        print(peak(), opened, helpers())
+        run.steps(2 * STEPS[model][0], after)
+        helping = helpers()
+    print(peak(), opened, helping)
 
 
-def memory(model: str, name: str) -> list[int]:
-    """The same, in a fresh process; the lowest of three."""
+@cache
+def memory(model: str, name: str) -> tuple[int, ...]:
+    """The same, from a fresh process."""
     command = [sys.executable, __file__, "--measure", model, name]
-    environment = {**os.environ, **ALLOCATOR}
-    said = [subprocess.check_output(command, text=True, env=environment).split()[-3:] for _ in range(3)]
-    return min([int(one) for one in line] for line in said)
+    said = subprocess.check_output(command, text=True, env={**os.environ, **ALLOCATOR})
+    return tuple(int(one) for one in said.split()[-3:])
 
 
 def row(model: str, variant: Variant, steps: int, first: int, rounds: int) -> str:
-    """One line of the table; why not, where a variant cannot be run."""
+    """One line of the table, without the name; why not, where a variant cannot be run."""
     absent = [package for package in variant.packages if find_spec(package) is None]
     if absent:
-        return f"{variant.name:16} left out: {', '.join(absent)} is not installed"
-    steps = max(steps // 5, 1) if variant.slow else -(-steps // variant.multiple) * variant.multiple
-    try:
-        found = timed(model, variant, steps, first, rounds)
-    except TypeError as error:
-        return f"{variant.name:16} left out: {error}"
-    cpu, wall, held = found.ratios(0), found.ratios(1), zip(memory(model, variant.name), memory(model, "bare"))
-    added = " ".join(f"{(one - base) / MEGA:{width}.1f}" for (one, base), width in zip(held, (7, 8, 7), strict=True))
-    spread = f"{min(cpu):.3f} – {max(cpu):.3f}"
-    worst = f"{found.slowest(0.999):7.2f} {found.slowest(1):7.2f}"
-    same = "yes" if found.same else "NO"
-    return f"{variant.name:16} {2 * rounds * steps:6} {median(cpu):7.3f} {spread:>15} {median(wall):7.3f} {worst} {added}  {same}"
+        return f"left out: {', '.join(absent)} is not installed"
+    if variant.multiple > 1:
+        steps, rounds = -(-steps // variant.multiple) * variant.multiple, -(-rounds // 3)
+    found = timed(model, variant, max(steps // 5, 1) if variant.slow else steps, first, rounds)
+    cpu, wall, held = (
+        found.ratios(0),
+        found.ratios(1),
+        zip(memory(model, variant.name), memory(model, "bare"), strict=True),
+    )
+    times = f"{found.count:6} {median(cpu):7.3f} {f'{min(cpu):.3f} – {max(cpu):.3f}':>15} {median(wall):7.3f}"
+    slow = f"{found.slowest(0.999):7.2f} {found.slowest(1):7.2f}"
+    added = " ".join(f"{(one - base) / 2**10:7.1f}" for one, base in held)
+    return f"{times} {slow} {added}  {'yes' if found.same else 'NO'}"
 
 
 def main() -> None:
@@ -132,7 +149,8 @@ def main() -> None:
     parser.add_argument("--model", default=",".join(STEPS), help="of mlp, resnet, transformer")
     parser.add_argument("--variants", default=",".join(VARIANTS), help=f"of {', '.join(VARIANTS)}")
     parser.add_argument("--steps", type=int, help="timed steps of a block")
-    parser.add_argument("--rounds", type=int, default=3, help="of four blocks each")
+    parser.add_argument("--first", type=int, help="steps of a block before those")
+    parser.add_argument("--rounds", type=int, default=5, help="of four blocks each")
     parser.add_argument("--profile", metavar="VARIANT", help="where its own time goes, by lines")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -141,12 +159,14 @@ def main() -> None:
         return measure(*given.measure)
     for model in given.model.split(","):
         steps, first = STEPS[model]
+        first = first if given.first is None else given.first
         if given.profile:
             print(sampled(start(model), VARIANTS[given.profile], given.steps or 3 * steps, first))
             continue
         print(f"\n{model}\n{COLUMNS}", flush=True)
         for name in given.variants.split(","):
-            print(row(model, VARIANTS[name], given.steps or steps, first, given.rounds), flush=True)
+            told = row(model, VARIANTS[name], given.steps or steps, first, given.rounds)
+            print(f"{name:16} {told}", flush=True)
 
 
 if __name__ == "__main__":
