@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 After = Callable[[int, float], object]
 BATCHES = 16
+# Freed memory goes back to the system at once, so that a peak is what was held together.
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
 
 
 class Block(nn.Module):

@@ -9,18 +9,22 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+import torch
 from models import Run
 from peers import Variant
 
 HERE = str(Path(__file__).parent)
-EVERY = 0.0003
+TORCH = str(Path(torch.__file__).parent)
+# What a step does in these is its own, whoever stands around it.
+THE_STEP = tuple(str(Path(TORCH, *parts)) for parts in (("autograd", "graph.py"), ("optim",)))
+EVERY = 0.001
 
 
 def watchers(frame: FrameType | None) -> list[FrameType]:
-    """The frames that a step has called into and that are neither the step's own nor torch's, the innermost first."""
+    """The frames of a watch, the innermost first: up to the step itself, or to torch where a hook was called by it."""
     stack = []
-    while frame is not None and not frame.f_code.co_filename.startswith(HERE):
-        if "/torch/" not in frame.f_code.co_filename or "/torch/utils/tensorboard" in frame.f_code.co_filename:
+    while frame is not None and not frame.f_code.co_filename.startswith((HERE, *THE_STEP)):
+        if not frame.f_code.co_filename.startswith(TORCH):
             stack.append(frame)
         frame = frame.f_back
     return stack
@@ -59,26 +63,25 @@ def place(frame: FrameType) -> str:
 
 
 def sampled(run: Run, variant: Variant, steps: int, first: int) -> str:
-    """The lines and functions of a variant in which the time of its steps is spent, in microseconds a step."""
+    """The functions and lines of a variant in which time is spent, as shares of a step without it."""
     interval = sys.getswitchinterval()
     sampler = Sampler(threading.get_ident())
     with variant.open(run) as after:
         run.steps(first, after)
-        sys.setswitchinterval(EVERY / 3)
+        sys.setswitchinterval(EVERY / 10)
         sampler.start()
-        times = run.steps(steps, after)
+        run.steps(steps, after)
         sampler.ended.set()
         sampler.join()
         sys.setswitchinterval(interval)
-    step = 1e6 * sum(wall for _, wall in times) / steps
-    return "\n".join(said(sampler, step, variant.name))
+    return "\n".join(said(sampler, variant.name))
 
 
-def said(sampler: Sampler, step: float, name: str) -> list[str]:
-    """The table of a sampler; a share of its samples is that share of a ``step``."""
-    unit = step / max(sampler.all, 1)
-    head = f"{name}: {unit * sampler.within:.1f} of {step:.1f} µs a step, by {sampler.all} samples"
-    parts = [head, "\nin a function and all that it calls, µs a step"]
-    parts += [f"{unit * count:9.1f}  {where}" for where, count in sampler.functions.most_common(25)]
-    parts += ["\non a line alone, with what it calls in torch, µs a step"]
-    return parts + [f"{unit * count:9.1f}  {where}" for where, count in sampler.lines.most_common(25)]
+def said(sampler: Sampler, name: str) -> list[str]:
+    """The table of a sampler; so many of its samples, as many of a bare step."""
+    unit = 100 / max(sampler.all - sampler.within, 1)
+    parts = [f"{name}: {unit * sampler.within:.1f} % of a bare step, by {sampler.all} samples"]
+    for title, counted in (("in a function and all that it calls", sampler.functions), ("on a line", sampler.lines)):
+        parts += [f"\n{title}, % of a bare step"]
+        parts += [f"{unit * count:7.2f}  {where}" for where, count in counted.most_common(25)]
+    return parts

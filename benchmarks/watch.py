@@ -30,8 +30,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import torch
-from memory import ALLOCATOR
-from models import STEPS, Run, start
+from models import ALLOCATOR, STEPS, Run, start
 from peers import VARIANTS, Variant, bare
 from sampling import sampled
 
