@@ -19,11 +19,11 @@ from nbdebug.watching import Watch
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nbdebug.finding import Finding
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
-    from nbdebug.finding import Finding
     from nbdebug.watching.controls import StopOn
     from nbdebug.watching.places import Match
 
@@ -153,7 +153,7 @@ class Debugger:
         function that is given it, or "pause". Raises SetupError for a value that cannot be.
         """
         keep = partial(self.reports.__setitem__, "watch")
-        options = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}
+        options: dict[str, Any] = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}
         self.watched = Watch(self.setup, keep, budget=budget, every=every, **options)
         return self.watched
 

@@ -39,9 +39,13 @@ class Controls:
     def __post_init__(self) -> None:
         """Refuses what there is not."""
         if self.stop_on not in (None, "error", "warning"):
-            raise SetupError(f"stop_on is {self.stop_on!r}; expected 'error', 'warning' or None. Leave it out to go on.")
+            raise SetupError(
+                f"stop_on is {self.stop_on!r}; expected 'error', 'warning' or None. Leave it out to go on."
+            )
         if not (self.on_finding in (None, "pause") or callable(self.on_finding)):
-            raise SetupError(f"on_finding is {self.on_finding!r}; expected a function, 'pause' or None. Pass a function.")
+            raise SetupError(
+                f"on_finding is {self.on_finding!r}; expected a function, 'pause' or None. Pass a function."
+            )
 
     def obey(self) -> None:
         """Does what was asked for since the last step; raises Stopped where the run is to end."""

@@ -156,12 +156,16 @@ def tensors_of(batch: Batch) -> list[Tensor]:
 def facts(several: list[Batch]) -> dict[str, Any]:
     """How often each label comes up, or how the targets spread."""
     targets = [one.target for one in several if isinstance(one.target, Tensor)]
+    size = {"batch_size": several[0].size} if several else {}
     if not targets:
-        return {}
+        return size
     whole = torch.cat([one.flatten() for one in targets])
     if not whole.is_floating_point():
-        return {"label_counts": dict(sorted(Counter(whole.tolist()).items())[:1000])}
-    return {"target_variance": float(whole.double().var(unbiased=False))}
+        return {
+            **size,
+            "label_counts": {str(label): count for label, count in sorted(Counter(whole.tolist()).items())[:1000]},
+        }
+    return {**size, "target_variance": float(whole.double().var(unbiased=False))}
 
 
 def chance(setup: Setup) -> dict[str, Any]:

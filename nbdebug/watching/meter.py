@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from nbdebug.errors import SetupError
 
-Value = TypeVar("Value")
 LOOK_SECONDS = 0.1
 
 
@@ -23,9 +22,12 @@ class Meter:
         if not 0 < budget <= 1:
             raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for 0.02.")
         if every is not None and not (isinstance(every, int) and every > 0):
-            raise SetupError(f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget.")
+            raise SetupError(
+                f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget."
+            )
         self.budget, self.every = budget, every
         self.troubles: dict[str, str] = {}
+        self.busy = False
         self.start()
 
     def start(self) -> None:
@@ -65,18 +67,32 @@ class Meter:
         """Leaves out a time in which nothing ran, such as a pause."""
         self.started += seconds
 
-    def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
-        """The same, with its time counted; after it has raised once it is left out, and the trouble is kept."""
-
-        def call(value: Value) -> None:
-            if what in self.troubles:
-                return
-            begun = time.perf_counter()
+    def attempt(self, what: str, act: Callable[..., None], *given: Any) -> None:
+        """Acts, unless the same has raised before; what it raises is kept and goes no further."""
+        if what not in self.troubles:
             try:
-                act(value)
+                act(*given)
             except Exception as error:
                 self.troubles[what] = f"{type(error).__name__}: {error}"
+
+    def guarded(self, act: Callable[..., None]) -> Callable[..., None]:
+        """``timed`` by the name of the act."""
+        return self.timed(act.__name__.replace("_", " "), act)
+
+    def timed(self, what: str, act: Callable[..., None]) -> Callable[..., None]:
+        """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
+
+        What happens while another such act is under way is watching's own doing, and not heard.
+        """
+
+        def call(*given: Any) -> None:
+            if self.busy or what in self.troubles:
+                return
+            begun, self.busy = time.perf_counter(), True
+            try:
+                self.attempt(what, act, *given)
             finally:
+                self.busy = False
                 self.spent += time.perf_counter() - begun
 
         return call

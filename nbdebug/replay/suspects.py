@@ -1,0 +1,80 @@
+"""What was wrong before the pass began: weights, or the batch itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from nbdebug import registry
+from nbdebug.evidence.rows import named_inputs
+from nbdebug.evidence.spared import named_tensors
+from nbdebug.finding import Finding, Where
+from nbdebug.graph.origins import is_finite
+from nbdebug.replay.again import Again, run
+from nbdebug.replay.incident import Incident
+from nbdebug.rules.data.non_finite_data import CONSEQUENCES, is_mask
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.trees import transform
+
+
+def ruined(setup: Setup) -> tuple[str, ...]:
+    """The parameters and buffers that hold NaN or Inf; masks are left alone."""
+    model = setup.eager
+    named = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if not masks(b)}}
+    return tuple(name for name, one in named.items() if not is_finite(one.detach()))
+
+
+def masks(tensor: Tensor) -> bool:
+    """Whether a tensor is an additive mask."""
+    return not is_finite(tensor) and is_mask(tensor, tensor.isfinite())
+
+
+def spoiled(batch: Batch) -> dict[str, Tensor]:
+    """The inputs and targets of a batch that hold NaN or Inf, by name."""
+    found = named_tensors(named_inputs(batch), batch.targets)
+    return {name: one for name, one in found.items() if not is_finite(one) and not masks(one)}
+
+
+def blamed(again: Again, incident: Incident) -> Finding | None:
+    """The finding on a batch that holds NaN or Inf; a note where it is not finite without them either."""
+    wrong = spoiled(again.way.batch)
+    if not wrong:
+        return None
+    rule, batch = registry.find("D103"), again.way.batch
+    name, tensor = next(iter(wrong.items()))
+    rows = (~tensor.isfinite()).flatten(1).any(1) if tensor.dim() > 1 else ~tensor.isfinite()
+    samples = [batch.sample(row) for row in rows.nonzero().flatten().tolist()]
+    kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
+    what = name if name.startswith("target") else f"input {name}".strip()
+    listed = ", ".join(map(str, samples[:5])) + (", …" if len(samples) > 5 else "")
+    place = "" if batch.indices is not None else " of the batch"
+    return Finding(
+        message=f"{kind} in the {what} of step {incident.step}, in sample {listed}{place}.",
+        where=Where(sample=samples[0], step=incident.step),
+        cause="The data hold entries that are missing or overflowed.",
+        fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or fill: torch.nan_to_num(x)",
+        evidence={"samples": samples[:50], "values": int((~tensor.isfinite()).sum()), "tensors": list(wrong)},
+        explains=CONSEQUENCES,
+        code=rule.code,
+        name=rule.name,
+        severity="error" if mended(again, incident) else "note",
+    )
+
+
+def mended(again: Again, incident: Incident) -> bool:
+    """Whether the pass is finite once zeros stand for what is not finite in its batch."""
+
+    def filled(leaf: object) -> object:
+        plain = isinstance(leaf, Tensor) and leaf.is_floating_point() and not masks(leaf)
+        return torch.nan_to_num(leaf, 0.0, 0.0, 0.0) if plain else leaf  # type: ignore[arg-type]
+
+    batch = again.way.batch
+    args, kwargs, targets, raw = transform((batch.args, batch.kwargs, batch.targets, batch.raw), filled)
+    clean = replace(batch, args=args, kwargs=kwargs, targets=targets, raw=raw)
+    incident.put_back()
+    try:
+        return run(replace(again.way, batch=clean), None).what is None
+    except Exception:
+        return False
