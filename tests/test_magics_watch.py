@@ -120,6 +120,23 @@ def test_an_interrupt_passes_and_what_was_seen_is_kept(shell: InteractiveShell, 
     assert not optimizer._optimizer_step_post_hooks
 
 
+def test_options_reach_the_watch(shell: InteractiveShell) -> None:
+    cell = f'%%watch dbg --every 2 --budget=0.5 --match "2*" --stop-on warning{LOOP}'
+    run(shell, cell).raise_error()
+    watch = shell.user_ns["run"]
+    assert watch.record.series("gradient.norm", "2.weight")[0].tolist() == [1, 3]
+    assert watch.record.places("gradient.norm") == ["2.weight", "2.bias"]
+    assert (watch.meter.budget, watch.controls.stop_on) == (0.5, "warning")
+
+
+def test_a_stop_ends_the_cell_without_an_error(shell: InteractiveShell) -> None:
+    done = run(shell, f"%%watch dbg{LOOP}    if len(losses) == 2:\n        run.controls.reason = 'a test'\nnever = 1")
+    assert done.success
+    assert len(shell.user_ns["losses"]) == 2
+    assert "never" not in shell.user_ns
+    assert shell.user_ns["run"].record.events[-1].text == "stopped by a test"
+
+
 def test_a_finding_names_the_cell_and_the_line(shell: InteractiveShell) -> None:
     text = f"for epoch in range(2):{LOOP}".replace("\n", "\n    ").replace("optimizer.zero_grad()", "pass")
     places = []
@@ -158,7 +175,7 @@ def test_wrong_use_is_refused_and_the_cell_does_not_run(shell: InteractiveShell,
         ("%%wat", ["%%watch"]),
         ("%%watch ", ["--budget", "--every", "--match", "--stop-on", "dbg"]),
         ("%%watch d", ["dbg"]),
-        ("%%watch dbg --stop-on ", ["error"]),
+        ("%%watch dbg --stop-on ", ["error", "warning"]),
     ],
 )
 def test_completion_offers_what_can_stand_there(shell: InteractiveShell, line: str, choices: list[str]) -> None:

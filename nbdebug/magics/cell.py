@@ -19,13 +19,13 @@ OPENING = '__import__("nbdebug.magics").magics.watching'
 def watch(line: str, cell: str) -> None:
     """Watches the training loop in this cell; its result is drawn below while it runs.
 
-    %%watch [dbg] [--every N] [--budget 0.02] [--match "conv*"] [--stop-on error]
+    %%watch [dbg] [--every N] [--budget 0.02] [--match "conv*"] [--stop-on error|warning]
 
     dbg        a nbdebug.Debugger; the only one there is, if left out
     --every    measure every so many steps
     --budget   the share of the time that watching may cost
     --match    only the modules and parameters whose names fit
-    --stop-on  end the loop at the first finding so severe
+    --stop-on  end the loop at the first error, or at the first warning too
 
     The watch is named run, in the cell and after it: run.log(accuracy=0.9), run.result.
     """

@@ -32,7 +32,7 @@ def choices(magic: str, before: list[str]) -> Iterable[str]:
 
         return BUDGETS if magic == "checkup" else ()
     if last == "--stop-on":
-        return ("error",)
+        return ("error", "warning")
     if last in OPTIONS[magic]:
         return ()
     return [*debuggers(), *(name for name in OPTIONS[magic] if name not in before)]

@@ -64,9 +64,9 @@ class Kernel:
                 return said.strip(), error
         raise TimeoutError(f"the cell is still running after {SECONDS} s; it said {said!r}")
 
-    def click(self, comm: str, kind: str, subshell: str | None) -> None:
+    def click(self, comm: str, content: Message, subshell: str | None) -> None:
         """Presses a button of a view."""
-        data = {"method": "custom", "content": {"kind": kind}}
+        data = {"method": "custom", "content": content}
         message = self.client.session.msg("comm_msg", {"comm_id": comm, "data": data})
         message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)

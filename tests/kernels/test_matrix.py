@@ -68,6 +68,13 @@ with nbdebug.watch(model, optimizer) as run:
 print("never")
 """
 KEPT = "print(run.result.steps > 20, run.result.interrupted, len(optimizer._optimizer_step_post_hooks))"
+ASKED = """
+before = optimizer.param_groups[0]["lr"]
+with nbdebug.watch(model, optimizer) as run:
+    for number in range(1500):
+        step(number)
+print(run.result.interrupted, optimizer.param_groups[0]["lr"] / before, [one.text for one in run.record.events][-1:])
+"""
 
 
 @pytest.fixture(scope="module", params=["6.31.0", "7.3.0", "7.4.0"])
@@ -85,8 +92,8 @@ def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     assert "Traceback" not in found.log.read_text()
 
 
-def once(kernel: Kernel, subshell: str | None) -> Callable[[Message], None]:
-    """Presses Stop as soon as a view has said something."""
+def once(kernel: Kernel, subshell: str | None, *clicks: Message) -> Callable[[Message], None]:
+    """Presses buttons, by default Stop, as soon as a view has said something."""
     pressed: list[str] = []
 
     def during(message: Message) -> None:
@@ -94,7 +101,8 @@ def once(kernel: Kernel, subshell: str | None) -> Callable[[Message], None]:
         live = message["msg_type"] == "comm_msg" and content["data"].get("method") == "custom"
         if live and not pressed:
             pressed.append(content["comm_id"])
-            kernel.click(content["comm_id"], "stop", subshell)
+            for click in clicks or ({"kind": "stop"},):
+                kernel.click(content["comm_id"], click, subshell)
 
     return during
 
@@ -112,6 +120,15 @@ def test_a_click_by_the_shell_waits_for_the_end_of_the_cell_and_is_not_lost(kern
     assert kernel.run(AFTERWARDS) == ("True True\n''", "")
 
 
+def test_a_watched_loop_does_what_is_asked_where_it_can_hear(kernel: Kernel) -> None:
+    clicks = {"kind": "pause"}, {"kind": "rate", "factor": 0.5}, {"kind": "resume"}, {"kind": "stop"}
+    said = kernel.run(ASKED, once(kernel, kernel.subshell, *clicks))
+    if kernel.subshell is None:
+        assert said == ("False 1.0 []", "")
+    else:
+        assert said == ("True 0.5 ['stopped by the Stop button']", "")
+
+
 def test_a_click_on_a_view_that_is_closed_is_no_error(kernel: Kernel) -> None:
     comms: list[str] = []
 
@@ -121,7 +138,7 @@ def test_a_click_on_a_view_that_is_closed_is_no_error(kernel: Kernel) -> None:
 
     assert kernel.run("with show(Curves(stoppable=True)) as screen:\n    pass", during) == ("", "")
     for way in {kernel.subshell, None}:
-        kernel.click(comms[-1], "stop", way)
+        kernel.click(comms[-1], {"kind": "stop"}, way)
     assert kernel.run("print(screen.stopped)") == ("False", "")
 
 
