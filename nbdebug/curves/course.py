@@ -12,7 +12,7 @@ from nbdebug.curves.travel import Travel, travel
 from nbdebug.curves.trend import Trend, trend
 from nbdebug.record import Record
 
-HIGH_SCORE, SMALL_SHARE = 0.97, 0.05
+HIGH_SCORE, SMALL_SHARE, SAMPLES = 0.97, 0.05, 256
 WIDEST = 1.2  # in logarithm: how far the ratio of the run's loss to that of fixed samples may stray about its middle
 
 
@@ -34,9 +34,11 @@ class Evals:
 class Course:
     """What is known of the loss of a run.
 
-    ``start`` is its level before or at the first steps, ``end`` over the last fifth, with its standard error; ``best``
-    the lowest of all tenths. ``chance`` is what a constant guess gets, None where that cannot be compared with what the
-    loop minimizes. ``late`` is the trend of the last quarter, ``half`` of the second half, ``whole`` of all.
+    ``known`` says whether the loop minimizes the loss that is known of, up to a factor; ``majority`` is the share of
+    the commonest class, 0 for real targets. ``start`` is its level before or at the first steps, ``end`` over the last
+    fifth, with its standard error; ``best`` the lowest of all tenths. ``chance`` is what a constant guess gets, None
+    where that cannot be compared with what the loop minimizes. ``late`` is the trend of the last quarter, ``half`` of
+    the second half, ``whole`` of all.
     """
 
     steps: Curve
@@ -54,6 +56,8 @@ class Course:
     val: Evals
     travel: Travel
     per_epoch: int
+    known: bool = True
+    majority: float | None = None
 
     @property
     def count(self) -> int:
@@ -87,6 +91,23 @@ class Course:
     def score(self) -> float | None:
         """The last score on fixed validation samples, else on fixed training samples."""
         return self.train.last_score if self.val.last_score is None else self.val.last_score
+
+    @property
+    def standing(self) -> str:
+        """Where the loss ended, in words."""
+        if self.share is None:
+            return f"{self.end:.3g}"
+        of = "what a constant guess gets" if self.chance is not None else "where it began"
+        return f"{self.end:.3g}, {self.share:.0%} of {of}"
+
+    @property
+    def knows(self) -> bool | None:
+        """Whether the training samples are told apart beyond what one constant answer does; None where that is open."""
+        score = self.train.last_score
+        if score is None or self.majority is None:
+            return None
+        luck = 4 * float(np.sqrt(self.majority * (1 - self.majority) / SAMPLES)) if self.majority else 0.05
+        return score > self.majority + luck
 
     @property
     def good(self) -> bool:
@@ -126,7 +147,18 @@ def course_of(record: Record) -> Course:
         val=val,
         travel=travel(record),
         per_epoch=int(record.about.get("batches_per_epoch") or 0),
+        known=scale > 0,
+        majority=majority(record),
     )
+
+
+def majority(record: Record) -> float | None:
+    """The share of the commonest class among the fixed training samples; 0 for real targets, None for neither."""
+    counts = record.about.get("label_counts")
+    counts = list(counts.values()) if isinstance(counts, dict) else counts
+    if counts is not None and len(counts) and sum(counts):
+        return float(max(counts) / sum(counts))
+    return 0.0 if record.about.get("target_variance") else None
 
 
 def head(values: Curve) -> float:

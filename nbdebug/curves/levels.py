@@ -14,37 +14,30 @@ FEWEST = 30
 
 def flat(course: Course) -> bool:
     """Whether the loss of a run of thirty steps or more never moved beyond its noise, far from where it should be."""
-    if course.count < FEWEST or course.good or not course.finite:
+    if course.count < FEWEST or course.good or not course.finite or not course.known or course.knows:
         return False
     far = course.share is not None and course.share >= 0.5
     moved = abs(course.whole.change)
     small = moved < 0.02 * max(abs(course.start), 1e-12)
-    return far and (small or moved < 3 * course.whole.error) and abs(course.end - course.start) < max(
-        4 * course.error, 0.02 * abs(course.start)
+    return (
+        far
+        and (small or moved < 3 * course.whole.error)
+        and abs(course.end - course.start) < max(4 * course.error, 0.02 * abs(course.start))
     )
 
 
-def stuck(course: Course, majority: float | None = None) -> bool:
-    """Whether the loss sits at what a constant guess gets; ``majority`` is the share of the commonest class.
+def stuck(course: Course) -> bool:
+    """Whether the loss sits at what a constant guess gets, and has stopped falling.
 
-    It must have stopped falling; and what it has learned of the fixed samples, if anything, must not show in the score.
+    Where scores say that nothing was learned, the level may stray by a seventh, since chance is known from few samples;
+    where there are none, it must not be under chance beyond noise.
     """
-    if course.count < FEWEST or course.chance is None or course.share is None or not course.finite:
+    if course.count < FEWEST or course.chance is None or course.share is None or not course.finite or course.good:
         return False
-    level = course.share + 3 * course.error / course.chance
-    falling = course.half.falls and -course.half.change > 0.015 * course.chance
-    return level >= 0.985 and course.share <= 1.15 and not falling and not course.good and not scores(course, majority)
-
-
-def scores(course: Course, majority: float | None) -> bool:
-    """Whether the fixed training samples are told apart better than by one constant answer, beyond luck."""
-    score = course.train.last_score
-    if score is None:
+    if course.knows or (course.half.falls and -course.half.change > 0.015 * course.chance):
         return False
-    base = majority if majority is not None else None
-    if base is None:
-        return False
-    return score - base > 4 * float(np.sqrt(max(base * (1 - base), 1e-3) / 256))
+    level = course.share + 2 * course.error / course.chance
+    return bool(course.share <= 1.15 and (level >= 0.985 or (course.knows is False and course.share >= 0.85)))
 
 
 @dataclass(frozen=True)
@@ -70,9 +63,17 @@ def plateau(course: Course, poor: float = 0.25) -> Plateau | None:
     return Plateau(int(course.steps[finite[last * len(finite) // max(len(short), 1)]]), course.share)
 
 
+def worthless(course: Course) -> bool:
+    """Whether a run of a hundred steps ended over what a constant guess gets, tells nothing apart, and has settled."""
+    if course.count < 100 or course.share is None or course.chance is None or course.half.falls:
+        return False
+    over = course.end - 3 * course.error > 1.05 * course.chance
+    return over and course.knows is False and not course.good
+
+
 @dataclass(frozen=True)
 class Falling:
-    """What the last quarter of the run gained, as a share of what was left; ``steep`` where it had not begun to slow."""
+    """What the last quarter of the run gained, as a share of what is left; ``steep`` where it had not begun to slow."""
 
     gain: float
     sigmas: float
@@ -88,6 +89,8 @@ def still_falling(course: Course, left: float = 0.25, large: float = 0.08) -> Fa
     if gain < 0.02 or sigmas < 3 or course.share < left / 2:
         return None
     gains = -np.diff(quarters(course))
-    unslowed = gains[-1] >= 0.75 * gains.max() and gains[-1] > 0
-    steep = bool(unslowed and gain >= large and sigmas >= 4 and course.share >= left and course.learned < 0.75)
+    unslowed = gains[-1] >= 0.65 * gains.max() and gains[-1] > 0
+    nothing = course.learned < 0.15 and course.share >= 0.85 and course.count >= 40
+    much = gain >= (large / 4 if nothing else large)
+    steep = bool(unslowed and much and sigmas >= 4 and course.share >= left and course.learned < 0.75)
     return Falling(float(gain), float(sigmas), steep)

@@ -9,6 +9,7 @@ import numpy as np
 from nbdebug.curves.course import Course, quarters
 
 OPENING = 12  # steps in which a rate that is too high throws the loss up
+WILD = 0.02  # of their length: what the weights move at first at least, where the rate is what makes the loss explode
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ def too_high(course: Course, overwritten: float = 0.25, thrown: float = 1.5, poo
         return None
     jump, first = opening_jump(course), course.travel.first
     base = max(course.start, course.chance or 0.0)
-    diverged = course.end > 3 * base and course.travel.peak > overwritten
+    diverged = course.end > 3 * base and course.travel.peak > overwritten and first > WILD
     left = course.share if course.share is not None else 0.0
-    if diverged or exploded(course):
+    if diverged or (exploded(course) and first > WILD):
         return TooHigh(jump, first, True)
     hurt = left >= poor and (jump >= thrown or settles_high(course))
     if jump >= 10 * thrown or (first >= overwritten and hurt):
@@ -62,7 +63,7 @@ def exploded(course: Course) -> bool:
     if not len(bad) or bad[0] < 3:
         return False
     before = course.loss[: bad[0]]
-    return bool(before[-1] > 100 * max(course.start, 1e-12) and course.travel.peak > 0.05)
+    return bool(before[-1] > 100 * max(course.start, 1e-12))
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class TooLow:
     learned: float
 
 
-def too_low(course: Course, way: float = 0.5, ratio: float = 2e-3, far: float = 0.6) -> TooLow | None:
+def too_low(course: Course, way: float = 0.5, ratio: float = 2.5e-3, far: float = 0.6) -> TooLow | None:
     """What tells of a rate that is too low; None where nothing does.
 
     Either no layer can have come far from where it began, since all its steps end to end are a fraction of its length;
@@ -85,15 +86,21 @@ def too_low(course: Course, way: float = 0.5, ratio: float = 2e-3, far: float = 
         return None
     left, went = course.share if course.share is not None else 1.0, course.travel
     found = TooLow(went.most, went.ratio, course.learned)
-    short = went.most < way and max(went.ways) < 2 * way and went.ratio < ratio
-    if short and left >= far and course.learned < 0.4 and not course.whole.rises:
+    near = went.most < way and max(went.ways) < 2 * way and went.ratio < ratio
+    if near and left >= far and course.learned < 0.4 and not course.whole.rises:
         return found
-    creeps = course.count >= 100 and left >= 0.8 and straight(course) and course.learned < 0.25
-    return found if creeps and max(went.ratio, went.first) < 0.02 else None
+    on = course.count >= 100 and course.half.falls and max(went.ratio, went.first) < WILD
+    creeps = left >= 0.8 and course.learned < 0.25 and straight(course)
+    slow = went.most < 2 * way and went.ratio < ratio / 2 and left >= far / 2 and gains_half(course) > 0.15
+    return found if on and (creeps or slow) else None
+
+
+def gains_half(course: Course) -> float:
+    """What the second half of the run gained, as a share of what is left."""
+    return -course.half.change / max(course.end, 1e-12)
 
 
 def straight(course: Course) -> bool:
-    """Whether every quarter of the run gained alike, and the last no less than any, beyond noise."""
+    """Whether every quarter of the run gained alike, and the last no less than half of any."""
     gains = -np.diff(quarters(course))
-    even = gains.min() >= 0.3 * gains.mean() and gains[-1] >= 0.7 * gains.max()
-    return bool(course.half.falls and course.late.change < -2 * course.late.error and even)
+    return bool(gains.min() >= 0.3 * gains.mean() and gains[-1] >= 0.5 * gains.max())

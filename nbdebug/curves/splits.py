@@ -11,7 +11,7 @@ from nbdebug.curves.course import HIGH_SCORE, Course
 
 @dataclass(frozen=True)
 class Turn:
-    """Where the validation loss was lowest, and what it was then and at the end, beside the training loss at the end."""
+    """Where the validation loss was lowest, what it was then and is at the end, beside the training loss at the end."""
 
     step: int
     lowest: float
@@ -35,7 +35,9 @@ def overfitting(course: Course, rise: float = 0.1, evals: int = 4) -> Turn | Non
     if len(after) < 2 or at > 0.75 * (len(val) - 1) or base <= 0:
         return None
     last = float(after[-2:].mean())
-    rose = last - val[at] > max(rise * val[at], 0.03 * base) and np.polyfit(np.arange(len(val) - at), val[at:], 1)[0] > 0
+    rose = (
+        last - val[at] > max(rise * val[at], 0.03 * base) and np.polyfit(np.arange(len(val) - at), val[at:], 1)[0] > 0
+    )
     fell = train[-1] < 0.7 * train[at] or train[-1] < 0.02 * base
     gap = last - train[-1] > max(0.5 * last, 0.1 * base)
     return Turn(int(course.val.steps[at]), float(val[at]), last, float(train[-1])) if rose and fell and gap else None
@@ -43,18 +45,20 @@ def overfitting(course: Course, rise: float = 0.1, evals: int = 4) -> Turn | Non
 
 @dataclass(frozen=True)
 class Better:
-    """Training and validation loss of fixed samples, in eval mode, at the end."""
+    """Training and validation loss of fixed samples, in eval mode, at the end, and whether training is still poor."""
 
     train: float
     val: float
+    poor: bool
 
 
 def validation_better(course: Course, ratio: float = 0.5, evals: int = 3) -> Better | None:
-    """Whether validation samples were easier by half at each of the last measurements, though they began alike."""
+    """Whether validation samples came to be easier by half, at each of the last measurements, than they began."""
     train, val = course.train.loss, course.val.loss
     if len(val) < evals + 1 or len(train) != len(val) or not course.positive:
         return None
     base = course.chance if course.chance is not None else train[0]
-    began = val[0] > 0.7 * train[0]
-    late = (val[-evals:] < ratio * train[-evals:]).all() and (train[-evals:] - val[-evals:] > 0.1 * base).all()
-    return Better(float(train[-1]), float(val[-1])) if began and late else None
+    usual = min(1.0, float(val[0] / train[0])) if train[0] > 0 else 1.0
+    easier = (val[-evals:] < ratio * usual * train[-evals:]) & (train[-evals:] - val[-evals:] > 0.1 * base)
+    poor = course.train.last_score is not None and course.train.last_score < 0.85
+    return Better(float(train[-1]), float(val[-1]), poor) if easier.all() else None

@@ -9,6 +9,7 @@ import numpy as np
 from nbdebug.curves.breaks import spikes
 from nbdebug.curves.course import Course, stretches
 from nbdebug.curves.noise import standard_error
+from nbdebug.curves.rates import exploded
 from nbdebug.curves.rhythm import Rhythm, rhythm
 
 FEWEST = 30
@@ -30,6 +31,8 @@ def diverging(course: Course) -> Diverging | None:
     """
     if course.count < 20:
         return None
+    if exploded(course):
+        return Diverging(course.best, float("inf"))
     base = max(course.start, course.chance or -np.inf)
     room = abs(base) * (0.1 if course.chance is not None else 9.0) + 4 * course.error
     rose = course.end > base + room and course.end > course.best + 4 * course.error
@@ -47,7 +50,14 @@ class Swings:
 
 def oscillating(course: Course, least: float = 0.25, times: int = 3) -> Swings | None:
     """Whether the loss of a run of sixty steps or more swings without settling, beyond the noise of its stretches."""
-    if course.count < 60 or course.good or course.share is None or course.share < 0.2 or not course.finite:
+    if (
+        course.count < 60
+        or not course.known
+        or course.good
+        or course.share is None
+        or course.share < 0.2
+        or not course.finite
+    ):
         return None
     parts = np.array_split(course.loss, 16)[3:]
     levels = stretches(course, 16)[3:]
@@ -60,9 +70,10 @@ def oscillating(course: Course, least: float = 0.25, times: int = 3) -> Swings |
 
 
 def spiked(course: Course) -> list[int]:
-    """Places in the loss that tower over their neighbors and over twice of where the run began; the opening is not
-    looked at, where a rate that is too high shows."""
-    base = 2 * max(course.start, course.chance or 0.0, float(np.nanmedian(np.abs(course.loss))))
+    """Places in the loss that tower over their neighbors, over twice of where the run began, and over thrice of what 97
+    in a hundred steps stay under; the opening is not looked at, where a rate that is too high shows."""
+    usual = float(np.quantile(course.loss, 0.97)) if len(course.loss) else 0.0
+    base = max(2 * course.start, 2 * (course.chance or 0.0), 3 * usual if np.isfinite(usual) else 0.0)
     opening = max(12, len(course.loss) // 20)
     return [at for at in spikes(course.loss, base) if at >= opening] if course.positive else []
 

@@ -96,7 +96,7 @@ class Recorder:
         setup = self.setup
         with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
             self.fixed = {split: fixed(setup, split) for split in ("train", "val")}
-            self.record.about.update(about(setup))
+            self.record.about.update(about(setup) | labels(self.fixed["train"]))
         self.record.modules = [
             Layer(n, type(m).__name__, tuple(f"{n}.{k}".lstrip(".") for k, _ in m.named_parameters(recurse=False)))
             for n, m in setup.eager.named_modules()
@@ -124,6 +124,7 @@ def fixed(setup: Setup, split: str) -> list[Batch]:
 def scored(setup: Setup, split: str, batches: list[Batch]) -> dict[str, float]:
     """Loss and score of fixed batches."""
     losses, right, count = [], 0.0, 0
+    pairs: list[tuple[Tensor, Tensor]] = []
     with Preserve(*setup.owned):
         setup.eager.eval()
         for batch in batches:
@@ -133,9 +134,14 @@ def scored(setup: Setup, split: str, batches: list[Batch]) -> dict[str, float]:
                 return {}
             losses.append(float(loss))
             found = hits(output, batch)
+            if found is None and isinstance(output, Tensor) and getattr(batch.target, "shape", 0) == output.shape:
+                pairs.append((output, batch.target))
             if found is not None:
                 right, count = right + found[0], count + found[1]
     row = {f"sample_{split}_loss": seen(sum(losses) / len(losses))} if losses else {}
+    if pairs:
+        output, target = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        row[f"sample_{split}_score"] = seen(float(1 - (output - target).square().mean() / target.var(unbiased=False)))
     return {**row, f"sample_{split}_score": right / count} if count else row
 
 
@@ -169,6 +175,16 @@ def about(setup: Setup) -> dict[str, Any]:
     if isinstance(setup.val_loader, DataLoader) and hasattr(setup.val_loader.dataset, "__len__"):
         found["val_samples"] = len(setup.val_loader.dataset)
     return found
+
+
+def labels(batches: list[Batch]) -> dict[str, Any]:
+    """How often each class stands in the fixed training sample, or the variance of its targets."""
+    if not batches or not isinstance(batches[0].target, Tensor):
+        return {}
+    target = torch.cat([one.target.flatten() for one in batches])
+    if target.is_floating_point() and not bool(((target == 0) | (target == 1)).all()):
+        return {"target_variance": float(target.var())}
+    return {"label_counts": torch.bincount(target.long().clamp(min=0)).tolist()}
 
 
 @contextmanager
