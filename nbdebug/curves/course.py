@@ -106,8 +106,9 @@ class Course:
         score = self.train.last_score
         if score is None or self.majority is None:
             return None
-        luck = 4 * float(np.sqrt(self.majority * (1 - self.majority) / SAMPLES)) if self.majority else 0.05
-        return score > self.majority + luck
+        luck = float(np.sqrt(self.majority * (1 - self.majority) / SAMPLES)) if self.majority else 0.02
+        over = (score - self.majority) / luck
+        return True if over > 3 else False if over < 1.5 else None
 
     @property
     def good(self) -> bool:
@@ -169,7 +170,8 @@ def head(values: Curve) -> float:
 def evals(record: Record, split: str) -> Evals:
     """What was measured of the fixed samples of a split."""
     steps, loss = record.series(f"sample_{split}_loss")
-    return Evals(steps.astype(float), loss.astype(float), record.series(f"sample_{split}_score")[1].astype(float))
+    score = record.series(f"sample_{split}_score")[1].astype(float)
+    return Evals(steps.astype(float), loss.astype(float), np.where(np.isfinite(score), score, -np.inf))
 
 
 def comparable(steps: Curve, loss: Curve, train: Evals) -> float:

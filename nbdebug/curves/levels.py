@@ -90,7 +90,7 @@ def still_falling(course: Course, left: float = 0.25, large: float = 0.08) -> Fa
         return None
     gains = -np.diff(quarters(course))
     unslowed = gains[-1] >= 0.65 * gains.max() and gains[-1] > 0
-    nothing = course.learned < 0.15 and course.share >= 0.85 and course.count >= 40
+    nothing = course.learned < 0.25 and course.share >= 0.8 and course.count >= 40
     much = gain >= (large / 4 if nothing else large)
     steep = bool(unslowed and much and sigmas >= 4 and course.share >= left and course.learned < 0.75)
     return Falling(float(gain), float(sigmas), steep)

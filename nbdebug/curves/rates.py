@@ -22,7 +22,7 @@ class TooHigh:
     diverged: bool
 
 
-def too_high(course: Course, overwritten: float = 0.25, thrown: float = 1.5, poor: float = 0.2) -> TooHigh | None:
+def too_high(course: Course, overwritten: float = 0.15, thrown: float = 1.5, poor: float = 0.2) -> TooHigh | None:
     """What tells of a rate that is too high; None where nothing does, or where the run went well all the same.
 
     Either the first steps overwrote a good part of the weights, or threw the loss up, and it never came down to where
@@ -51,10 +51,12 @@ def opening_jump(course: Course) -> float:
 
 
 def settles_high(course: Course) -> bool:
-    """Whether it stays at nine tenths of a constant guess or more, and no longer falls; or every layer of several had
-    half of itself overwritten at once."""
+    """Whether a network of several layers stays at nine tenths of a constant guess or more and no longer falls, or had
+    half of each layer overwritten at once. A single layer may well begin far from its end."""
+    if len(course.travel.ways) < 2:
+        return False
     stays = course.share is not None and course.share >= 0.9 and not course.half.falls
-    return stays or (len(course.travel.ways) > 1 and course.travel.first >= 0.5)
+    return stays or course.travel.first >= 0.5
 
 
 def exploded(course: Course) -> bool:
@@ -76,7 +78,7 @@ class TooLow:
     learned: float
 
 
-def too_low(course: Course, way: float = 0.5, ratio: float = 2.5e-3, far: float = 0.6) -> TooLow | None:
+def too_low(course: Course, way: float = 0.5, ratio: float = 3e-3, far: float = 0.6) -> TooLow | None:
     """What tells of a rate that is too low; None where nothing does.
 
     Either no layer can have come far from where it began, since all its steps end to end are a fraction of its length;
@@ -92,6 +94,7 @@ def too_low(course: Course, way: float = 0.5, ratio: float = 2.5e-3, far: float 
     on = course.count >= 100 and course.half.falls and max(went.ratio, went.first) < WILD
     creeps = left >= 0.8 and course.learned < 0.25 and straight(course)
     slow = went.most < 2 * way and went.ratio < ratio / 2 and left >= far / 2 and gains_half(course) > 0.15
+    slow = slow and course.learned < 0.75
     return found if on and (creeps or slow) else None
 
 

@@ -55,10 +55,18 @@ class Better:
 def validation_better(course: Course, ratio: float = 0.5, evals: int = 3) -> Better | None:
     """Whether validation samples came to be easier by half, at each of the last measurements, than they began."""
     train, val = course.train.loss, course.val.loss
-    if len(val) < evals + 1 or len(train) != len(val) or not course.positive:
+    whole = len(train) == len(val) and bool(np.isfinite([*train, *val]).all())
+    if len(val) < evals + 1 or not whole or not course.positive:
         return None
     base = course.chance if course.chance is not None else train[0]
     usual = min(1.0, float(val[0] / train[0])) if train[0] > 0 else 1.0
     easier = (val[-evals:] < ratio * usual * train[-evals:]) & (train[-evals:] - val[-evals:] > 0.1 * base)
-    poor = course.train.last_score is not None and course.train.last_score < 0.85
-    return Better(float(train[-1]), float(val[-1]), poor) if easier.all() else None
+    gap = score_gap(course, evals)
+    poor = gap > 0.1 and course.train.last_score is not None and course.train.last_score < 0.85
+    return Better(float(train[-1]), float(val[-1]), poor) if easier.all() or (gap > 0.2 and poor) else None
+
+
+def score_gap(course: Course, evals: int) -> float:
+    """By how much the validation score was the better one at each of the last measurements; 0 where it was not."""
+    train, val = course.train.score[-evals:], course.val.score[-evals:]
+    return max(0.0, float((val - train).min())) if len(train) == len(val) == evals else 0.0

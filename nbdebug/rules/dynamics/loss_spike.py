@@ -31,7 +31,7 @@ def loss_spike(record: Record, course: Course) -> Iterator[Finding]:
 
     ## How it is measured
     A spike stands out of the running median of fifteen steps by ten times the spread about it, lies over twice of both
-    the start of the run and a constant guess, and over thrice of what 97 steps in a hundred stay under. The opening of
+    the start of the run and a constant guess, and over thrice of what all steps but one an epoch stay under. The opening of
     the run is not looked at, nor a rise that stays.
 
     ## How to fix

@@ -24,7 +24,7 @@ WAKE = (
 
 
 @rule("O501", "error")
-def lr_too_high(setup: Setup, record: Record, course: Course, *, overwritten: float = 0.25) -> Iterator[Finding]:
+def lr_too_high(setup: Setup, record: Record, course: Course, *, overwritten: float = 0.15) -> Iterator[Finding]:
     """The learning rate is too high: the first steps wreck the weights, or the loss grows without end.
 
     ## What it does
@@ -36,7 +36,7 @@ def lr_too_high(setup: Setup, record: Record, course: Course, *, overwritten: fl
     hangs where a rate ten times lower would never have stopped.
 
     ## How it is measured
-    Against this run's own start. A first step of a typical layer as long as a quarter (``overwritten``) of its weights,
+    Against this run's own start. A first step of a typical layer as long as a seventh (``overwritten``) of its weights,
     together with a loss that is thrown to 1.5 times its start, that stays at nine tenths of a constant guess, or that
     hangs although every one of several layers had half of itself overwritten; or a loss that is thrown up fifteenfold;
     or one that ends over thrice its start, or grows a hundredfold until it is not finite. A usual step is a thousandth
