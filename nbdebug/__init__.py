@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nbdebug.errors import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
     from nbdebug.preserve import restore as restore
+    from nbdebug.record import load as load
     from nbdebug.report import Report as Report
 
 HOMES = {
@@ -24,13 +25,17 @@ HOMES = {
     "SetupError": "errors",
     "assert_healthy": "assertion",
     "checkup": "debugger",
+    "load": "record",
     "load_ipython_extension": "magics",
     "overfit": "debugger",
     "restore": "preserve",
     "unload_ipython_extension": "magics",
     "watch": "debugger",
 }
-__all__ = ["Debugger", "Finding", "Report", "SetupError", "assert_healthy", "checkup", "overfit", "restore", "watch"]
+__all__ = [
+    *("Debugger", "Finding", "Report", "SetupError"),
+    *("assert_healthy", "checkup", "load", "overfit", "restore", "watch"),
+]
 
 try:
     __version__ = version("nbdebug")

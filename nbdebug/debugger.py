@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -17,10 +17,15 @@ from nbdebug.tools import checkup as checkups
 from nbdebug.watching import Watch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nbdebug.finding import Finding
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
+    from nbdebug.watching.controls import StopOn
+    from nbdebug.watching.places import Match
 
 
 class Debugger:
@@ -130,9 +135,26 @@ class Debugger:
         self.results["summary"] = result
         return result
 
-    def watch(self) -> Watch:
-        """A block to put around your own training loop; its loss is drawn live under the cell."""
-        self.watched = Watch(self.setup, partial(self.reports.__setitem__, "watch"))
+    def watch(
+        self,
+        *,
+        budget: float = 0.02,
+        every: int | None = None,
+        match: Match = None,
+        save: str | Path | None = None,
+        stop_on: StopOn | None = None,
+        on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
+    ) -> Watch:
+        """A block to put around your own training loop: every layer, live, and what the rules say of the run.
+
+        Watching takes at most the share ``budget`` of the time, or looks at every layer at each ``every`` steps;
+        ``match`` picks layers by glob, regular expression or kind; ``save`` is a file that grows with the run, for
+        ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or "warning", or ``on_finding`` is a
+        function that is given it, or "pause". Raises SetupError for a value that cannot be.
+        """
+        keep = partial(self.reports.__setitem__, "watch")
+        options: dict[str, Any] = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}
+        self.watched = Watch(self.setup, keep, budget=budget, every=every, **options)
         return self.watched
 
     @property
@@ -165,6 +187,6 @@ def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given
     return Debugger(model, train_loader, val_loader, **given).overfit(**options)
 
 
-def watch(model: nn.Module, optimizer: Any = None) -> Watch:
-    """A block around a training loop that draws its loss, without anything else."""
-    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)))
+def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:
+    """A block around a training loop, without anything else; takes what ``Debugger.watch`` takes."""
+    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)

@@ -7,6 +7,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -39,12 +40,13 @@ class Writer:
         if not self.written or any(self.written[name][0] != stride for name, stride in strides.items()):
             self.written = {}
             fresh = self.path.with_name(self.path.name + ".new")
-            with opened(fresh, "wb") as file:
-                file.write(MAGIC)
-                self.append(file, record)
-            os.replace(fresh, self.path)
+            with writing(self.path):
+                with open(fresh, "wb") as file:
+                    file.write(MAGIC)
+                    self.append(file, record)
+                os.replace(fresh, self.path)
         else:
-            with opened(self.path, "ab") as file:
+            with writing(self.path), open(self.path, "ab") as file:
                 self.append(file, record)
 
     def append(self, file: BinaryIO, record: Record) -> None:
@@ -64,10 +66,11 @@ class Writer:
         put(file, {"head": record.head()}, b"")
 
 
-def opened(path: Path, mode: str) -> Any:
-    """A file to write to; raises SetupError with the reason."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A block that writes a file; what stands in its way is raised as SetupError."""
     try:
-        return open(path, mode)
+        yield
     except OSError as error:
         raise SetupError(f"record is {str(path)!r}; expected a file that can be written ({error}).") from None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.record.bins import COUNT, FAMILIES, STATISTICS
+from nbdebug.record.bins import COUNT, STATISTICS
 from nbdebug.record.table import Numbers, Shapes, Table
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Record:
     ``run`` holds a row a step: loss, lr, momentum, gradient_norm, clip_scale, step_seconds, wait_seconds, skipped.
     ``evaluations`` holds what was measured now and then: eval_loss of the user's own validation; sample_train_loss,
     sample_val_loss, sample_train_score, sample_val_score, sample_changed of fixed samples; and what was logged.
-    ``layers`` holds ``family.statistic|place``, ``shapes`` a histogram for each of ``drawn``, ``family|place``.
+    ``layers`` holds ``family.statistic|place``; a row of ``shapes`` has a histogram for each of ``drawn`` so far,
+    ``family|place``, all zero where none was seen.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
@@ -86,9 +87,10 @@ class Record:
         name = f"{family}|{place}"
         if name not in self.drawn:
             return np.zeros(0, np.int64), np.zeros((0, COUNT), np.uint8)
-        at = self.drawn.index(name)
-        rows = [self.shapes.row(i)[at] for i in range(len(self.shapes.rows))]
-        return np.array(self.shapes.steps, np.int64), np.array(rows, np.uint8).reshape(-1, COUNT)
+        at, shapes = self.drawn.index(name), self.shapes
+        found = {step: row for i, step in enumerate(shapes.steps) if at < len(row := shapes.row(i))}
+        rows = [row[at] for row in found.values()]
+        return np.array(list(found), np.int64), np.array(rows, np.uint8).reshape(-1, COUNT)
 
     def happened(self, kind: str) -> list[Event]:
         """The events of one kind."""
@@ -134,8 +136,3 @@ def layer_columns(drawn: Iterable[str]) -> list[str]:
     """The columns of ``layers`` for places that are drawn, ``family|place``: all statistics of each, in order."""
     pairs = [one.partition("|")[::2] for one in drawn]
     return [f"{family}.{statistic}|{place}" for family, place in pairs for statistic in STATISTICS]
-
-
-def family_of(name: str) -> int:
-    """The rank of a family, for sorting."""
-    return FAMILIES.index(name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,7 +30,7 @@ if (el) {{
   const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
   const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};
   try {{
-    (await import(url)).default.render({{model, el}});
+    await (await import(url)).default.render({{model, el}});
   }} catch (error) {{
     console.error(error);
     plain.className = "";
@@ -37,6 +39,13 @@ if (el) {{
   URL.revokeObjectURL(url);
 }}
 </script>"""
+
+LONGEST_MODULE = 16_000
+LOADER = """const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
+const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+const url = URL.createObjectURL(new Blob([await new Response(stream).text()], {{type: "text/javascript"}}));
+export default (await import(url)).default;
+"""
 
 
 @dataclass
@@ -63,6 +72,10 @@ class View:
         """Takes in one row, counts it, and gives the numbers of it that are sent."""
         raise TypeError(f"{type(self).__name__} is a view without rows; expected one with a series. Use update().")
 
+    def news(self) -> tuple[dict[str, Any], list[bytes]]:
+        """A message with what has come since the last one, for a view that reads a source which grows."""
+        raise TypeError(f"{type(self).__name__} is a view without a source; expected one with a record. Use update().")
+
     def snapshot(self) -> dict[str, Any]:
         """The state together with the number of rows that it holds."""
         return {**self.state(), "rows": self.count}
@@ -88,14 +101,23 @@ def inline(path: Path) -> str:
 
 
 def module(view: View) -> str:
-    """The text of the JavaScript module that draws ``view``."""
-    return inline(HERE / view.module)
+    """The text of the JavaScript module that draws ``view``; a long one is packed, and unpacks itself."""
+    return carried(HERE / view.module)
+
+
+@cache
+def carried(path: Path) -> str:
+    """The module at ``path`` in as few bytes as a page may carry."""
+    text = inline(path)
+    if len(text) <= LONGEST_MODULE:
+        return text
+    return LOADER.format(packed=b64encode(zlib.compress(text.encode(), 9)).decode())
 
 
 @cache
 def css() -> str:
     """The style sheet of every view."""
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css"))
+    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css", "layers.css"))
 
 
 def static_html(view: View) -> str:

@@ -2,7 +2,7 @@
 import { extent, logTicks, palette, roomy, scale, sharp, stretches, ticks } from "./axes.js";
 import { h, num, press, watch } from "./kit.js";
 
-/** @typedef {{name: string, x: number[], y: (number | null)[], bad: number}} Line */
+/** @typedef {{name: string, x: number[], y: (number | null)[], bad: number, raw?: (number | null)[]}} Line */
 /** @typedef {{at: number, text: string}} Note */
 /** @typedef {{lines: Line[], marks: Note[], limits: Note[], x_label: string, y_label: string, log: boolean, log_x: boolean, title: string, pin?: number}} Picture */
 /** @typedef {CanvasRenderingContext2D} Context */
@@ -12,8 +12,8 @@ import { h, num, press, watch } from "./kit.js";
 const HEIGHT = 230;
 const DASHES = [[], [6, 3], [2, 3]];
 
-/** A line chart with legend, log switch and read-out; `set` draws a picture. @param {HTMLElement} host */
-export function chart(host) {
+/** A line chart with legend, log switch and read-out; `set` draws a picture, `pick` is told of an x that is pressed. @param {HTMLElement} host @param {(x: number) => void} [pick] */
+export function chart(host, pick) {
   const node = /** @type {HTMLCanvasElement} */ (h("canvas", { tabIndex: 0, role: "img" }));
   const tip = h("div.tip"), said = h("div.unseen", { ariaLive: "polite" }), legend = h("div.legend"), note = h("span"), label = h("span");
   const switched = press("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
@@ -98,6 +98,7 @@ export function chart(host) {
   }
 
   node.onpointermove = node.onpointerdown = (event) => { if (drawn) go(drawn.x.invert(event.offsetX)); };
+  node.onclick = () => { if (cursor !== undefined) pick?.(cursor); };
   node.onpointerleave = node.onblur = leave;
   node.onkeydown = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
@@ -118,7 +119,7 @@ export function chart(host) {
 /** Where everything of a picture goes. @param {Picture} picture @param {Set<string>} hidden @param {number} width @param {boolean} log */
 function layout(picture, hidden, width, log) {
   const lines = picture.lines.filter((line) => !hidden.has(line.name)), places = (/** @type {Note[]} */ notes) => notes.map((one) => one.at);
-  const high = roomy(extent(lines.flatMap((line) => line.y).concat(places(picture.limits)), log), log);
+  const high = roomy(extent(lines.flatMap((line) => line.raw ?? line.y).concat(places(picture.limits)), log), log);
   const wide = extent(picture.lines.flatMap((line) => line.x).concat(places(picture.marks)), picture.log_x);
   const ys = (log ? logTicks : ticks)(high, 5), xs = (picture.log_x ? logTicks : ticks)(wide, Math.max(1, width / 90));
   const left = Math.max(30, ...ys.map((v) => num(v).length * 6.6 + 14)), top = picture.marks.length ? 32 : 18, bottom = HEIGHT - 22, right = width - 14;
@@ -148,6 +149,9 @@ function strokes(g, f, line, colors) {
   const i = f.picture.lines.indexOf(line), color = colors.lines[i % 6];
   Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center" });
   g.setLineDash(DASHES[Math.floor(i / 6) % 3]);
+  g.globalAlpha = 0.3;
+  for (const points of stretches(line.x, line.raw ?? [], f.x, f.y, f.log)) trace(g, points);
+  g.globalAlpha = 1;
   for (const points of stretches(line.x, line.y, f.x, f.y, f.log)) {
     trace(g, points);
     if (line.y.length < 30 || points.length === 1) points.forEach(([x, y]) => dot(g, x, y, 2.5));

@@ -32,6 +32,13 @@ class Screen:
     def update(self, view: View) -> None:
         """Shows ``view`` in place of what is there; of several in a hurry the last one counts."""
 
+    def refresh(self) -> None:
+        """Shows what the view's own source has come to hold since the last time."""
+
+    def clicks(self) -> list[dict[str, Any]]:
+        """What was pressed since the last call, oldest first: stop, pause, resume, or rate with its factor."""
+        return []
+
     def finish(self, result: Any) -> None:
         """Puts the static picture of ``result`` where the live one was."""
 
@@ -53,8 +60,9 @@ class LiveScreen(Screen):
         """Puts ``view`` under the cell."""
         self._view, self._clock, self._every = view, clock, every
         self._rows: list[dict[str, float]] = []
-        self._stale = self._answered = False
+        self._stale = self._grown = self._answered = False
         self._pressed, self._lock = Event(), RLock()
+        self._clicks: list[dict[str, Any]] = []
         self._live: Any = None
         self._handle: Any = None
         self._timer: Timer | None = None
@@ -77,6 +85,17 @@ class LiveScreen(Screen):
         with self._lock:
             self._view, self._stale = view, True
         self._try(self._tick)
+
+    def refresh(self) -> None:
+        """Shows what the view's own source has come to hold; what comes too early waits for the next call."""
+        self._grown = True
+        self._try(self._tick)
+
+    def clicks(self) -> list[dict[str, Any]]:
+        """What was pressed since the last call, oldest first: stop, pause, resume, or rate with its factor."""
+        with self._lock:
+            pressed, self._clicks = self._clicks, []
+        return pressed
 
     def finish(self, result: Any) -> None:
         """Puts the static picture of ``result`` where the live one was."""
@@ -107,7 +126,12 @@ class LiveScreen(Screen):
             return self._view.snapshot()
 
     def _heard(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """May run on another thread, and so only sets a flag."""
+        """May run on another thread, and so only notes what was pressed."""
+        if content.get("kind") == "whole":
+            self._stale = True
+            return
+        with self._lock:
+            self._clicks.append(dict(content))
         if content.get("kind") == "stop":
             self._pressed.set()
 
@@ -130,16 +154,18 @@ class LiveScreen(Screen):
         """One message with all that waits: rows, or a whole state that holds them."""
         with self._lock:
             news = self._pressed.is_set() and not self._answered
-            if self._live is None or not (self._rows or self._stale or news):
+            if self._live is None or not (self._rows or self._stale or self._grown or news):
                 return
             message, buffers = self._message()
-            self._rows, self._stale, self._answered = [], False, self._pressed.is_set()
+            self._rows, self._stale, self._grown, self._answered = [], False, False, self._pressed.is_set()
             self._sent_at = self._clock()
             self._live.send({**message, "stopping": self._answered}, buffers)
 
     def _message(self) -> tuple[dict[str, Any], list[bytes]]:
         if self._stale:
             return {"state": self._view.snapshot()}, []
+        if self._grown:
+            return self._view.news()
         columns = list(dict.fromkeys(name for row in self._rows for name in row))
         first = self._view.count - len(self._rows)
         message = {"first": first, "columns": columns, "head": self._view.head()}

@@ -10,6 +10,7 @@ from torch import nn
 
 import nbdebug
 from nbdebug.debugger import Debugger
+from nbdebug.loop import Follower
 from nbdebug.rules.programs import classifier, regressor
 from nbdebug.setup import Setup
 
@@ -104,9 +105,8 @@ def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch
     assert 0 < watch.result.overhead < 1
     assert f"watching took {watch.result.overhead:.1%} of the time" in str(watch.result)
 
-    slow = nbdebug.watch(setup.model, setup.optimizers[0])
-    monkeypatch.setattr(slow, "seen_backward", lambda _: time.sleep(0.02))
-    with slow:
+    monkeypatch.setattr(Follower, "backward_done", lambda _: time.sleep(0.02))
+    with nbdebug.watch(setup.model, setup.optimizers[0]) as slow:
         train(setup)
     assert slow.result.overhead > 0.5
 

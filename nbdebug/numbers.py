@@ -1,0 +1,129 @@
+"""Tensors to numbers, cheaply: fixed random samples are gathered on the device, and counted on the host.
+
+A gather of 2,048 values of each tensor costs less than a hundredth of a small network's step, where a full pass of
+mean, variance or histogram costs a tenth or several steps. At 2,048 the median is within 2 % of rank and the standard
+deviation within 5 %; the places are random since strided ones meet the structure of rows and channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nbdebug.record.bins import COUNT, HIGHEST, LOWEST, MIDDLE, SIDE, STATISTICS
+
+MOST = 2048
+Array = NDArray[np.float32]
+
+
+class Sampler:
+    """The same places of the same tensors every time, so that two gathers of the weights differ by their update.
+
+    ``sizes`` are the values that are gathered of each tensor, ``lengths`` those that it has.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], most: int = MOST) -> None:
+        self.home = tensors[0].device if tensors else torch.device("cpu")
+        self.lengths = np.array([flat(one).numel() for one in tensors], np.int64)
+        self.sizes = np.minimum(self.lengths, most)
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+        self.places = [places(length, most, one.device) for length, one in zip(self.lengths, tensors, strict=True)]
+
+    @torch.no_grad()
+    def gather(self, tensors: Sequence[Tensor | None]) -> Tensor:
+        """The samples of all tensors in a row, float32, on the device of the first; zero where there is no tensor."""
+        parts = [self.part(i, one) for i, one in enumerate(tensors)]
+        return torch.cat(parts) if parts else torch.zeros(0)
+
+    def part(self, index: int, tensor: Tensor | None) -> Tensor:
+        """The samples of one tensor."""
+        if tensor is None:
+            return torch.zeros(int(self.sizes[index]), device=self.home)
+        line, at = flat(tensor), self.places[index]
+        if line.numel() != self.lengths[index]:
+            at = torch.arange(int(self.sizes[index]), device=line.device) % max(line.numel(), 1)
+            line = line if line.numel() else line.new_zeros(1)
+        found = line if at is None else line.index_select(0, at)
+        return found.to(self.home, torch.float32)
+
+
+@lru_cache(maxsize=256)
+def places(length: int, most: int, device: torch.device) -> Tensor | None:
+    """Where to look in so many values: everywhere (None), or at random places in order, the same for a length."""
+    if length <= most:
+        return None
+    random = np.random.default_rng(length)
+    return torch.from_numpy(np.sort(random.integers(0, length, most))).to(device)
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """The values of a tensor in one axis, without a copy where they lie together; of a sparse one those it holds."""
+    values = tensor.detach()
+    if values.layout is torch.sparse_coo:
+        values = values.coalesce().values() if not values.is_coalesced() else values.values()
+    elif values.layout is not torch.strided:
+        values = values.values()
+    if values.is_complex():
+        values = torch.view_as_real(values)
+    if not values.is_contiguous() and torch.ops.aten.is_non_overlapping_and_dense(values):
+        return values.as_strided((values.numel(),), (1,))
+    return values.reshape(-1)
+
+
+def scales(sampler: Sampler) -> Tensor:
+    """What the square of each sample stands for in the square of the norm of all: how many values it was drawn from."""
+    each = np.repeat(sampler.lengths / np.maximum(sampler.sizes, 1), sampler.sizes)
+    return torch.from_numpy(each.astype(np.float32)).to(sampler.home)
+
+
+def statistics(values: Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:
+    """STATISTICS of each stretch of ``values`` that begins at ``starts``, one row a stretch.
+
+    The norm is that of ``lengths`` values; the largest is known only where all values were sampled, else it is NaN.
+    Mean, deviation and norm are of the finite values.
+    """
+    found = np.full((len(starts), len(STATISTICS)), np.nan, np.float32)
+    if not len(values):
+        return found
+    sizes, missing = np.diff(starts, append=len(values)), np.zeros(len(starts))
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not np.isfinite(values.sum()):
+            bad = ~np.isfinite(values)
+            missing = np.add.reduceat(bad, starts, dtype=np.float64)
+            values = np.where(bad, np.float32(0), values)
+        there, exact = np.maximum(sizes - missing, 1), values.astype(np.float64)
+        mean = np.add.reduceat(exact, starts) / there
+        square = np.add.reduceat(exact * exact, starts) / there
+        zeros = np.add.reduceat((values == 0).astype(np.float32), starts)
+        found[:, 0] = np.sqrt(square * lengths)
+        found[:, 1] = mean
+        found[:, 2] = np.sqrt(np.maximum(square - mean * mean, 0))
+        found[:, 3] = np.where(sizes >= lengths, np.maximum.reduceat(np.abs(values), starts), np.nan)
+        found[:, 4] = (zeros - missing) / sizes
+        found[:, 5] = missing / sizes
+    return found
+
+
+@cache
+def bin_of_bits() -> NDArray[np.int64]:
+    """The bin of a float32 by its highest ten bits: sign, exponent and half an octave; COUNT where not finite."""
+    bits = np.arange(1024)
+    exponent, half = (bits >> 1 & 255) - 127, bits & 1
+    step = np.clip(2 * (exponent - LOWEST) + half, -1, SIDE - 1) + 1
+    signed = np.where(bits >> 9, MIDDLE - step, MIDDLE + step)
+    assert HIGHEST > LOWEST
+    return np.where(exponent == 128, COUNT, signed)
+
+
+def histograms(values: Array, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many values of each stretch fall into each bin, one row a stretch; those not finite are left out."""
+    sizes = np.diff(starts, append=len(values))
+    rows = np.repeat(np.arange(len(starts)) * (COUNT + 1), sizes)
+    index = bin_of_bits()[np.ascontiguousarray(values).view(np.uint32) >> 22]
+    counts = np.bincount(rows + index, minlength=len(starts) * (COUNT + 1))
+    return counts.reshape(len(starts), COUNT + 1)[:, :COUNT]

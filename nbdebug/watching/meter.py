@@ -1,0 +1,101 @@
+"""What watching costs, and what it may cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from nbdebug.errors import SetupError
+
+Value = TypeVar("Value")
+LOOK_SECONDS = 0.1
+
+
+class Meter:
+    """Counts the time that was spent beside the user's own, and keeps it under a share ``budget`` of the whole.
+
+    A look at every layer is due at every ``every`` steps; by default at steps 1, 2, 3, 4, 6, 8, 12, … and otherwise
+    ten times a second at most, as long as the budget holds.
+    """
+
+    def __init__(self, budget: float, every: int | None) -> None:
+        if not 0 < budget <= 1:
+            raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for 0.02.")
+        if every is not None and not (isinstance(every, int) and every > 0):
+            raise SetupError(
+                f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget."
+            )
+        self.budget, self.every = budget, every
+        self.troubles: dict[str, str] = {}
+        self.busy = False
+        self.start()
+
+    def start(self) -> None:
+        """Counts from now on."""
+        self.started = self.looked = time.perf_counter()
+        self.spent = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def share(self) -> float:
+        """The share of the time that watching took."""
+        return self.spent / max(self.elapsed, 1e-9)
+
+    @property
+    def thrifty(self) -> bool:
+        """Whether the budget has not been used up."""
+        return self.every is not None or self.spent <= self.budget * self.elapsed
+
+    def affords(self, seconds: float) -> bool:
+        """Whether the budget has room for something that takes so long."""
+        return self.spent + seconds <= self.budget * self.elapsed
+
+    def look_is_due(self, step: int) -> bool:
+        """Whether the step of this number, from 1, is one to look at in full."""
+        if self.every is not None:
+            return (step - 1) % self.every == 0
+        due = spaced(step) or (self.thrifty and time.perf_counter() - self.looked >= LOOK_SECONDS)
+        if due:
+            self.looked = time.perf_counter()
+        return due
+
+    def forget(self, seconds: float) -> None:
+        """Leaves out a time in which nothing ran, such as a pause."""
+        self.started += seconds
+
+    def attempt(self, what: str, act: Callable[..., None], *given: Any) -> None:
+        """Acts, unless the same has raised before; what it raises is kept and goes no further."""
+        if what not in self.troubles:
+            try:
+                act(*given)
+            except Exception as error:
+                self.troubles[what] = f"{type(error).__name__}: {error}"
+
+    def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
+        """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
+
+        What happens while another such act is under way is watching's own doing, and not heard.
+        """
+
+        def call(value: Value) -> None:
+            if self.busy or what in self.troubles:
+                return
+            begun, self.busy = time.perf_counter(), True
+            try:
+                self.attempt(what, act, value)
+            finally:
+                self.busy = False
+                self.spent += time.perf_counter() - begun
+
+        return call
+
+
+def spaced(step: int) -> bool:
+    """Whether a step is one of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: two an octave."""
+    low = step & -step
+    return step in (low, 3 * low)

@@ -1,0 +1,86 @@
+"""Collects the numbers of each step, and writes them to the record when they have arrived from their device."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from nbdebug.record import Record
+
+FETCH_SECONDS = 0.1
+Number = float | Tensor
+
+
+@dataclass
+class Row:
+    """The numbers of one step; tensors are still on their device."""
+
+    step: int
+    numbers: dict[str, Number] = field(default_factory=dict)
+    losses: list[Number] = field(default_factory=list)
+
+
+class Recorder:
+    """Rows that wait for their numbers. On an accelerator nothing waits for the device more than ten times a second."""
+
+    def __init__(self, record: Record) -> None:
+        self.record, self.waiting, self.fetched = record, list[Row](), time.monotonic()
+        self.row = Row(1)
+        self.evaluation: list[Number] = []
+
+    @property
+    def step(self) -> int:
+        """The number of the step that is under way, from 1."""
+        return self.row.step
+
+    def evaluated(self) -> None:
+        """A validation pass of the user's own has ended: the mean of its losses is one value."""
+        if self.evaluation:
+            losses = fetched(self.evaluation)
+            self.record.evaluations.append(self.step - 1, {"eval_loss": sum(losses) / len(losses)})
+            self.evaluation.clear()
+
+    def finish(self, numbers: dict[str, float]) -> None:
+        """The step is done."""
+        self.row.numbers.update(numbers)
+        self.waiting.append(self.row)
+        self.row = Row(self.step + 1)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to fetch what waits."""
+        return time.monotonic() - self.fetched > FETCH_SECONDS
+
+    def fetch(self) -> None:
+        """Brings the numbers that wait from their device, all at once, and writes their rows."""
+        self.fetched = time.monotonic()
+        rows, self.waiting = self.waiting, []
+        numbers = fetched([one for row in rows for one in (*row.losses, *row.numbers.values())])
+        at = iter(numbers)
+        for row in rows:
+            losses = [next(at) for _ in row.losses]
+            cells = {name: next(at) for name in row.numbers}
+            if losses:
+                cells["loss"] = sum(losses) / len(losses)
+            self.record.run.append(row.step, {name: seen(value) for name, value in cells.items()})
+
+
+def kept(value: Tensor) -> Number:
+    """A scalar to be read later: at once where nothing has to be waited for, else a copy on its device."""
+    value = value.detach()
+    return float(value) if value.device.type == "cpu" else value.reshape(()).float().clone()
+
+
+def fetched(numbers: list[Number]) -> list[float]:
+    """The values of numbers, with one wait for the device that they lie on."""
+    away = [one for one in numbers if isinstance(one, Tensor)]
+    values = iter(torch.stack([one.to(away[0].device) for one in away]).tolist() if away else ())
+    return [one if isinstance(one, float) else next(values) for one in numbers]
+
+
+def seen(value: float) -> float:
+    """A value as the record holds it: not finite is infinite, since NaN stands for what was not measured."""
+    return value if value == value else float("inf")

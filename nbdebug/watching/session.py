@@ -1,0 +1,227 @@
+"""One run under watch: what is done at each event of the user's loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sized
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.graph.source import Line
+from nbdebug.loop import Follower
+from nbdebug.numbers import Sampler
+from nbdebug.probes.batches import batches, comes_from
+from nbdebug.probes.calls import calls
+from nbdebug.probes.evaluations import evaluations
+from nbdebug.probes.loss_call import loss_call
+from nbdebug.probes.losses import Roots, backwards
+from nbdebug.probes.outputs import Outputs
+from nbdebug.probes.steps import steps
+from nbdebug.record import Record
+from nbdebug.record.record import Event
+from nbdebug.setup import Setup
+from nbdebug.watching.fixed import Fixed
+from nbdebug.watching.look import Lens, Look
+from nbdebug.watching.meter import Meter
+from nbdebug.watching.places import Match, Places
+from nbdebug.watching.recorder import Recorder, kept
+from nbdebug.watching.strides import Strides
+
+
+class Session:
+    """Hears the events of a loop and fills a record; after each whole step ``boundary`` is true once."""
+
+    def __init__(self, setup: Setup, meter: Meter, match: Match = None) -> None:
+        self.setup, self.meter = setup, meter
+        self.record = Record(about=described(setup))
+        self.follower, self.recorder = Follower(setup), Recorder(self.record)
+        watched = Places(setup.eager, match)
+        sampler = Sampler(list(watched.parameters.values()))
+        self.watched, self.lens = watched, Lens(watched, sampler, self.record)
+        self.strides, self.outputs = Strides(watched, sampler), Outputs(setup.eager, self.take)
+        self.fixed = Fixed.of(setup)
+        self.record.about.update(self.fixed.about)
+        self.record.modules = watched.layers(set())
+        self.measure(0)
+        self.boundary = self.ended = self.pulled = False
+        self.iterator: Any = None
+        self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
+        self.lines: dict[str, Line] = {}
+        self.prepare()
+
+    def probes(self, between: Callable[[], None]) -> list[AbstractContextManager[None]]:
+        """All that listens, each with its cost counted and its failures kept to itself.
+
+        ``between`` is called after each whole step, and may end the loop by raising.
+        """
+        timed, follower, setup = self.meter.timed, self.follower, self.setup
+        done, losses = timed("steps", self.step_done), timed("losses", self.backward_done)
+
+        def then(act: Callable[[Any], None]) -> Callable[[Any], None]:
+            def call(value: Any) -> None:
+                act(value)
+                if self.boundary:
+                    self.boundary = False
+                    between()
+
+            return call
+
+        cleared = timed("zero_grad", follower.cleared)
+        found: list[AbstractContextManager[None]] = [
+            backwards(timed("backward", self.backward_begins), then(losses)),
+            steps(setup.optimizers, timed("gradients", self.step_begins), then(done)),
+            calls(torch.optim.Optimizer, "zero_grad", cleared),
+            calls(nn.Module, "zero_grad", cleared),
+            loss_call(setup.loss_fn, self.called),
+            batches(timed("batches", self.drawn)),
+            evaluations(setup.loss_fn, timed("evaluations", self.evaluated)),
+        ]
+        if setup.scheduler is not None:
+            found.append(calls(type(setup.scheduler), "step", timed("schedule", follower.schedule)))
+        return found
+
+    def called(self, line: Line) -> None:
+        """The loss was called, for the first time, at a line of the user's."""
+        self.lines["loss"] = line
+
+    def prepare(self) -> None:
+        """Makes ready for the next step: a look, where one is due."""
+        self.strides.look, self.strides.square = None, None
+        if self.meter.look_is_due(self.recorder.step):
+            self.strides.look = Look()
+            self.outputs.open()
+        else:
+            self.outputs.close()
+
+    def take(self, place: str, module: nn.Module, output: Tensor) -> None:
+        """An output of a submodule, on a step that is looked at."""
+        look, begun = self.strides.look, time.perf_counter()
+        if look is not None and self.watched.picks(place.split("#")[0].split("[")[0]):
+            self.meter.attempt("activations", look.take, place, module, output)
+        self.meter.spent += time.perf_counter() - begun
+
+    def drawn(self, given: tuple[Any, Any, float]) -> None:
+        """A batch was drawn from some loader."""
+        iterator, _, seconds = given
+        if not comes_from(iterator, self.setup.train_loader):
+            return
+        self.waited += seconds
+        if iterator is not self.iterator:
+            self.iterator, self.epoch = iterator, self.epoch + 1
+            self.record.events.append(Event(self.recorder.step, "epoch", f"epoch {self.epoch}"))
+
+    def evaluated(self, loss: Tensor) -> None:
+        """The user's own loss of a batch that is not trained on."""
+        self.recorder.evaluation.append(kept(loss))
+
+    def backward_begins(self, roots: Roots) -> None:
+        """A backward pass is about to run."""
+        self.outputs.in_backward = True
+        self.recorder.evaluated()
+        self.follower.backward_begins(roots)
+
+    def backward_done(self, roots: Roots) -> None:
+        """A backward pass has run; where no optimizer is known, it counts as a step."""
+        self.outputs.in_backward, self.pulled = False, True
+        self.follower.backward_done()
+        self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
+        per_epoch = self.record.about.get("batches_per_epoch")
+        self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
+        if not self.setup.optimizers:
+            self.step_begins(None)
+            self.strides.after(None)
+            self.end_of_step(None)
+
+    def step_begins(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """An optimizer is about to step."""
+        if optimizer is not None:
+            self.follower.step_begins(optimizer)
+        self.pulled = False
+        if self.strides.look is not None or self.meter.thrifty:
+            self.strides.gradients(optimizer)
+        self.strides.before()
+
+    def step_done(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
+        self.follower.step_done(optimizer)
+        if self.pulled and self.strides.look is not None:
+            self.strides.look.gradients, self.strides.square = None, None
+            self.strides.gradients(optimizer)
+        self.strides.after(optimizer)
+        if optimizer is self.setup.optimizers[0]:
+            self.end_of_step(optimizer)
+
+    def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Closes the row of a step, and writes what was looked at."""
+        now, recorder = time.perf_counter(), self.recorder
+        numbers: dict[str, Any] = {"step_seconds": now - self.stepped, "wait_seconds": self.waited}
+        if self.epoch:
+            numbers["epoch"] = float(self.epoch)
+        numbers.update(settings(optimizer))
+        if self.strides.square is not None:
+            numbers["gradient_norm"] = kept(self.strides.square.sqrt())
+        if self.strides.look is not None:
+            self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
+        recorder.finish(numbers)
+        self.waited, self.stepped, self.boundary = 0.0, now, True
+        if self.ended and self.meter.affords(self.fixed.cost):
+            self.measure(recorder.step - 1)
+        self.prepare()
+
+    def measure(self, step: int) -> None:
+        """Measures the fixed samples now."""
+        self.ended, self.measured = False, step
+        if row := self.fixed.measured():
+            self.record.evaluations.append(step, row)
+
+    def close(self) -> None:
+        """Brings in all that still waits, once the probes are closed."""
+        self.outputs.close()
+        self.recorder.evaluated()
+        if self.recorder.row.losses:
+            self.recorder.finish({})
+        self.recorder.fetch()
+        if self.recorder.step - 1 > self.measured:
+            self.measure(self.recorder.step - 1)
+        places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}
+        self.record.modules = self.watched.layers(places)
+
+    @property
+    def rates(self) -> list[float]:
+        """The learning rates of the steps."""
+        return [float(one) for one in self.record.series("lr")[1]]
+
+
+def settings(optimizer: torch.optim.Optimizer | None) -> dict[str, float]:
+    """The rate and the momentum of the first group."""
+    if optimizer is None:
+        return {}
+    group = optimizer.param_groups[0]
+    momentum = group.get("momentum", group.get("betas", (None,))[0])
+    found = {"lr": float(group["lr"])}
+    return {**found, "momentum": float(momentum)} if isinstance(momentum, (int, float)) else found
+
+
+def described(setup: Setup) -> dict[str, Any]:
+    """What is trained, in words and numbers."""
+    loader = setup.train_loader
+    about: dict[str, Any] = {
+        "model": type(setup.eager).__name__,
+        "parameters": sum(p.numel() for p in setup.eager.parameters()),
+        "optimizer": ", ".join(type(one).__name__ for one in setup.optimizers),
+        "loss": type(setup.loss_fn).__name__
+        if isinstance(setup.loss_fn, nn.Module)
+        else getattr(setup.loss_fn, "__name__", ""),
+        "torch": torch.__version__,
+        "finished": False,
+    }
+    if isinstance(loader, Sized) and len(loader):
+        about["batches_per_epoch"] = len(loader)
+    for split, one in (("train", loader), ("val", setup.val_loader)):
+        dataset = getattr(one, "dataset", None)
+        if isinstance(dataset, Sized):
+            about[f"{split}_samples"] = len(dataset)
+    return about

@@ -1,0 +1,66 @@
+"""Gradients, weights and updates around the steps of the optimizers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nbdebug.numbers import Sampler, scales
+from nbdebug.watching.look import Look
+from nbdebug.watching.places import Places
+
+
+class Strides:
+    """Gathers samples of what each optimizer holds, before and after its steps.
+
+    ``look`` is what is gathered of this step in full, or None; of the others only the norm of the gradients is kept,
+    as ``square``.
+    """
+
+    def __init__(self, watched: Places, sampler: Sampler) -> None:
+        self.sampler, self.parameters = sampler, list(watched.parameters.values())
+        self.scales = scales(sampler)
+        self.known: dict[tuple[int, ...], list[bool]] = {}
+        self.look: Look | None = None
+        self.square: Tensor | None = None
+
+    def held(self, optimizer: torch.optim.Optimizer | None) -> list[bool]:
+        """Which parameters an optimizer steps on; all of them where there is none."""
+        if optimizer is None:
+            return [True] * len(self.parameters)
+        key = (id(optimizer), *(len(group["params"]) for group in optimizer.param_groups))
+        if key not in self.known:
+            own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self.known[key] = [id(p) in own for p in self.parameters]
+        return self.known[key]
+
+    def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Gathers the gradients that an optimizer is about to use, without the factor of a scaled loss."""
+        held = self.held(optimizer)
+        found = [p.grad if mine else None for p, mine in zip(self.parameters, held, strict=True)]
+        if not any(one is not None for one in found):
+            return
+        values = self.sampler.gather(found)
+        scale = getattr(optimizer, "grad_scale", None)
+        if isinstance(scale, Tensor):
+            values = values / scale.to(values)
+        square = torch.dot(values * values, self.scales)
+        self.square = square if self.square is None else self.square + square
+        if self.look is not None:
+            there = np.array([one is not None for one in found], bool)
+            self.look.gradients = values if self.look.gradients is None else self.look.gradients + values
+            self.look.there = there if not self.look.there.size else self.look.there | there
+
+    def before(self) -> None:
+        """Gathers the weights, unless another optimizer has begun the same step."""
+        if self.look is not None and self.look.before is None:
+            self.look.before = self.sampler.gather(self.parameters)
+
+    def after(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Gathers the weights that a step has left."""
+        if self.look is not None:
+            moved: NDArray[np.bool_] = np.array(self.held(optimizer), bool)
+            self.look.after = self.sampler.gather(self.parameters)
+            self.look.moved = moved if not self.look.moved.size else self.look.moved | moved

@@ -1,0 +1,175 @@
+"""Watching the user's own loop: the block around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from nbdebug.errors import SetupError
+from nbdebug.finding import Finding
+from nbdebug.graph.source import Line
+from nbdebug.record import Record
+from nbdebug.record.file import Writer
+from nbdebug.record.record import Event
+from nbdebug.report import Report
+from nbdebug.setup import Setup
+from nbdebug.tools.checkup import judged
+from nbdebug.views.screen import show
+from nbdebug.watching.controls import Controls, StopOn, Stopped
+from nbdebug.watching.judge import Judge
+from nbdebug.watching.meter import Meter
+from nbdebug.watching.picture import picture
+from nbdebug.watching.places import Match
+from nbdebug.watching.result import Watched
+from nbdebug.watching.session import Session
+
+SAVE_SECONDS = 2.0
+
+
+class Watch:
+    """A block around the user's own training loop; its ``result`` is there when the block ends.
+
+    ``keep`` is given what the rules say of the loop; the other options are those of ``Debugger.watch``. What watching
+    cannot do is said in the result and never raised into the loop.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        keep: Callable[[Report], None] = lambda _: None,
+        *,
+        budget: float = 0.02,
+        every: int | None = None,
+        match: Match = None,
+        save: str | Path | None = None,
+        stop_on: StopOn | None = None,
+        on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
+    ) -> None:
+        self.setup, self.keep, self.match = setup, keep, match
+        self.meter = Meter(budget, every)
+        self.writer = Writer(Path(save)) if save is not None else None
+        self.controls = Controls(setup, self.clicks, stop_on, on_finding)
+        self.result: Watched | None = None
+        self.session: Session | None = None
+        self.record = Record()
+
+    def __enter__(self) -> Watch:
+        """Opens the probes and the live view."""
+        if self.session is not None:
+            raise SetupError("this watch was used before; expected a new one. Call watch() again for another run.")
+        self.session = session = Session(self.setup, self.meter, self.match)
+        self.record = session.record
+        self.judge = Judge(self.record, self.controls.new.append)
+        self.stack, self.probes = ExitStack(), ExitStack()
+        self.save()
+        self.view = picture(self.record, (), "", live=True)
+        self.screen = self.stack.enter_context(show(self.view))
+        self.tick = self.meter.timed("live view", self.refresh)
+        for probe in session.probes(self.between):
+            self.probes.enter_context(probe)
+        self.meter.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        """Closes the probes and leaves a static picture in place of the live view; exceptions pass through."""
+        assert self.session is not None
+        overhead = self.meter.share
+        self.probes.close()
+        with self.stack:
+            self.session.close()
+            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
+            report = self.judged()
+            steps = self.session.recorder.step - 1
+            self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble)
+            self.screen.finish(self.result)
+        self.meter.attempt("file", self.save)
+        if report.loud:
+            with show(report.view()) as screen:
+                screen.finish(report)
+        return isinstance(error, Stopped)
+
+    def between(self) -> None:
+        """What is done after each whole step; raises Stopped where the user wants the run to end."""
+        self.tick(None)
+        begun = time.perf_counter()
+        try:
+            self.controls.obey()
+        except Stopped as reason:
+            self.note("stopped", f"stopped by {reason}")
+            raise
+        except Exception as error:
+            self.meter.troubles["on_finding"] = f"{type(error).__name__}: {error}"
+        for text in self.controls.notes:
+            self.note("note", text)
+        self.controls.notes.clear()
+        self.meter.forget(time.perf_counter() - begun)
+
+    def refresh(self, _: None) -> None:
+        """Brings in what waits, shows it, asks a rule, and keeps the file up to date."""
+        assert self.session is not None
+        recorder = self.session.recorder
+        if recorder.due:
+            recorder.fetch()
+            self.view.findings = [one.to_dict() for one in self.judge.report]
+            self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
+            self.screen.refresh()
+        self.judge.advance(recorder.step)
+        if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
+            self.save()
+
+    def clicks(self) -> list[dict[str, Any]]:
+        """What was pressed since the last time; the view is told that it was heard."""
+        found = self.screen.clicks()
+        for one in found:
+            self.view.answer(one)
+        if found:
+            self.screen.refresh()
+        return found
+
+    def save(self) -> None:
+        """Writes what is new to the file, where one is wanted."""
+        self.saved = time.monotonic()
+        if self.writer is not None:
+            self.writer.update(self.record)
+
+    def note(self, kind: str, text: str) -> None:
+        """Keeps that something has happened at this step."""
+        assert self.session is not None
+        self.record.events.append(Event(self.session.recorder.step - 1, kind, text))
+
+    def log(self, **values: float) -> None:
+        """Adds values that only you know to the record, at this step: ``run.log(accuracy=0.9)``."""
+        if self.session is None:
+            raise SetupError("nothing runs yet; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
+        self.record.evaluations.append(self.session.recorder.step - 1, {name: float(v) for name, v in values.items()})
+
+    @property
+    def trouble(self) -> str:
+        """What could not be watched, and why."""
+        found = dict(self.meter.troubles)
+        if self.session is not None and self.session.fixed.trouble:
+            found["fixed samples"] = self.session.fixed.trouble
+        return "; ".join(f"{what} ({why})" for what, why in found.items())
+
+    @property
+    def loss_line(self) -> Line | None:
+        """The line that called the loss first."""
+        return self.session.lines.get("loss") if self.session else None
+
+    def judged(self) -> Report:
+        """What the rules say of the loop; nothing where it was not seen."""
+        session = self.session
+        if session is None or not session.follower.backwards:
+            return Report()
+        try:
+            report = judged(self.setup, loop=session.follower.seen(session.rates), record=self.record)
+        except Exception as error:
+            self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
+            return Report()
+        self.keep(report)
+        return report
