@@ -54,6 +54,7 @@ class Course:
     whole: Trend
     train: Evals
     val: Evals
+    own: Evals
     travel: Travel
     per_epoch: int
     known: bool = True
@@ -104,7 +105,7 @@ class Course:
     def knows(self) -> bool | None:
         """Whether the training samples are told apart beyond what one constant answer does; None where that is open."""
         score = self.train.last_score
-        if score is None or self.majority is None:
+        if score is None or self.majority is None or self.majority == 1:
             return None
         luck = float(np.sqrt(self.majority * (1 - self.majority) / SAMPLES)) if self.majority else 0.02
         over = (score - self.majority) / luck
@@ -146,6 +147,7 @@ def course_of(record: Record) -> Course:
         whole=trend(calm),
         train=train,
         val=val,
+        own=own_evals(record, steps, whole),
         travel=travel(record),
         per_epoch=int(record.about.get("batches_per_epoch") or 0),
         known=scale > 0,
@@ -160,6 +162,14 @@ def majority(record: Record) -> float | None:
     if counts is not None and len(counts) and sum(counts):
         return float(max(counts) / sum(counts))
     return 0.0 if record.about.get("target_variance") else None
+
+
+def own_evals(record: Record, steps: Curve, loss: Curve) -> Evals:
+    """The user's own validation: its loss by step, and in place of a score the training loss of the steps before."""
+    at, values = (one.astype(float) for one in record.series("eval_loss"))
+    before = np.concatenate([[0.0], at[:-1]]) if len(at) else at
+    spans = [loss[(steps > a) & (steps <= b)] for a, b in zip(before, at, strict=True)]
+    return Evals(at, values, np.array([np.median(span) if len(span) else np.nan for span in spans]))
 
 
 def head(values: Curve) -> float:
@@ -186,7 +196,7 @@ def comparable(steps: Curve, loss: Curve, train: Evals) -> float:
     if not there.any():
         return 1.0
     steps, loss = steps[there], loss[there]
-    near = np.array([np.median(loss[np.argsort(np.abs(steps - at))[:5]]) for at in train.steps])
+    near = np.array([np.median(loss[np.argsort(np.abs(steps - at))[: 5 if at else 1]]) for at in train.steps])
     fit = np.isfinite(train.loss) & (near > 0) & (train.loss > 0)
     if not fit.any():
         return 1.0 if not np.isfinite(train.loss).any() else 0.0

@@ -70,8 +70,8 @@ def oscillating(course: Course, least: float = 0.25, times: int = 3) -> Swings |
 
 
 def spiked(course: Course) -> list[int]:
-    """Places in the loss that tower over their neighbors, over twice of where the run began, and over thrice of what all
-    steps but one an epoch stay under; the opening is not looked at, where a rate that is too high shows."""
+    """Places in the loss that tower over their neighbors, over twice of where the run began, and over thrice of what
+    all steps but one an epoch stay under; the opening is not looked at, where a rate that is too high shows."""
     calm = course.loss[np.isfinite(course.loss)]
     if not course.positive or len(calm) < len(course.loss) / 2:
         return []
@@ -84,8 +84,8 @@ def spiked(course: Course) -> list[int]:
 def forgets(course: Course, evals: int = 3) -> bool:
     """Whether fixed training samples, between epochs and in eval mode, cost thrice what batches do while they are
     trained on: what an epoch began with is lost at its end."""
-    late = course.train.loss[-evals:]
-    return len(late) == evals and bool((late > 3 * np.median(course.loss[-evals * course.per_epoch :])).all())
+    late = course.train.loss[1:][-evals:]
+    return len(late) > 0 and bool((late > 3 * np.median(course.loss[-evals * course.per_epoch :])).all())
 
 
 def epoch_rhythm(course: Course, agreement: float = 0.6, swing: float = 0.5, waves: float = 0.5) -> Rhythm | None:

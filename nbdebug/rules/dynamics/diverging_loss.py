@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.swings import diverging
 from nbdebug.finding import Finding, Where
 from nbdebug.record import Record
@@ -16,7 +16,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T602", "error")
-def diverging_loss(record: Record, course: Course) -> Iterator[Finding]:
+def diverging_loss(record: Record) -> Iterator[Finding]:
     """The loss trends up.
 
     ## What it does
@@ -40,6 +40,7 @@ def diverging_loss(record: Record, course: Course) -> Iterator[Finding]:
     ## References
     PyTorch documentation of torch.optim, ``maximize``.
     """
+    course = reading.course(record)
     if (found := diverging(course)) is None:
         return
     yield Finding(

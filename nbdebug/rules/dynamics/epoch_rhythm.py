@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course, swings
+from nbdebug.curves import reading, swings
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
@@ -18,7 +18,7 @@ EPOCHS, BATCHES = 3, 6
 
 
 @rule("T612", "warning")
-def epoch_rhythm(record: Record, course: Course) -> Iterator[Finding]:
+def epoch_rhythm(record: Record) -> Iterator[Finding]:
     """The loss repeats a pattern every epoch.
 
     ## What it does
@@ -44,6 +44,7 @@ def epoch_rhythm(record: Record, course: Course) -> Iterator[Finding]:
     ## References
     Bengio 2012, arXiv:1206.5533, section 3.1: the order of examples.
     """
+    course = reading.course(record)
     if course.per_epoch < BATCHES or len(course.loss) < EPOCHS * course.per_epoch:
         raise NotChecked(f"a rhythm takes {EPOCHS} epochs of {BATCHES} batches or more")
     if (found := swings.epoch_rhythm(course)) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.levels import FEWEST, flat
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T601", "warning")
-def flat_loss(record: Record, settled_course: Course) -> Iterator[Finding]:
+def flat_loss(record: Record) -> Iterator[Finding]:
     """The loss does not move beyond its noise.
 
     ## What it does
@@ -43,7 +43,7 @@ def flat_loss(record: Record, settled_course: Course) -> Iterator[Finding]:
     ## References
     Karpathy 2019, A Recipe for Training Neural Networks. Künsch 1989: the block bootstrap.
     """
-    course = settled_course
+    course = reading.settled(record)
     if course.count < FEWEST:
         raise NotChecked(f"{course.count} steps are too few to tell a flat loss from a slow one")
     if not course.known:

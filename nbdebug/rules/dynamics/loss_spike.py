@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import Course, reading
 from nbdebug.curves.swings import spiked
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
@@ -19,7 +19,7 @@ NAMED = 5  # spikes that a message lists
 
 
 @rule("T605", "warning")
-def loss_spike(record: Record, course: Course) -> Iterator[Finding]:
+def loss_spike(record: Record) -> Iterator[Finding]:
     """The loss leaps up at single steps.
 
     ## What it does
@@ -31,8 +31,8 @@ def loss_spike(record: Record, course: Course) -> Iterator[Finding]:
 
     ## How it is measured
     A spike stands out of the running median of fifteen steps by ten times the spread about it, lies over twice of both
-    the start of the run and a constant guess, and over thrice of what all steps but one an epoch stay under. The opening of
-    the run is not looked at, nor a rise that stays.
+    the start of the run and a constant guess, and over thrice of what all steps but one an epoch stay under. The
+    opening of the run is not looked at, nor a rise that stays.
 
     ## How to fix
     Look at the samples of the batches that are named. Clip gradients; use a loss that is less harsh on outliers.
@@ -43,6 +43,7 @@ def loss_spike(record: Record, course: Course) -> Iterator[Finding]:
     ## References
     Chowdhery et al. 2022, arXiv:2204.02311, section 5.1: spikes come from a batch and a state of the weights together.
     """
+    course = reading.course(record)
     if course.count < 30:
         raise NotChecked(f"{course.count} steps are too few to tell a spike from a start")
     places = spiked(course)

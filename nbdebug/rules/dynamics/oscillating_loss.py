@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.swings import oscillating
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T604", "warning")
-def oscillating_loss(record: Record, settled_course: Course) -> Iterator[Finding]:
+def oscillating_loss(record: Record) -> Iterator[Finding]:
     """The loss swings without settling.
 
     ## What it does
@@ -41,7 +41,7 @@ def oscillating_loss(record: Record, settled_course: Course) -> Iterator[Finding
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 8.3.
     """
-    course = settled_course
+    course = reading.settled(record)
     if course.count < 60:
         raise NotChecked(f"{course.count} steps are too few to tell swings from noise")
     if (found := oscillating(course)) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course, splits
+from nbdebug.curves import reading, splits
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.record import Record
@@ -14,11 +14,9 @@ from nbdebug.registry import rule
 from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
 
-EVALS = 4
-
 
 @rule("T609", "warning")
-def overfitting(record: Record, settled_course: Course, *, rise: float = 0.1) -> Iterator[Finding]:
+def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
     """The validation loss turns up while the training loss falls.
 
     ## What it does
@@ -29,9 +27,11 @@ def overfitting(record: Record, settled_course: Course, *, rise: float = 0.1) ->
     From that point on the network learns the training samples by heart; it was at its best then.
 
     ## How it is measured
-    On up to 256 fixed samples of each split, measured between epochs. It takes four measurements, of which two after
-    the lowest one; the end lies over it by a ``rise`` of a tenth and by a thirtieth of a constant guess, along a line
-    that goes up, while training fell by a third or is at nothing. A validation score of 0.97 makes it moot.
+    On up to 256 fixed samples of each split, measured between epochs, or by your own validation. It takes four
+    measurements, of which two after the lowest one; the end lies over it by a ``rise`` of a tenth and by a thirtieth of
+    a constant guess, along a line that goes up, while training fell by a third or is at nothing. A validation score of
+    0.97 makes it moot. With fewer measurements it speaks where validation samples cost more at the end than before
+    training, by a seventh, and more than a constant guess.
 
     ## How to fix
     Keep the weights of the best measurement. More data, augmentation, weight decay, dropout, or fewer parameters.
@@ -42,10 +42,10 @@ def overfitting(record: Record, settled_course: Course, *, rise: float = 0.1) ->
     ## References
     Prechelt 1998, Early Stopping, But When? Neural Networks: Tricks of the Trade.
     """
-    course = settled_course
-    if len(course.val.loss) < EVALS:
-        raise NotChecked(f"validation samples were measured {len(course.val.loss)} times; a turn needs {EVALS}")
-    if (found := splits.overfitting(course, rise, EVALS)) is None:
+    course = reading.settled(record)
+    if max(len(course.val.loss), len(course.own.loss)) < 2:
+        raise NotChecked("no validation was seen; give a val_loader")
+    if (found := splits.overfitting(course, rise)) is None:
         return
     yield Finding(
         message=f"The validation loss was lowest at step {found.step} ({found.lowest:.4g}) and is {found.last:.4g} at "

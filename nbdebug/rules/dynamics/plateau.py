@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
 from nbdebug.curves import levels as standing
+from nbdebug.curves import reading
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.record import Record
@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T606", "note")
-def plateau(record: Record, settled_course: Course) -> Iterator[Finding]:
+def plateau(record: Record) -> Iterator[Finding]:
     """Progress has stopped well above zero.
 
     ## What it does
@@ -40,7 +40,7 @@ def plateau(record: Record, settled_course: Course) -> Iterator[Finding]:
     ## References
     Scott and Knott 1974: binary segmentation; Schwarz 1978: its penalty.
     """
-    course = settled_course
+    course = reading.settled(record)
     if course.count < standing.FEWEST:
         raise NotChecked(f"{course.count} steps are too few to see a plateau")
     if (found := standing.plateau(course)) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.levels import still_falling
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T614", "note")
-def stopped_early(record: Record, course: Course) -> Iterator[Finding]:
+def stopped_early(record: Record) -> Iterator[Finding]:
     """The loss was still falling when training ended.
 
     ## What it does
@@ -46,6 +46,7 @@ def stopped_early(record: Record, course: Course) -> Iterator[Finding]:
         raise NotChecked("the run is still under way")
     if record.about.get("interrupted"):
         raise NotChecked("you stopped the run yourself")
+    course = reading.course(record)
     if (found := still_falling(course)) is None:
         return
     yield Finding(

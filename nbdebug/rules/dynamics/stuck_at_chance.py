@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.levels import FEWEST, stuck
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T607", "error")
-def stuck_at_chance(record: Record, settled_course: Course) -> Iterator[Finding]:
+def stuck_at_chance(record: Record) -> Iterator[Finding]:
     """The loss sits at what a constant guess of the label prior gets.
 
     ## What it does
@@ -44,7 +44,7 @@ def stuck_at_chance(record: Record, settled_course: Course) -> Iterator[Finding]
     ## References
     Karpathy 2019, A Recipe for Training Neural Networks: the input-independent baseline.
     """
-    course = settled_course
+    course = reading.settled(record)
     if course.chance is None:
         raise NotChecked("what a constant guess gets under the loss of your loop is not known")
     if course.count < FEWEST:

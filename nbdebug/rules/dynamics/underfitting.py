@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.levels import plateau, worthless
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T610", "warning")
-def underfitting(record: Record, settled_course: Course, *, poor: float = 0.5) -> Iterator[Finding]:
+def underfitting(record: Record, *, poor: float = 0.5) -> Iterator[Finding]:
     """Training and validation loss both stay poor.
 
     ## What it does
@@ -42,7 +42,7 @@ def underfitting(record: Record, settled_course: Course, *, poor: float = 0.5) -
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 5.2.
     """
-    course = settled_course
+    course = reading.settled(record)
     if course.chance is None:
         raise NotChecked("what a constant guess gets under the loss of your loop is not known")
     found, sure = plateau(course, poor), worthless(course)

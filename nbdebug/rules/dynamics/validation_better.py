@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course, splits
+from nbdebug.curves import reading, splits
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
@@ -14,11 +14,9 @@ from nbdebug.registry import rule
 from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
 
-EVALS = 4
-
 
 @rule("T611", "warning")
-def validation_better(record: Record, settled_course: Course) -> Iterator[Finding]:
+def validation_better(record: Record) -> Iterator[Finding]:
     """Validation beats training beyond what dropout and averaging explain.
 
     ## What it does
@@ -30,9 +28,10 @@ def validation_better(record: Record, settled_course: Course) -> Iterator[Findin
     cleaner. What it says of new data is too good.
 
     ## How it is measured
-    At each of the last three measurements the validation loss is under half of the training loss, by more than the two
-    differed before training, and by a tenth of a constant guess; or its score is the better one by a fifth. A note where
-    the training samples are learned well all the same, as augmented ones can be that are harder on purpose.
+    At each of the last three measurements, or at the only one by a third where there is no more, the validation loss is
+    under half of the training loss, by more than the two differed before training, and by a tenth of a constant guess;
+    or its score is the better one by a fifth. A note where the training samples are learned well all the same, as
+    augmented ones can be that are harder on purpose.
 
     ## How to fix
     Look at samples of both splits side by side: labels, classes, transforms. Split the same data by lot.
@@ -43,9 +42,9 @@ def validation_better(record: Record, settled_course: Course) -> Iterator[Findin
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 5.3.1.
     """
-    course = settled_course
-    if len(course.val.loss) < EVALS:
-        raise NotChecked(f"validation samples were measured {len(course.val.loss)} times; it takes {EVALS}")
+    course = reading.settled(record)
+    if len(course.val.loss) < 2:
+        raise NotChecked("validation samples were not measured")
     if (found := splits.validation_better(course)) is None:
         return
     yield Finding(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import Course, reading
 from nbdebug.curves.rates import TooHigh, too_high
 from nbdebug.finding import Finding
 from nbdebug.graph.search import line_setting
@@ -24,7 +24,7 @@ WAKE = (
 
 
 @rule("O501", "error")
-def lr_too_high(setup: Setup, record: Record, course: Course, *, overwritten: float = 0.15) -> Iterator[Finding]:
+def lr_too_high(setup: Setup, record: Record, *, overwritten: float = 0.15) -> Iterator[Finding]:
     """The learning rate is too high: the first steps wreck the weights, or the loss grows without end.
 
     ## What it does
@@ -52,6 +52,7 @@ def lr_too_high(setup: Setup, record: Record, course: Course, *, overwritten: fl
     ## References
     CS231n notes: the ratio of updates to weights, about 1e-3. Smith 2017, arXiv:1506.01186: the range test.
     """
+    course = reading.course(record)
     if (found := too_high(course, overwritten)) is None:
         return
     rate = peak_rate(record)

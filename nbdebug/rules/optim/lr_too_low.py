@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course
+from nbdebug.curves import reading
 from nbdebug.curves.rates import too_low
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
@@ -21,7 +21,7 @@ from nbdebug.setup.authors import authored
 
 
 @rule("O502", "warning")
-def lr_too_low(setup: Setup, record: Record, settled_course: Course, *, way: float = 0.5) -> Iterator[Finding]:
+def lr_too_low(setup: Setup, record: Record, *, way: float = 0.5) -> Iterator[Finding]:
     """The learning rate is too low: the weights cannot have come far, and the loss creeps.
 
     ## What it does
@@ -47,7 +47,7 @@ def lr_too_low(setup: Setup, record: Record, settled_course: Course, *, way: flo
     ## References
     CS231n notes: the ratio of updates to weights, about 1e-3, and loss curves by rate.
     """
-    course = settled_course
+    course = reading.settled(record)
     if not course.travel.ways:
         raise NotChecked("no step of the weights was seen")
     if course.count < 20:
