@@ -44,7 +44,7 @@ class Sender:
 
     def _rows(self, name: str, table: Table) -> tuple[Part, bytes]:
         start, first = self._begin(name, table), self.counts.get(name, 0)
-        part: Part = {"name": name, "first": first, "rows": table.rows - start}
+        part: Part = {"name": name, "first": first, "rows": table.rows - start, "width": len(table.columns)}
         if part["rows"] and self.widths.get(name) != len(table.columns):
             self.widths[name], part["columns"] = len(table.columns), list(table.columns)
         self._sent(name, table.stride, table.rows, part["rows"])
@@ -110,7 +110,8 @@ def _layers(record: Record, part: float) -> tuple[Part, bytes]:
 
 def _table(name: str, steps: NDArray[np.int64], values: Numbers, columns: list[str]) -> tuple[Part, bytes]:
     short = (values.view(np.uint32) + np.uint32(0x800)) & KEPT_BITS if values.size else values
-    return {"name": name, "columns": columns, "rows": len(steps)}, floats(steps, short.view(np.float32))
+    part = {"name": name, "columns": columns, "rows": len(steps), "width": len(columns)}
+    return part, floats(steps, short.view(np.float32))
 
 
 def _histograms(shapes: Shapes, most: int) -> tuple[Part, bytes]:
