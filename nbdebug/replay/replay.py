@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from nbdebug import registry
 from nbdebug.evidence.non_finite import NonFinite
 from nbdebug.finding import Finding
+from nbdebug.graph.source import where_of
 from nbdebug.preserve import Preserve
 from nbdebug.replay.again import Again, guilty, origin, truest
 from nbdebug.replay.incident import Incident
@@ -21,6 +23,8 @@ from nbdebug.setup import Batch, Setup
 RULES = ("D103", "G405", "G406")
 ALONE = "The loss of the loop is not known, so that only the model was run. Pass loss_fn= or step_fn= to the debugger."
 
+FINITE = "Its gradient was finite this time: as that of a loss that nobody scales, or of other random numbers."
+
 
 def replay(setup: Setup, incident: Incident) -> Replay:
     """The first operation that was not finite, its line and the samples; nothing of the user's is changed."""
@@ -30,7 +34,15 @@ def replay(setup: Setup, incident: Incident) -> Replay:
         gone = ruined(setup)
         before = gone if incident.weights is not None else ()
         notes, step = tuple(incident.notes), incident.step
-        start = Replay(step, incident.phase, incident.loss, ruined=before, largest=incident.largest, notes=notes)
+        start = Replay(
+            step,
+            incident.phase,
+            incident.loss,
+            ruined=before,
+            largest=incident.largest,
+            notes=notes,
+            place=where_of(incident.line),
+        )
         return told(setup, start, truest(setup, incident) if before or not gone else None, incident)
 
 
@@ -51,13 +63,21 @@ def told(setup: Setup, start: Replay, again: Again | None, incident: Incident) -
         exact=again.exact,
         report=report,
         samples=() if start.diverged else samples(again, incident, found),
-        notes=start.notes if again.way.whole else (*start.notes, ALONE),
+        notes=(*start.notes, *doubts(again, incident)),
     )
 
 
 def noted(start: Replay, text: str) -> Replay:
     """The same with another note."""
     return replace(start, notes=(*start.notes, text))
+
+
+def doubts(again: Again, incident: Incident) -> Iterator[str]:
+    """What limits what a second run tells."""
+    if not again.way.whole:
+        yield ALONE
+    elif incident.phase == "gradient" and again.exact and again.what is None:
+        yield FINITE
 
 
 def samples(again: Again, incident: Incident, found: list[Finding]) -> tuple[int, ...]:
