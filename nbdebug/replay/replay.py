@@ -43,15 +43,17 @@ def replay(setup: Setup, incident: Incident) -> Replay:
             notes=notes,
             place=where_of(incident.line),
         )
-        return told(setup, start, truest(setup, incident) if before or not gone else None, incident)
+        return told(setup, start, truest(setup, incident) if before or not gone else [], incident)
 
 
-def told(setup: Setup, start: Replay, again: Again | None, incident: Incident) -> Replay:
-    """A replay with what the second run gave."""
+def told(setup: Setup, start: Replay, runs: list[Again], incident: Incident) -> Replay:
+    """A replay with what the second runs gave."""
+    again, found = next(iter(runs), None), list[Finding]()
     try:
-        found = [] if start.ruined else findings(setup, again, incident)
+        if not start.ruined:
+            again, found = findings(setup, runs, incident)
     except Exception as error:
-        found, start = [], noted(start, f"Looking into it raised {type(error).__name__}: {error}")
+        start = replace(start, notes=(*start.notes, f"Looking into it raised {type(error).__name__}: {error}"))
     if start.diverged:
         found = [replace(one, severity="note", explains=()) for one in found]
     report = Report(ranked(found), asked=frozenset(RULES))
@@ -65,11 +67,6 @@ def told(setup: Setup, start: Replay, again: Again | None, incident: Incident) -
         samples=() if start.diverged else samples(again, incident, found),
         notes=(*start.notes, *doubts(again, incident)),
     )
-
-
-def noted(start: Replay, text: str) -> Replay:
-    """The same with another note."""
-    return replace(start, notes=(*start.notes, text))
 
 
 def doubts(again: Again, incident: Incident) -> Iterator[str]:
@@ -93,18 +90,25 @@ def listed(found: list[Finding]) -> tuple[int, ...]:
     return tuple(next((one.evidence["samples"] for one in found if one.evidence.get("samples")), ()))
 
 
-def findings(setup: Setup, again: Again | None, incident: Incident) -> list[Finding]:
-    """What is wrong with the batch, and the operation that a second run, or else the graph of the loss, names."""
+def findings(setup: Setup, runs: list[Again], incident: Incident) -> tuple[Again | None, list[Finding]]:
+    """The run that tells most; what is wrong with its batch, and the operation that it or the graph of the loss names.
+
+    A run that is not faithful may be NaN only by what stands for the target, and then tells nothing.
+    """
+    looked = ((one, operations(one, incident)) for one in runs if one.shows(incident.phase))
+    again, found = next((pair for pair in looked if pair[1]), (next(iter(runs), None), []))
     batch = again.way.batch if again else first_batch(setup, incident)
     data = blamed(batch, incident, again)
-    found = [data] if data else []
-    if again and again.what and (again.what == "loss" or incident.phase == "gradient"):
-        seen, gradient = origin(again, incident)
-        found += said("G405", non_finite=seen) + said("G406", gradient_origin=gradient)
-    if incident.blame and not any(one.code != "D103" for one in found):
+    if incident.blame and not found:
         seen = NonFinite("loss", incident.loss or 0.0, 0, batch, incident.blame, incident.step)
-        found += said("G405", non_finite=seen)
-    return found
+        found = said("G405", non_finite=seen)
+    return again, [*([data] if data else []), *found]
+
+
+def operations(again: Again, incident: Incident) -> list[Finding]:
+    """The operation, forward or backward, that a run names."""
+    seen, gradient = origin(again, incident)
+    return said("G405", non_finite=seen) + said("G406", gradient_origin=gradient)
 
 
 def first_batch(setup: Setup, incident: Incident) -> Batch:

@@ -36,8 +36,7 @@ def ways(setup: Setup, one: Pass) -> Iterator[Way]:
         yield Way(setup, drawn, replace(call, random=one.drawn.random))
         yield Way(setup, drawn, call)
     alone = replace(setup, step_fn=None, forward=None)
-    if len(one.forwards) == 1:
-        call = one.forwards[0]
+    for call in one.forwards[-1:]:
         if targets := targets_of(one, drawn):
             yield Way(alone, batch_of(call, targets, drawn), call)
         if setup.loss_fn is None:
