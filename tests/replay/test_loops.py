@@ -320,3 +320,40 @@ def test_of_a_pass_that_was_different_its_own_graph_may_tell_the_operation() -> 
 
 def test_the_odd_sample_is_where_the_tests_think() -> None:
     assert divmod(ODD, 16) == (SEVENTH, ROW)
+
+
+class Apart(nn.Module):
+    """A loss that is given two outputs of the model."""
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        return (one - other).square().mean()
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_loss_of_two_outputs_is_asked_of_each_call(last: bool) -> None:
+    model = Pair()
+    debugger = Debugger.of(made(model, loss_fn=Apart()))
+    with debugger.watch() as run:
+        for x, _ in debugger.setup.train_loader:
+            debugger.setup.optimizers[0].zero_grad()
+            pair = (x + 1, x) if last else (x, x + 1)
+            debugger.setup.loss_fn(*map(model, pair)).backward()
+            debugger.setup.optimizers[0].step()
+    found = replayed(run)
+    assert (found.step, found.operation) == (SEVENTH + 1, "div")
+    assert "x.norm(" in found.where.source
+
+
+def test_batches_that_the_loop_leaves_out_do_not_confuse_the_replay() -> None:
+    debugger = Debugger.of(made(model_of(same, length), 1e4))
+    prepared = debugger.setup
+    with debugger.watch() as run:
+        for place, (x, y) in enumerate(prepared.train_loader):
+            prepared.optimizers[0].zero_grad()
+            loss = prepared.loss_fn(prepared.model(x), y)
+            if place % 2:
+                continue
+            loss.backward()
+            prepared.optimizers[0].step()
+    found = replayed(run)
+    assert (found.operation, found.samples, found.exact) == ("Hypot", (ROW,), True)
