@@ -8,7 +8,8 @@ import { empty, take, unpack, valueAt } from "./layer_store.js";
 import { FAMILIES, listed, ranked, rowsOf } from "./layer_rows.js";
 import { magnitude, pictures, windowOf } from "./layer_cells.js";
 import { rowList } from "./layer_list.js";
-import { layerPanel, percentOf, pick } from "./layer_strip.js";
+import { layerPanel } from "./layer_strip.js";
+import { percentOf, pick } from "./tabs.js";
 import { runCurves } from "./run_curves.js";
 import { runControls } from "./run_controls.js";
 

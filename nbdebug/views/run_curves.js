@@ -4,7 +4,7 @@ import { chart } from "./chart.js";
 import { h, num } from "./kit.js";
 import { palette, sharp } from "./axes.js";
 import { points } from "./layer_store.js";
-import { pick } from "./layer_strip.js";
+import { pick } from "./tabs.js";
 
 const NOISY = 240;
 /** @type {Record<string, string[]>} */

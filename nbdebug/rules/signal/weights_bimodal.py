@@ -1,0 +1,136 @@
+"""G413: the weights of a layer fall into two separate populations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from nbdebug.errors import NotChecked
+from nbdebug.finding import Finding, Where
+from nbdebug.looks import counts, module_of, weights
+from nbdebug.record import Record
+from nbdebug.record.bins import MIDDLE, SIDE, edges, shares
+from nbdebug.registry import rule
+from nbdebug.rules.programs import points, program
+from nbdebug.setup import Setup
+
+FEWEST = 0.1  # the share of the smaller population
+VALLEY = 0.1  # how low it must be between them, as a share of the lower peak
+LEAST_WEIGHTS = 128
+APART = 4  # bins from peak to peak: two octaves
+
+
+@rule("G413", "note")
+def weights_bimodal(record: Record, *, fewest: float = FEWEST, valley: float = VALLEY) -> Iterator[Finding]:
+    """The weights of a layer fall into two separate populations.
+
+    ## What it does
+    Looks at the last histogram of each weight: how many are how large, regardless of their sign.
+
+    ## Why it matters
+    A part of a layer that lives on another scale than the rest is mostly units that died, rows that no sample reaches,
+    or inputs that were never scaled. It may also be meant, so that this is a note.
+
+    ## How it is measured
+    On a logarithmic scale of two bins an octave. It speaks of two peaks at least two octaves apart, each with
+    ``fewest`` = 10 % of the weights on its side of the valley, which is lower than ``valley`` = 10 % of the lower peak;
+    and of weights that leave out the middle, as those do that were made binary. Zeros are not counted, nor weights that
+    looked so at their first histogram.
+
+    ## How to fix
+    Look at which rows or columns are the small ones, and whether their inputs are constant or their units dead.
+
+    ## When to ignore
+    When weights are pruned, made sparse or binary on purpose.
+
+    ## References
+    Hartigan and Hartigan 1985, The dip test of unimodality: the wish for a valley between two peaks. The shares are a
+    choice.
+    """
+    drawn = [name for name in weights(record) if f"weight|{name}" in record.drawn]
+    names = [name for name, count in zip(drawn, counts(record, drawn), strict=True) if count >= LEAST_WEIGHTS]
+    if not names or len(record.shapes.steps) < 2:
+        raise NotChecked(f"no two histograms of {LEAST_WEIGHTS} weights or more were recorded")
+    for name in names:
+        first, last = (split_of(one, fewest, valley) for one in sides(record, name))
+        if last is not None and first is None:
+            yield finding(name, last, record.shapes.steps[-1])
+
+
+@dataclass(frozen=True)
+class Split:
+    """Two populations: the sizes of their peaks, and the share of the smaller weights."""
+
+    low: float
+    high: float
+    share: float
+
+
+def sides(record: Record, name: str) -> list[NDArray[np.float64]]:
+    """The shares of the magnitudes of a weight, smallest first, at the first and at the last look."""
+    at = record.drawn.index(f"weight|{name}")
+    found = [shares(record.shapes.row(i)[at]) for i in (0, len(record.shapes.rows) - 1)]
+    return [one[MIDDLE + 1 :] + one[:MIDDLE][::-1] for one in found]
+
+
+def split_of(sizes: NDArray[np.float64], fewest: float, valley: float) -> Split | None:
+    """Two peaks with a valley between them, if there are."""
+    total = sizes.sum()
+    if total < 0.5:
+        return None
+    smooth = np.convolve(sizes / total, [0.25, 0.5, 0.25], "same")
+    mass = np.cumsum(sizes / total)
+    best = None
+    for low in range(1, SIDE - APART):
+        if not fewest <= mass[low] <= 1 - fewest:
+            continue
+        left, right = int(np.argmax(smooth[: low + 1])), low + int(np.argmax(smooth[low:]))
+        if right - left >= APART and smooth[low] < valley * min(smooth[left], smooth[right]):
+            best = Split(float(edges()[left]), float(edges()[right]), float(mass[low]))
+    return best
+
+
+def finding(name: str, split: Split, step: int) -> Finding:
+    """Where the two populations lie."""
+    return Finding(
+        message=f"The weights of {name} fall into two populations: {split.share:.0%} of them near ±{split.low:.2g}, "
+        f"the others near ±{split.high:.2g}, and next to none between.",
+        where=Where(module_of(name), name, step=step),
+        cause="Some rows or columns are trained and the others only decay, or inputs differ in scale.",
+        fix="(weight.abs() < bound).float().mean(0)   # which inputs, and by mean(1) which units, hold the small ones",
+        evidence={"parameter": name, "small": split.low, "large": split.high, "share of the small": split.share},
+    )
+
+
+def bad() -> Setup:
+    """A hidden layer of sixty-four units."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 3))
+    return program(model, *points(), nn.CrossEntropyLoss())
+
+
+good = bad
+
+
+def bad_loop(setup: Setup) -> None:
+    """A loop that shrinks half of the columns of the first layer a little at each step."""
+    for x, y in [*setup.train_loader] * 20:
+        setup.optimizers[0].zero_grad()
+        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+        setup.optimizers[0].step()
+        with torch.no_grad():
+            setup.model.get_parameter("0.weight")[:, ::2] *= 0.7
+
+
+def good_loop(setup: Setup) -> None:
+    """A plain loop."""
+    for x, y in [*setup.train_loader] * 20:
+        setup.optimizers[0].zero_grad()
+        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+        setup.optimizers[0].step()
