@@ -17,7 +17,7 @@ def pulled(parameters: Sequence[Tensor]) -> list[bool]:
     """
     found = [dense(p.grad) for p in parameters]
     there = [one for one in found if one is not None and one.numel()]
-    norms = iter(float(one) for one in (torch._foreach_norm(there) if there else ()))
+    norms = iter(fetched(torch._foreach_norm(there)) if there else ())
     answers = []
     for one in found:
         if one is None or not one.numel():
@@ -57,3 +57,8 @@ def ends(function: Any) -> list[Tensor]:
         known |= after
         todo += after
     return found
+
+
+def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:
+    """Numbers that lie on a device, brought at once."""
+    return tuple(torch.stack([one.detach().float().to(values[0].device) for one in values]).tolist()) if values else ()
