@@ -172,7 +172,7 @@ def drawn(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("scales", "split"),
-    [((0.1, 0.1), False), ((0.1, 0.05), False), ((0.1, 1e-4), True), ((0.1, 3.0), True)],
+    [((0.1, 0.1), False), ((0.1, 0.05), False), ((0.1, 1e-4), True), ((0.1, 10.0), True)],
     ids=["one", "near", "half died", "half grew"],
 )
 def test_two_populations_are_told_from_one_that_is_wide(scales: tuple[float, float], split: bool) -> None:
