@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from nbdebug.evidence.gradient_origin import GradientOrigin, gradient_origin
 from nbdebug.evidence.gradients import are_finite, measured, of
 from nbdebug.evidence.non_finite import NonFinite, replayed
 from nbdebug.evidence.parameters import Entry
+from nbdebug.graph.origins import is_finite
 from nbdebug.replay.incident import Incident
 from nbdebug.replay.surroundings import met
 from nbdebug.replay.ways import Way, ways
@@ -63,9 +65,15 @@ def run(way: Way, before: float | None) -> Again:
     entries = [Entry((name,), p, ()) for name, p in way.setup.eager.named_parameters() if p.requires_grad]
     with met(way.call.random, way.call.casts), torch.enable_grad():
         loss = way.setup.run(way.batch)[1]
-    fine = are_finite(measured(of(loss, entries))) if entries and loss.requires_grad else True
+    fine = pulled(loss, entries) if entries and loss.requires_grad else True
     value = float(loss.detach())
     return Again(way, value, fine, same(value, before) if way.whole and before is not None else None)
+
+
+def pulled(loss: Tensor, entries: list[Entry]) -> bool:
+    """Whether the gradient of a loss is finite; a ``step_fn`` may have run the backward pass itself."""
+    left = [one.parameter.grad for one in entries if one.parameter.grad is not None]
+    return all(map(is_finite, left)) if left else are_finite(measured(of(loss, entries)))
 
 
 def same(one: float, other: float) -> bool:

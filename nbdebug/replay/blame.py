@@ -41,11 +41,19 @@ def blame(roots: Iterable[Tensor], end: Line | None) -> Origin | None:
         made = result(node)
         if made is None or is_finite(made):
             continue
+        if not given and bool(made.isnan().any()) and not all(map(was_finite, node.inputs)):
+            return None  # NaN in what it was given makes NaN too
         rows = (~made.isfinite()).flatten(1).any(1) if made.dim() > 1 else ~made.isfinite().reshape(-1)
         kind, name = "NaN" if bool(made.isnan().any()) else "Inf", snake(node.name)
         places = tuple(rows.nonzero().flatten().tolist())
         return Origin(name, kind, *extent(given), tuple(made.shape), places, None, last_line(name, end))
     return None
+
+
+def was_finite(node: Node) -> bool:
+    """Whether what an operation made is known to be finite."""
+    made = node.variable if node.variable is not None else result(node)
+    return made is not None and is_finite(made)
 
 
 def inputs(node: Node) -> list[Tensor]:

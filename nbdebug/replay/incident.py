@@ -72,8 +72,8 @@ def weigh(tensors: Sequence[Tensor]) -> int:
     return sum(one.numel() * one.element_size() for one in tensors)
 
 
-def largest(setup: Setup) -> float:
-    """The largest absolute value among the parameters."""
-    plain = [one.detach() for one in setup.eager.parameters() if one.layout == torch.strided and one.numel()]
+def largest(tensors: Iterable[Tensor]) -> float:
+    """The largest absolute value in some tensors."""
+    plain = [one.detach() for one in tensors if one.layout == torch.strided and one.numel()]
     with torch.no_grad():
         return max((float(part) for part in torch._foreach_norm(plain, math.inf)), default=math.nan) if plain else 0.0

@@ -116,8 +116,9 @@ class Replay(Result):
 
     def __str__(self) -> str:
         """What was seen, what is to blame, and what limits that."""
+        told = any(one.evidence.get("samples") for one in self.report)
         of = f"In sample {', '.join(map(str, self.samples[:10]))}{', …' if len(self.samples) > 10 else ''}."
         head = f"nbdebug replay: {self.course}"
         verdict = "" if self.finding and not (self.ruined or self.diverged) else self.verdict
-        parts = [head, verdict, *map(str, self.report), of if self.samples else "", *self.notes]
+        parts = [head, verdict, *map(str, self.report), of if self.samples and not told else "", *self.notes]
         return "\n\n".join(filter(None, parts))

@@ -98,7 +98,7 @@ export function chart(host, pick) {
   }
 
   node.onpointermove = node.onpointerdown = (event) => { if (drawn) go(drawn.x.invert(event.offsetX)); };
-  node.onclick = () => { if (cursor !== undefined) pick?.(cursor); };
+  node.onclick = () => pick?.(cursor ?? 0);
   node.onpointerleave = node.onblur = leave;
   node.onkeydown = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
@@ -147,9 +147,8 @@ function axes(g, f, colors) {
 /** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
 function strokes(g, f, line, colors) {
   const i = f.picture.lines.indexOf(line), color = colors.lines[i % 6];
-  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center" });
+  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(i / 6) % 3]);
-  g.globalAlpha = 0.3;
   for (const points of stretches(line.x, line.raw ?? [], f.x, f.y, f.log)) trace(g, points);
   g.globalAlpha = 1;
   for (const points of stretches(line.x, line.y, f.x, f.y, f.log)) {
@@ -177,7 +176,8 @@ function notes(g, f, colors) {
   for (const { at, text } of f.picture.limits.filter((one) => one.at > 0 || !f.log)) {
     const y = f.y(at), said = `${text} ${num(at)}`;
     rule(g, f.left, y, f.right, y, colors.error, [4, 3]);
-    Object.assign(g, { lineWidth: 4, strokeStyle: colors.paper });
+    g.lineWidth = 4;
+    g.strokeStyle = colors.paper;
     g.strokeText(said, f.right - 2, y - 5);
     g.fillText(said, f.right - 2, y - 5);
     g.lineWidth = 1;
@@ -203,7 +203,7 @@ export function trace(g, points) {
 }
 
 /** @param {Context} g @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} color @param {number[]} [dash] */
-function rule(g, x0, y0, x1, y1, color, dash = []) {
+export function rule(g, x0, y0, x1, y1, color, dash = []) {
   g.strokeStyle = color;
   g.setLineDash(dash);
   trace(g, [[x0, y0], [x1, y1]].map((point) => point.map((v) => Math.round(v) + 0.5)));

@@ -31,7 +31,7 @@ def watched(train: Train, setup: Setup | None = None) -> list[Finding]:
     debugger = Debugger.of(setup or classifier())
     with debugger.watch() as watch:
         train(debugger.setup)
-    assert not watch.trouble
+    assert not watch.trouble, watch.trouble
     return [one for one in debugger.findings if one.severity != "note"]
 
 
@@ -40,7 +40,7 @@ def noted(train: Train, setup: Setup | None = None) -> list[Finding]:
     debugger = Debugger.of(setup or classifier())
     with debugger.watch() as watch:
         train(debugger.setup)
-    assert not watch.trouble
+    assert not watch.trouble, watch.trouble
     return list(debugger.findings)
 
 
@@ -49,7 +49,7 @@ def seen(train: Train, setup: Setup | None = None) -> Loop:
     debugger = Debugger.of(setup or classifier())
     with debugger.watch() as watch:
         train(debugger.setup)
-    assert not watch.trouble
+    assert not watch.trouble, watch.trouble
     return watch.session.follower.seen([])
 
 

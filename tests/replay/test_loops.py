@@ -179,12 +179,12 @@ class Pair(nn.Module):
 
 def test_a_model_that_is_called_twice_for_one_loss_is_asked_call_by_call() -> None:
     model = Pair()
-    debugger = Debugger.of(made(model, loss_fn=nn.MSELoss()))
-    with debugger.watch() as run:
-        for x, _ in debugger.setup.train_loader:
-            debugger.setup.optimizers[0].zero_grad()
+    prepared = made(model)
+    with nbdebug.watch(model, prepared.optimizers[0]) as run:
+        for x, _ in prepared.train_loader:
+            prepared.optimizers[0].zero_grad()
             (model(x + 1) - model(x)).square().mean().backward()
-            debugger.setup.optimizers[0].step()
+            prepared.optimizers[0].step()
     found = replayed(run)
     assert found.operation == "div"
     assert found.where.module == "inner"
@@ -278,20 +278,44 @@ def test_inputs_that_the_model_writes_to_are_told_of() -> None:
     assert "written to in place" in str(replayed(run))
 
 
+class Flaky(Through):
+    """A model that is broken in its fourth pass of training, whatever it is given."""
+
+    passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes += self.training
+        return self.broken(super().forward(x)) if self.passes == 4 else super().forward(x)
+
+    def broken(self, output: Tensor) -> Tensor:
+        return output + math.nan
+
+
+class Dividing(Flaky):
+    """One that is broken by a division."""
+
+    def broken(self, output: Tensor) -> Tensor:
+        return output / 0.0
+
+
 def test_a_pass_that_was_different_is_said_to_be() -> None:
-    calls = []
-
-    def now_and_then(x: Tensor) -> Tensor:
-        calls.append(1)
-        return x / (0.0 if len(calls) == 4 else 1.0)
-
-    debugger = Debugger.of(made(model_of(now_and_then), None))
+    torch.manual_seed(0)
+    debugger = Debugger.of(made(Flaky(same, torch.relu), None))
     with debugger.watch() as run:
         train(debugger.setup)
     found = replayed(run)
     assert (found.step, found.exact, found.operation) == (4, False, None)
     assert "something else was different" in str(found)
     assert "No operation was found" in str(found)
+
+
+def test_of_a_pass_that_was_different_its_own_graph_may_tell_the_operation() -> None:
+    torch.manual_seed(0)
+    debugger = Debugger.of(made(Dividing(same, torch.relu), None))
+    with debugger.watch() as run:
+        train(debugger.setup)
+    found = replayed(run)
+    assert (found.step, found.exact, found.operation) == (4, False, "div")
 
 
 def test_the_odd_sample_is_where_the_tests_think() -> None:
