@@ -10,8 +10,11 @@ import torch
 
 from nbdebug import registry
 from nbdebug.errors import NotChecked
+from nbdebug.evidence import Evidence
 from nbdebug.finding import Finding
+from nbdebug.looks import looks
 from nbdebug.record import Record
+from nbdebug.setup import Setup
 from tests.rules.signal.faulty_runs import FAULTS
 from tests.rules.signal.healthy_runs import HEALTHY
 from tests.rules.signal.healthy_styles import STYLES
@@ -89,6 +92,25 @@ def test_a_finding_names_the_layer(name: str) -> None:
     where = found.where.parameter or found.where.module
     assert where == place or place in found.evidence.get("parameters", ())
     assert place in found.message
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["lost", "kept"])
+@pytest.mark.parametrize(("name", "lost"), [("steps into a copy", "2.weight"), ("a weight put back", "0.weight")])
+def test_steps_that_are_lost_show_in_a_record_alone(name: str, lost: str, fixed: bool) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        trial = FAULTS[name][1](fixed)
+        record = record_of(trial)
+    setup = Setup(trial.model, (), optimizers=(trial.optimizer,))
+    evidence = Evidence(setup, record=record, loop=NotChecked("only recorded"))
+    found = registry.find("G414")(evidence)
+    assert [one.where.parameter for one in found] == ([] if fixed else [lost])
+
+
+def test_an_open_gate_and_the_end_of_a_decoder_are_not_pinned() -> None:
+    for name, kind in (("open gates", "gate.1"), ("binary pictures coded", "decode.3")):
+        shares = looks(recorded(ORDINARY[name]), "activation.saturated")
+        assert float(shares.at([kind]).late.median[0]) > 0.7
 
 
 def test_what_clipping_tames_is_left_alone_and_what_it_would_need_is_said() -> None:
