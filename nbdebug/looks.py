@@ -106,7 +106,9 @@ def columns(record: Record, signal: str, places: Iterable[str], rows: NDArray[np
     names, known = [f"{signal}|{place}" for place in places], record.layers.columns
     table = np.full((len(rows), len(names)), np.nan)
     there = [(i, known[name]) for i, name in enumerate(names) if name in known]
-    table[:, [i for i, _ in there]] = record.layers.values[np.ix_(rows, [column for _, column in there])]
+    table[:, [i for i, _ in there]] = record.layers.values[
+        np.ix_(rows, np.array([column for _, column in there], np.int64))
+    ]
     return table
 
 
@@ -150,6 +152,13 @@ def called(place: str) -> str:
 def module_of(parameter: str) -> str | None:
     """The path of the submodule that holds a parameter."""
     return parameter.rpartition(".")[0] or None
+
+
+def batch_size(record: Record) -> float:
+    """How many samples a batch has, as far as the record tells; a few where it does not."""
+    about = record.about
+    each = float(about.get("train_samples") or 0) / float(about.get("batches_per_epoch") or 1)
+    return max(float(about.get("batch_size") or each or LEAST), 1.0)
 
 
 def loss_level(record: Record) -> tuple[float, float]:

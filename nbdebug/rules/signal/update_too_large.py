@@ -50,11 +50,12 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
     found = looks(record, "update.ratio", least=2, most=record.layers.most)
     fit = {name for name, largest in zip(found.places, found.largest, strict=True) if np.isfinite(largest)}
     steps = found.at([name for name in weights(record) if name in fit])
+    steps.values[np.isinf(steps.values)] = np.nan  # of weights that are not finite any more, which others speak of
     if not steps.places:
         raise NotChecked("no weight took a step that is finite")
     lasting, largest = steps.late.median, steps.largest
     large = [i for i in range(len(steps.places)) if lasting[i] > ratio or largest[i] > WHOLE]
-    if large and not learned(record) and (np.nan_to_num(lasting).max() > ratio or jumped(record, steps)):
+    if large and not learned(record) and (np.nanmax(lasting, initial=0.0) > ratio or jumped(record, steps)):
         yield finding(steps, lasting, largest, large)
 
 
