@@ -161,7 +161,8 @@ def majority(record: Record) -> float | None:
     counts = list(counts.values()) if isinstance(counts, dict) else counts
     if counts is not None and len(counts) and sum(counts):
         return float(max(counts) / sum(counts))
-    return 0.0 if record.about.get("target_variance") else None
+    real = record.about.get("task") in ("regression", "reconstruction")
+    return 0.0 if real and record.about.get("target_variance") else None
 
 
 def own_evals(record: Record, steps: Curve, loss: Curve) -> Evals:
