@@ -64,7 +64,8 @@ def bad() -> Setup:
     x, y = rings()
     order = y.argsort(stable=True)
     model = layers(8, 32, 2)
-    return run(model, (x[order], y[order]), rings(256, seed=1), torch.nn.CrossEntropyLoss(), shuffle=False)
+    given = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.2), "batch_size": 16, "shuffle": False}
+    return run(model, (x[order], y[order]), rings(256, seed=1), torch.nn.CrossEntropyLoss(), **given)
 
 
 def bad_loop(setup: Setup) -> None:
