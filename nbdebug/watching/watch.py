@@ -131,7 +131,7 @@ class Watch:
         found = self.screen.clicks()
         for one in found:
             self.view.answer(one)
-        if found:
+        if found or self.controls.paused:
             self.screen.refresh()
         return found
 
