@@ -1,5 +1,5 @@
 // @ts-check
-/** @import { Store, Grid } from "./layer_store.js" */
+/** @import { Store } from "./layer_store.js" */
 import { chart } from "./chart.js";
 import { h, num } from "./kit.js";
 import { palette, sharp } from "./axes.js";

@@ -67,7 +67,8 @@ class LiveScreen(Screen):
         self._live: Any = None
         self._handle: Any = None
         self._timer: Timer | None = None
-        self._opened_at, self._repeats = clock(), REPEATS
+        self._opened_at = clock()
+        self._repeats: tuple[float, ...] = REPEATS
         self._sent_at = clock() - every
         self._try(self._open)
 
