@@ -8,7 +8,8 @@ import { empty, take, unpack, valueAt } from "./layer_store.js";
 import { FAMILIES, listed, ranked, rowsOf } from "./layer_rows.js";
 import { magnitude, pictures, windowOf } from "./layer_cells.js";
 import { rowList } from "./layer_list.js";
-import { layerPanel, percentOf, pick } from "./layer_strip.js";
+import { layerPanel } from "./layer_strip.js";
+import { percentOf, pick } from "./tabs.js";
 import { runCurves } from "./run_curves.js";
 import { runControls } from "./run_controls.js";
 
@@ -58,7 +59,7 @@ async function render({ model, el }) {
       ...axes5,
       h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "band: 1e−3, from 1e−6 to 1"))),
     ),
-    h("div.share", {}, "dead"),
+    h("div.share", {}, "dead, sat."),
   );
   const curves = runCurves((at) => {
     scrub(at);
@@ -120,7 +121,7 @@ async function render({ model, el }) {
     count.textContent = [shown.length < rows.length && find.value && `${shown.length} of`, worst.length, "layers"]
       .filter(Boolean)
       .join(" ");
-    folds.hidden = !tree || Boolean(find.value);
+    folds.hidden = !tree || find.value !== "" || !rows.some((row) => row.kids);
     folds.textContent = rows.some((row) => row.kids && !row.folded) ? "Fold all" : "Unfold all";
     pick(orders, { worst: "Worst first", tree: "By module" }, tree ? "tree" : "worst", (name) => {
       tree = name === "tree";

@@ -130,7 +130,9 @@ class Session:
         self.outputs.in_backward, self.pulled = False, True
         self.follower.backward_done()
         self.meter.attempt("replay", self.ring.backward_done)
-        self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
+        if not self.follower.concerned:
+            return
+        self.recorder.row.losses += [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
         if not self.follower.steppers:

@@ -124,9 +124,9 @@ class Watch:
             self.view.findings = [one.to_dict() for one in self.judge.report]
             self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
             self.screen.refresh()
-        self.judge.advance(recorder.step)
+        self.meter.attempt("rules", self.judge.advance, recorder.step)
         if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
-            self.save()
+            self.meter.attempt("file", self.save)
 
     def clicks(self) -> list[dict[str, Any]]:
         """What was pressed since the last time; the view is told that it was heard."""
