@@ -106,7 +106,7 @@ class Follower:
             return True
         if optimizer in self.strangers:
             return False
-        if any(id(p) in self.own for group in optimizer.param_groups for p in group["params"]):
+        if any(id(p) in self.own for group in optimizer.param_groups for p in group.get("params", ())):
             self.adopt(optimizer)
             return True
         self.strangers.add(optimizer)

@@ -38,7 +38,9 @@ class Touch:
     """The gradients as they are before a backward pass, to tell afterwards whether it added to any."""
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self.before = [(p, p.grad, p.grad._version if p.grad is not None else 0) for p in parameters]
+        grads = [p.grad for p in parameters]
+        versions = [0 if one is None else one._version for one in grads]
+        self.before = list(zip(parameters, grads, versions, strict=True))
 
     @property
     def added(self) -> bool:
