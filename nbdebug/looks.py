@@ -13,6 +13,7 @@ from nbdebug.record import Record
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+YOUNG = 100  # steps
 WARM_UP = 0.1  # the share of the steps in which a run finds its feet
 LEAST, MOST = 8, 128  # looks
 SIZES = ("norm", "mean", "std", "absmax", "ratio")  # of the finite values; infinite here where some were not
@@ -171,6 +172,14 @@ def loss_level(record: Record) -> tuple[float, float]:
         raise NotChecked(f"{len(losses)} losses were recorded, which are too few")
     first = min(float(losses[0]), float(np.median(losses[:3])))
     return first, float(np.median(losses[-max(3, len(losses) // 5) :]))
+
+
+def settled(record: Record) -> bool:
+    """Whether a run is over, or old enough to be judged by where it stands: its rate does not rise any more."""
+    if record.about.get("finished", True):
+        return True
+    rates = record.series("lr")[1]
+    return record.steps >= YOUNG and not (len(rates) and rates[-1] > 1.02 * rates[3 * len(rates) // 4])
 
 
 def learned(record: Record, share: float = 0.7) -> bool:
