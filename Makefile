@@ -13,7 +13,7 @@ export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo lab test lint browser pictures binder-check clean
+.PHONY: demo lab test lint browser pictures kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -40,6 +40,9 @@ browser: $(VENV)/test
 
 pictures: $(VENV)/test ## Takes the pictures of the README anew, in JupyterLab.
 	$(BIN)/python -m tests.lab.pictures
+
+kernels: $(VENV)/test ## Buttons and interrupts in the kernels that are about; make test runs these too.
+	$(BIN)/python -m pytest tests/kernels
 
 binder-check: ## Builds the environment of binder/ from its own files, and imports the package there.
 	bash binder/check

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 import torch
+from models import ALLOCATOR
 from programs import Classifier, conv, set_up
 from torch import nn
 
@@ -22,9 +23,6 @@ from nbdebug.debugger import Debugger
 from nbdebug.evidence import known
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
-
-# Freed memory goes back to the system at once, so that a peak is what was held together.
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
 
 
 def pictures() -> Setup:

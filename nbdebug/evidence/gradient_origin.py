@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,20 +13,24 @@ from nbdebug.evidence.first_pass import run
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.non_finite import NonFinite
 from nbdebug.graph import Graph, Node
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
+
+Found = tuple[Node, str, Tensor]
 
 
 @dataclass(frozen=True)
 class GradientOrigin:
-    """The first operation of a backward pass to make NaN or Inf of a finite gradient, in batch ``number``.
+    """The first operation of a backward pass to make NaN or Inf of a finite gradient.
 
-    ``reach`` is the range of what it keeps of its forward pass; None where it keeps nothing.
+    ``reach`` is the range of what it keeps of its forward pass; None where it keeps nothing. ``samples`` are those of
+    the batch whose gradient it ruined, where that can be told.
     """
 
     node: Node
     made: str
-    number: int
+    seen: NonFinite
     reach: tuple[float, float] | None
+    samples: list[int] = field(default_factory=list)
 
 
 @measurement
@@ -38,24 +42,36 @@ def gradient_origin(setup: Setup, non_finite: NonFinite | None) -> GradientOrigi
     if traced.value is None or not traced.value.requires_grad:
         return None
     found = first(traced.trace.graph(traced.value), traced.value)
-    return GradientOrigin(found[0], found[1], non_finite.number, saved_range(found[0])) if found else None
+    if found is None:
+        return None
+    node, made, rows = found
+    samples = told(non_finite.batch, rows)
+    return GradientOrigin(node, made, non_finite, saved_range(node), samples)
 
 
-def first(graph: Graph, value: Tensor) -> tuple[Node, str] | None:
-    """The first operation of a backward pass that is handed finite numbers and hands on others, and what those are."""
-    found: list[tuple[Node, str]] = []
+def told(batch: Batch, wrong: Tensor) -> list[int]:
+    """The samples in which something went wrong, where there is an entry for each of them and some are fine."""
+    if len(wrong) != batch.size or bool(wrong.all()):
+        return []
+    return [batch.sample(row) for row in wrong.nonzero().flatten().tolist()]
+
+
+def first(graph: Graph, value: Tensor) -> Found | None:
+    """The first operation of a backward pass that is handed finite numbers and hands on others: what, in which rows."""
+    found: list[Found] = []
     with graph.heard(lambda node: noting(node, found)):
-        torch.autograd.grad(value, graph.leaves, allow_unused=True)
+        torch.autograd.grad(value, graph.leaves, allow_unused=True, retain_graph=True)  # what nodes keep is read
     return next(iter(found), None)
 
 
-def noting(node: Node, found: list[tuple[Node, str]]) -> Callable[[Any, Any], None]:
+def noting(node: Node, found: list[Found]) -> Callable[[Any, Any], None]:
     """A hook that notes its operation when it makes NaN or Inf of finite numbers."""
 
     def note(given: tuple[Tensor | None, ...], taken: tuple[Tensor | None, ...]) -> None:
         wrong = [one for one in given if one is not None and not bool(one.isfinite().all())]
         if wrong and all(bool(one.isfinite().all()) for one in taken if one is not None):
-            found.append((node, "NaN" if any(bool(one.isnan().any()) for one in wrong) else "Inf"))
+            kind = "NaN" if any(bool(one.isnan().any()) for one in wrong) else "Inf"
+            found.append((node, kind, ~wrong[0].isfinite().reshape(len(wrong[0]) if wrong[0].dim() else 1, -1).all(1)))
 
     return note
 

@@ -18,6 +18,7 @@ GIVEN = {
     "budget": "how much time a checkup has: quick, standard or thorough",
     "loop": "the events of your own training loop; run it inside `with dbg.watch():`",
     "record": "what was recorded of your own training loop; run it inside `with dbg.watch():`",
+    "incident": "a step of your loop whose loss or gradient was not finite, run again; None where there was none",
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
 }
 

@@ -25,6 +25,12 @@ class NonFinite:
     number: int
     batch: Batch
     origin: Origin | None
+    step: int | None = None
+
+    @property
+    def named(self) -> str:
+        """The batch in words: by the step of a loop that met it, else by its place in the loader."""
+        return f"batch {self.number}" if self.step is None else f"step {self.step}"
 
 
 @slow_measurement

@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 
 from nbdebug.graph.search import parsed
 from nbdebug.graph.source import Line
+from nbdebug.loop.clips import Clips
+from nbdebug.loop.held import Held
+from nbdebug.loop.lost import Moved
+from nbdebug.loop.modes import Passes
+from nbdebug.loop.scaling import Scaling
+from nbdebug.loop.sums import Sums
+from nbdebug.loop.waits import Waits
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,8 @@ class Loop:
     any backward pass ended in the model; if none did, ``fresh`` and ``copies`` count the tensors and the parameters of
     the same shapes that it ended in. ``pulled`` are parameters with a gradient at every look, ``changed`` those that
     are not what they were. ``slow`` is the share of the steps at under a hundredth of the highest rate. ``lines`` are
-    the user's own: "backward", "zero_grad", "schedule".
+    the user's own: "backward", "zero_grad", "schedule", "clip", "optimizer" (its step), and "scale", "unscale", "step"
+    of a GradScaler. ``moved`` are the looks at weights in few bits, by parameter.
     """
 
     steps: int = 0
@@ -36,6 +44,13 @@ class Loop:
     scheduled: int = 0
     slow: float = 0.0
     lines: dict[str, Line] = field(default_factory=dict)
+    clips: Clips = field(default_factory=Clips)
+    scaling: Scaling = field(default_factory=Scaling)
+    passes: Passes = field(default_factory=Passes)
+    sums: Sums = field(default_factory=Sums)
+    held: Held = field(default_factory=Held)
+    waits: Waits = field(default_factory=Waits)
+    moved: dict[str, tuple[Moved, ...]] = field(default_factory=dict)
 
     def line_of(self, wanted: Callable[[ast.AST], bool]) -> Line | None:
         """The line of an expression of some kind: the last before the backward pass, in the same file or cell."""

@@ -60,14 +60,15 @@ class Outputs:
 
 
 class Hook:
-    """One hook, which a copied or saved model does not take with it."""
+    """One hook, which neither a compiler nor a copied or saved model takes with it."""
 
     def __init__(self, outputs: Outputs, name: str) -> None:
         self.outputs, self.name = outputs, name
 
     def __call__(self, module: nn.Module, _: Any, output: Any) -> None:
         """Hears an output, and returns None so that it stays as it is."""
-        self.outputs.heard(self.name, module, output)
+        if not torch.compiler.is_compiling():
+            self.outputs.heard(self.name, module, output)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return silence, ()

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from nbdebug import registry
 from nbdebug.errors import NotChecked, SetupError
-from nbdebug.evidence import Evidence
+from nbdebug.evidence import Evidence, known
+from nbdebug.evidence.ledger import is_slow
 from nbdebug.preserve import Preserve
 from nbdebug.registry import Rule
 from nbdebug.report import Report
@@ -17,6 +18,7 @@ from nbdebug.tools.rounds import Options, Round
 from nbdebug.views.screen import Screen, show
 
 Budget = Literal["quick", "standard", "thorough"]
+LEFT_OUT = "is measured by the checkup, not while your loop runs"
 BUDGETS = ("quick", "standard", "thorough")
 
 
@@ -54,8 +56,13 @@ def checkup(
 
 
 def judged(setup: Setup, **given: Any) -> Report:
-    """What the rules say of the result of a tool; ``given`` is that result under the name of its evidence."""
+    """What the rules say of the result of a tool; ``given`` is that result under the name of its evidence.
+
+    A loop is judged again and again while it runs, so nothing slow is measured for it.
+    """
     rules = [one for one in registry.select() if set(one.needs) & set(given)]
+    if "loop" in given:
+        given = {**{name: NotChecked(LEFT_OUT) for name in known() if is_slow(name)}, **given}
     with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
         asked = Round(Evidence(setup, **given), rules, {})
         asked.run(Screen())

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "\./([\w.]+)";\n', re.M)
 TEXT = r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`'
 COMMENT = re.compile(r"^ *//.*\n|/\*\*(?:[^*]|\*(?!/))*\*/", re.M)
-BLANK = re.compile(rf"({TEXT})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}]) *|^\s+", re.M)
+BLANK = re.compile(rf"({TEXT})|;\s*(?=}})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}])\s*|^\s+", re.M)
 
 PAGE = """<div class="nbdebug" data-view="{key}" style="min-height:{height}px"><div class="nb-plain">{plain}</div></div>
 <style>{css}</style>

@@ -16,9 +16,9 @@ const DASHES = [[], [6, 3], [2, 3]];
 export function chart(host, pick) {
   const node = /** @type {HTMLCanvasElement} */ (h("canvas", { tabIndex: 0, role: "img" }));
   const tip = h("div.tip"), said = h("div.unseen", { ariaLive: "polite" }), legend = h("div.legend"), note = h("span"), label = h("span");
-  const switched = press("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
+  const logs = press("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
   const plot = h("div.plot", {}, node, tip);
-  host.append(h("div.bar", {}, legend, switched), plot, h("div.bar.note", {}, note, label), said);
+  host.append(h("div.bar", {}, legend, logs), plot, h("div.bar.note", {}, note, label), said);
   /** @type {Set<string>} */
   const hidden = new Set();
   /** @type {Picture | undefined} */
@@ -50,7 +50,7 @@ export function chart(host, pick) {
     const bad = picture.lines.map((line) => line.bad && `${line.name}: ${line.bad} not finite`);
     note.textContent = [...bad, low && `${low} not positive, not drawn`].filter(Boolean).join(" · ");
     label.textContent = `${picture.x_label} →`;
-    switched.ariaPressed = String(log);
+    logs.ariaPressed = String(log);
     node.ariaLabel = `Line chart ${picture.title}. ${picture.lines.map(spoken).join(" ")} Arrow keys read values.`;
   }
 
@@ -98,7 +98,7 @@ export function chart(host, pick) {
   }
 
   node.onpointermove = node.onpointerdown = (event) => { if (drawn) go(drawn.x.invert(event.offsetX)); };
-  node.onclick = () => { if (cursor !== undefined) pick?.(cursor); };
+  node.onclick = () => pick?.(cursor ?? 0);
   node.onpointerleave = node.onblur = leave;
   node.onkeydown = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
@@ -113,6 +113,7 @@ export function chart(host, pick) {
     if (!picture) log = next.log;
     picture = next;
     draw();
+    return () => drawn;
   };
 }
 
@@ -147,9 +148,8 @@ function axes(g, f, colors) {
 /** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
 function strokes(g, f, line, colors) {
   const i = f.picture.lines.indexOf(line), color = colors.lines[i % 6];
-  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center" });
+  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(i / 6) % 3]);
-  g.globalAlpha = 0.3;
   for (const points of stretches(line.x, line.raw ?? [], f.x, f.y, f.log)) trace(g, points);
   g.globalAlpha = 1;
   for (const points of stretches(line.x, line.y, f.x, f.y, f.log)) {
@@ -177,7 +177,8 @@ function notes(g, f, colors) {
   for (const { at, text } of f.picture.limits.filter((one) => one.at > 0 || !f.log)) {
     const y = f.y(at), said = `${text} ${num(at)}`;
     rule(g, f.left, y, f.right, y, colors.error, [4, 3]);
-    Object.assign(g, { lineWidth: 4, strokeStyle: colors.paper });
+    g.lineWidth = 4;
+    g.strokeStyle = colors.paper;
     g.strokeText(said, f.right - 2, y - 5);
     g.fillText(said, f.right - 2, y - 5);
     g.lineWidth = 1;
@@ -203,7 +204,7 @@ export function trace(g, points) {
 }
 
 /** @param {Context} g @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} color @param {number[]} [dash] */
-function rule(g, x0, y0, x1, y1, color, dash = []) {
+export function rule(g, x0, y0, x1, y1, color, dash = []) {
   g.strokeStyle = color;
   g.setLineDash(dash);
   trace(g, [[x0, y0], [x1, y1]].map((point) => point.map((v) => Math.round(v) + 0.5)));

@@ -8,28 +8,49 @@ import { sharp } from "./axes.js";
 
 /** @type {Record<string, string>} */
 const DOTS = { error: "✕", warning: "▲", note: "●", "": "" };
-const WIDE = 720, PICTURE = 30, NAMES = 220, SHARES = 84;
+const WIDE = 720,
+  PICTURE = 30,
+  NAMES = 220,
+  SHARES = 84;
 
 /** A list that draws only the rows in sight. @param {HTMLElement} header @param {Acts} acts */
 export function rowList(header, acts) {
-  const id = `nb${Math.random().toString(36).slice(2)}`, body = h("div.lines", { role: "presentation" });
-  const grid = h("div.layers", { role: "treegrid", tabIndex: 0, ariaLabel: "layers", "data-lm-suppress-shortcuts": "true" }, body);
+  const id = `nb${Math.random().toString(36).slice(2)}`,
+    body = h("div.lines", { role: "presentation" });
+  const grid = h(
+    "div.layers",
+    { role: "treegrid", tabIndex: 0, ariaLabel: "layers", "data-lm-suppress-shortcuts": "true" },
+    body,
+  );
   const frame = h("div.frame", {}, header, grid);
   /** @type {Slot[]} */
   let slots = [];
   /** @type {Row[]} */
   let rows = [];
-  let active = 0, tall = 40, tree = false, /** @type {string | null} */ opened = null;
+  let active = 0,
+    tall = 40,
+    tree = false,
+    width = 0,
+    font = "",
+    /** @type {string | null} */ opened = null;
 
   function draw() {
-    const narrow = frame.clientWidth < WIDE, top = grid.scrollTop;
+    const narrow = frame.clientWidth < WIDE,
+      top = grid.scrollTop,
+      tallest = grid.clientHeight;
+    width = Math.max(40, grid.clientWidth - (narrow ? 20 : NAMES + SHARES + 20));
+    font = `11px ${getComputedStyle(grid).fontFamily}`;
     tall = narrow ? 72 : 40;
     frame.classList.toggle("nb-narrow", narrow);
+    header.style.paddingRight = `${10 + grid.offsetWidth - grid.clientWidth}px`;
     body.style.height = `${rows.length * tall}px`;
-    const first = Math.max(0, Math.floor(top / tall)), count = Math.min(rows.length - first, Math.ceil(grid.clientHeight / tall) + 1);
+    const first = Math.max(0, Math.floor(top / tall)),
+      count = Math.min(rows.length - first, Math.ceil(tallest / tall) + 1);
     while (slots.length < count) slots.push(slot());
-    slots.forEach((one, i) => { one.node.hidden = i >= count; });
-    for (let i = first; i < first + count; i++) fill(slots[i % slots.length], i, narrow);
+    slots.forEach((one, i) => {
+      one.node.hidden = i >= count;
+    });
+    for (let i = first; i < first + count; i++) fill(slots[i % slots.length], i);
     for (let i = count; i < slots.length; i++) slots[(first + i) % slots.length].node.hidden = true;
     grid.ariaRowCount = String(rows.length);
     grid.setAttribute("aria-activedescendant", rows.length ? `${id}-${active}` : "");
@@ -37,16 +58,26 @@ export function rowList(header, acts) {
 
   /** @returns {Slot} */
   function slot() {
-    const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img" })), name = h("div.who", { role: "rowheader" }), share = h("div.share", { role: "gridcell" });
+    const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img" })),
+      name = h("div.who", { role: "rowheader" }),
+      share = h("div.share", { role: "gridcell" });
     const node = h("div.line", { role: "row" }, name, h("div.pics", { role: "gridcell" }, canvas), share);
     body.append(node);
     return { row: null, node, name, share, canvas };
   }
 
-  /** @param {Slot} one @param {number} i @param {boolean} narrow */
-  function fill(one, i, narrow) {
-    const row = rows[i], { node, canvas } = one, [share, words] = acts.say(row), width = grid.clientWidth - (narrow ? 20 : NAMES + SHARES + 20);
-    Object.assign(node, { id: `${id}-${i}`, hidden: false, ariaRowIndex: String(i + 1), ariaLevel: String(tree ? row.level + 1 : 1), ariaSelected: String(row.path === opened) });
+  /** @param {Slot} one @param {number} i */
+  function fill(one, i) {
+    const row = rows[i],
+      { node, canvas } = one,
+      [share, words] = acts.say(row);
+    Object.assign(node, {
+      id: `${id}-${i}`,
+      hidden: false,
+      ariaRowIndex: String(i + 1),
+      ariaLevel: String(tree ? row.level + 1 : 1),
+      ariaSelected: String(row.path === opened),
+    });
     Object.assign(node.style, { top: `${i * tall}px`, height: `${tall}px` });
     node.ariaExpanded = tree && row.kids ? String(!row.folded) : null;
     node.classList.toggle("nb-active", i === active);
@@ -54,9 +85,9 @@ export function rowList(header, acts) {
     label(one.name, row);
     one.share.textContent = share;
     canvas.ariaLabel = words;
-    const g = sharp(canvas, Math.max(40, width), PICTURE);
-    g.font = `11px ${getComputedStyle(grid).fontFamily}`;
-    acts.paint(g, row, Math.max(40, width), PICTURE);
+    const g = sized(canvas, width, PICTURE);
+    g.font = font;
+    acts.paint(g, row, width, PICTURE);
   }
 
   /** @param {HTMLElement} node @param {Row} row */
@@ -70,7 +101,14 @@ export function rowList(header, acts) {
     node.replaceChildren(
       h(`span.dot.${row.tone || "none"}`, { ariaLabel: row.tone }, DOTS[row.tone]),
       h("span.chevron", { ariaHidden: "true" }, tree && row.kids ? (row.folded ? "▸" : "▾") : ""),
-      h("span.path", {}, above && h("span.soft", {}, above), h("b", {}, row.name), row.kind && h("span.soft", {}, ` ${row.kind}`)));
+      h(
+        "span.path",
+        {},
+        above && h("span.soft", {}, above),
+        h("b", {}, row.name),
+        row.kind && h("span.soft", {}, ` ${row.kind}`),
+      ),
+    );
   }
 
   /** @param {number} i */
@@ -106,16 +144,29 @@ export function rowList(header, acts) {
     const one = slots.find(({ node }) => node.contains(/** @type {Node} */ (event.target)));
     if (!one?.row || String(getSelection())) return;
     active = rows.indexOf(one.row);
-    if (tree && one.row.kids && /** @type {Element} */ (event.target).closest(".nb-chevron")) acts.fold(one.row, !one.row.folded);
+    if (tree && one.row.kids && /** @type {Element} */ (event.target).closest(".nb-chevron"))
+      acts.fold(one.row, !one.row.folded);
     else toggle(one.row);
   };
   grid.onkeydown = (event) => {
-    const page = Math.max(1, Math.floor(grid.clientHeight / tall) - 1), row = rows[active];
+    const page = Math.max(1, Math.floor(grid.clientHeight / tall) - 1),
+      row = rows[active];
     /** @type {Record<string, () => void>} */
     const keys = {
-      ArrowDown: () => go(active + 1), ArrowUp: () => go(active - 1), PageDown: () => go(active + page), PageUp: () => go(active - page),
-      Home: () => go(0), End: () => go(rows.length - 1), ArrowRight: () => side(false), ArrowLeft: () => side(true),
-      Enter: () => row && toggle(row), " ": () => row && toggle(row), Escape: () => { choose(null); draw(); },
+      ArrowDown: () => go(active + 1),
+      ArrowUp: () => go(active - 1),
+      PageDown: () => go(active + page),
+      PageUp: () => go(active - page),
+      Home: () => go(0),
+      End: () => go(rows.length - 1),
+      ArrowRight: () => side(false),
+      ArrowLeft: () => side(true),
+      Enter: () => row && toggle(row),
+      " ": () => row && toggle(row),
+      Escape: () => {
+        choose(null);
+        draw();
+      },
     };
     if (!Object.hasOwn(keys, event.key)) return;
     event.preventDefault();
@@ -124,14 +175,33 @@ export function rowList(header, acts) {
   };
 
   return {
-    frame, grid, draw,
+    frame,
+    grid,
+    draw,
     /** @param {Row[]} next @param {boolean} asTree */
     set(next, asTree) {
       const path = rows[active]?.path;
       [rows, tree] = [next, asTree];
-      active = Math.max(0, rows.findIndex((row) => row.path === path));
+      active = Math.max(
+        0,
+        rows.findIndex((row) => row.path === path),
+      );
       draw();
     },
-    close() { opened = null; draw(); },
+    close() {
+      opened = null;
+      draw();
+    },
   };
+}
+
+/**
+ * A sharp canvas, wiped; made anew only when its size is another.
+ * @param {HTMLCanvasElement} node @param {number} width @param {number} height
+ */
+function sized(node, width, height) {
+  if (node.width !== Math.round(width * devicePixelRatio)) return sharp(node, width, height);
+  const g = /** @type {CanvasRenderingContext2D} */ (node.getContext("2d"));
+  g.clearRect(0, 0, width, height);
+  return g;
 }

@@ -8,7 +8,8 @@ import { empty, take, unpack, valueAt } from "./layer_store.js";
 import { FAMILIES, listed, ranked, rowsOf } from "./layer_rows.js";
 import { magnitude, pictures, windowOf } from "./layer_cells.js";
 import { rowList } from "./layer_list.js";
-import { layerPanel, pick } from "./layer_strip.js";
+import { layerPanel } from "./layer_strip.js";
+import { percentOf, pick } from "./tabs.js";
 import { runCurves } from "./run_curves.js";
 import { runControls } from "./run_controls.js";
 
@@ -16,34 +17,81 @@ const HEADS = ["weight", "gradient", "update", "activation"];
 
 /** @param {Props} props */
 async function render({ model, el }) {
-  const { node, title, status } = heading(model, false), controls = model.get("state").controls && model.get("live") ? runControls(model) : null;
-  let store = empty(), step = 0, /** @type {number | null} */ held = null, tree = false, key = "", due = 0, asked = false;
+  const { node, title, status } = heading(model, false),
+    controls = model.get("state").controls && model.get("live") ? runControls(model) : null;
+  let store = empty(),
+    step = 0,
+    /** @type {number | null} */ held = null,
+    tree = false,
+    due = 0,
+    /** @type {any[]} */ before = [],
+    asked = false;
   /** @type {Set<string>} */
   const folded = new Set();
   /** @type {Row[]} */
-  let rows = [], /** @type {Row[]} */ worst = [], /** @type {Row | null} */ opened = null;
+  let rows = [],
+    /** @type {Row[]} */ worst = [],
+    /** @type {Row | null} */ opened = null;
   /** @type {[number, number][]} */
-  let windows = [], colors = palette(el);
+  let windows = [],
+    colors = palette(el);
 
-  const find = /** @type {HTMLInputElement} */ (h("input.find", { type: "search", placeholder: "Filter layers", ariaLabel: "Filter layers", oninput: () => list() }));
-  const orders = h("div.tabs", { role: "group", ariaLabel: "order" }), count = h("span.note", { role: "status" });
+  const find = /** @type {HTMLInputElement} */ (
+    h("input.find", { type: "search", placeholder: "Filter layers", ariaLabel: "Filter layers", oninput: () => list() })
+  );
+  const orders = h("div.tabs", { role: "group", ariaLabel: "order" }),
+    count = h("span.note", { role: "status" });
   const folds = press("folds", "Fold all", () => {
     const open = rows.some((row) => row.kids && !row.folded);
     for (const row of rows) if (row.kids) keepFold(row, open);
     list();
   });
-  const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, ariaLabel: "recorded step" })), said = h("span");
+  const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, ariaLabel: "recorded step" })),
+    said = h("span");
   const axes5 = HEADS.map((name) => h("div", {}, name, h("span.scale", { ariaHidden: "true" })));
-  const header = h("div.columns", { ariaHidden: "true" }, h("div", {}, "layer"), h("div.pics", {}, ...axes5, h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "1e−6 … band at 1e−3 … 1")))), h("div.share", {}, "dead"));
-  const curves = runCurves((at) => { scrub(at); });
-  const panel = layerPanel(() => { opened = null; lines.close(); panel.show(store, null, step); lines.grid.focus(); });
+  const header = h(
+    "div.columns",
+    { ariaHidden: "true" },
+    h("div", {}, "layer"),
+    h(
+      "div.pics",
+      {},
+      ...axes5,
+      h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "band: 1e−3, from 1e−6 to 1"))),
+    ),
+    h("div.share", {}, "dead, sat."),
+  );
+  const curves = runCurves((at) => {
+    scrub(at);
+  });
+  const panel = layerPanel(() => {
+    opened = null;
+    lines.close();
+    panel.show(store, null, step);
+    lines.grid.focus();
+  });
   const lines = rowList(header, {
     say,
     paint: (g, row, width, height) => pictures(g, store, row, step, width, height, colors, windows),
-    open: (row) => { opened = row; panel.show(store, row, step); if (row) panel.node.scrollIntoView({ block: "nearest" }); },
-    fold: (row, on) => { keepFold(row, on); list(); },
+    open: (row) => {
+      opened = row;
+      panel.show(store, row, step);
+      if (row) panel.node.scrollIntoView({ block: "nearest" });
+    },
+    fold: (row, on) => {
+      keepFold(row, on);
+      list();
+    },
   });
-  root(el, node, curves.node, h("div.scrub", {}, slider, said), h("div.tools", {}, find, orders, folds, count), lines.frame, panel.node);
+  root(
+    el,
+    node,
+    curves.node,
+    h("div.scrub", {}, slider, said),
+    h("div.tools", {}, find, orders, folds, count),
+    lines.frame,
+    panel.node,
+  );
   if (controls) node.append(controls.node);
 
   /** @param {Row} row @param {boolean} on */
@@ -55,25 +103,39 @@ async function render({ model, el }) {
 
   /** The share of a row, and all of it in words. @param {Row} row @returns {[string, string]} */
   function say({ path, params, found }) {
-    const value = (/** @type {string} */ name) => valueAt(store.layers, name, step), dead = value(`activation.dead|${path}`), pinned = value(`activation.saturated|${path}`);
-    const ratio = value(`update.ratio|${params[0]}`), share = dead === dead ? `${percentOf(dead)} dead` : pinned === pinned ? `${percentOf(pinned)} sat.` : "";
-    return [share, [ratio === ratio && `update to weight ${num(ratio)}`, share, ...found.map((one) => one.message)].filter(Boolean).join(", ")];
+    const value = (/** @type {string} */ name) => valueAt(store.layers, name, step),
+      dead = value(`activation.dead|${path}`),
+      pinned = value(`activation.saturated|${path}`);
+    const ratio = value(`update.ratio|${params[0]}`),
+      share = dead === dead ? `${percentOf(dead)} dead` : pinned === pinned ? `${percentOf(pinned)} sat.` : "";
+    return [
+      share,
+      [ratio === ratio && `update to weight ${num(ratio)}`, share, ...found.map((one) => one.message)]
+        .filter(Boolean)
+        .join(", "),
+    ];
   }
 
   function list() {
     const shown = listed(tree ? rows : worst, find.value, tree);
-    count.textContent = [shown.length < rows.length && find.value && `${shown.length} of`, worst.length, "layers"].filter(Boolean).join(" ");
-    folds.hidden = !tree || Boolean(find.value);
+    count.textContent = [shown.length < rows.length && find.value && `${shown.length} of`, worst.length, "layers"]
+      .filter(Boolean)
+      .join(" ");
+    folds.hidden = !tree || find.value !== "" || !rows.some((row) => row.kids);
     folds.textContent = rows.some((row) => row.kids && !row.folded) ? "Fold all" : "Unfold all";
-    pick(orders, { worst: "Worst first", tree: "By module" }, tree ? "tree" : "worst", (name) => { tree = name === "tree"; list(); });
+    pick(orders, { worst: "Worst first", tree: "By module" }, tree ? "tree" : "worst", (name) => {
+      tree = name === "tree";
+      list();
+    });
     lines.set(shown, tree);
   }
 
   /** Order and texts are made anew only when the layers or the findings are others, or the run has doubled. */
   function renew() {
-    const { words, layers } = store, now = JSON.stringify([words.layers, words.findings, words.drawn.length, Math.ceil(Math.log2(layers.have + 1))]);
-    if (key === now) return;
-    key = now;
+    const { words, layers } = store,
+      now = [words.layers, words.findings, words.drawn, Math.ceil(Math.log2(layers.have + 1))];
+    if (now.every((one, i) => one === before[i])) return;
+    before = now;
     rows = rowsOf(store, folded);
     worst = ranked(store, rows);
     opened = rows.find((row) => row.path === opened?.path) ?? null;
@@ -81,14 +143,17 @@ async function render({ model, el }) {
   }
 
   function draw() {
-    const state = model.get("state"), steps = looks(store), last = steps.length - 1, at = held === null ? last : closestTo(steps, held);
+    const state = model.get("state"),
+      steps = looks(store),
+      last = steps.length - 1,
+      at = held === null ? last : closestTo(steps, held);
     step = steps[at] ?? 0;
     title.textContent = state.title;
     status.textContent = [state.status, store.lost && `${store.lost} rows lost on the way`].filter(Boolean).join(" · ");
     Object.assign(slider, { max: Math.max(0, last), value: at });
-    slider.ariaValueText = said.textContent = `step ${step.toLocaleString("en-US")}${held === null && model.get("live") ? " · live" : ""}`;
+    slider.ariaValueText =
+      said.textContent = `step ${step.toLocaleString("en-US")}${held === null && model.get("live") ? " · live" : ""}`;
     windows = FAMILIES.map((family) => windowOf(store.shapes.tops[family]));
-    colors = palette(el);
     windows.forEach(([lo, hi], i) => scaleOf(axes5[i], lo, hi));
     renew();
     lines.draw();
@@ -99,7 +164,10 @@ async function render({ model, el }) {
 
   /** Draws at most once a frame. */
   function soon() {
-    due ||= requestAnimationFrame(() => { due = 0; draw(); });
+    due ||= requestAnimationFrame(() => {
+      due = 0;
+      draw();
+    });
   }
 
   /** @param {number} at */
@@ -109,7 +177,9 @@ async function render({ model, el }) {
     soon();
   }
 
-  let ready = unpack(model.get("state")).then((found) => { store = found; });
+  let ready = unpack(model.get("state")).then((found) => {
+    store = found;
+  });
   slider.oninput = () => scrub(looks(store)[Number(slider.value)]);
   model.on("msg:custom", (message, buffers) => {
     const state = model.get("state");
@@ -123,7 +193,11 @@ async function render({ model, el }) {
     });
   });
   await ready;
-  watch(el, soon);
+  colors = palette(el);
+  watch(el, () => {
+    colors = palette(el);
+    soon();
+  });
   draw();
 }
 
@@ -143,14 +217,13 @@ function closestTo(steps, want) {
   return steps.reduce((best, one, i) => (Math.abs(one - want) < Math.abs(steps[best] - want) ? i : best), 0);
 }
 
-/** @param {number} v */
-function percentOf(v) {
-  return `${v > 0 && v < 0.01 ? "<1" : Math.round(100 * v)}%`;
-}
-
-/** The ends of an axis that a column shares. @param {HTMLElement} node @param {number} lo @param {number} hi */
+/**
+ * The ends of an axis that a column shares.
+ * @param {HTMLElement} node @param {number} lo @param {number} hi
+ */
 function scaleOf(node, lo, hi) {
-  const [far, near] = [hi, lo - 1].map((j) => num(Number(magnitude(j).toPrecision(1)))), text = [`−${far}`, `±${near}`, far];
+  const [far, near] = [hi, lo - 1].map((j) => num(Number(magnitude(j).toPrecision(1)))),
+    text = [`−${far}`, `±${near}`, far];
   const line = /** @type {HTMLElement} */ (node.lastChild);
   if (line.textContent !== text.join("")) line.replaceChildren(...text.map((one) => h("i", {}, one)));
 }

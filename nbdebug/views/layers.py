@@ -16,7 +16,7 @@ from nbdebug.views.plain import plain, short
 from nbdebug.views.series import sketch
 from nbdebug.views.wire import Sender, whole
 
-PAGE_BYTES, PLACES_OF_A_PAGE, LIVE_BYTES = 90_000, 240, 3_000_000
+PAGE_BYTES, PLACES_OF_A_PAGE, LIVE_BYTES = 100_000, 240, 1_200_000
 MOST_PLAIN_ROWS, MOST_EVENTS = 60, 200
 RANKS = {"error": 0, "warning": 1, "note": 2}
 SHOWN_EVENTS = ("finding", "nonfinite", "stopped", "note")
@@ -73,10 +73,10 @@ class Layers(View):
 
     def snapshot(self) -> dict[str, Any]:
         """All of it for a page that is live, with the number of rows that it holds."""
-        return {**self._whole(LIVE_BYTES), "held": self._sender.held(self.record)}
+        return {**self._whole(LIVE_BYTES, level=1), "held": self._sender.held(self.record)}
 
-    def _whole(self, most: int) -> dict[str, Any]:
-        packed = whole(self.record, {"words": self._words()}, most)
+    def _whole(self, most: int, level: int = 6) -> dict[str, Any]:
+        packed = whole(self.record, {"words": self._words()}, most, level)
         return {**self.head(), "controls": self.controls, "packed": b64encode(packed).decode()}
 
     def _words(self) -> dict[str, Any]:
@@ -128,13 +128,8 @@ class Layers(View):
             return []
         finite = values[np.isfinite(values)]
         lowest = short(float(finite.min())) if len(finite) else ""
-        return [
-            name,
-            short(float(values[0])),
-            short(float(values[-1])),
-            lowest,
-            sketch(values[:: -(-len(values) // 200)]),
-        ]
+        shape = sketch(values[:: -(-len(values) // 200)].tolist())
+        return [name, short(float(values[0])), short(float(values[-1])), lowest, shape]
 
     def _ranks(self, layer: Layer) -> list[int]:
         return [RANKS[one["severity"]] for one in self.findings if _concerns(one, layer)]

@@ -4,10 +4,15 @@ import { h, num, press, stop } from "./kit.js";
 
 const WAITING = "Waiting for the cell…";
 
-/** Pause, a change of the rate, and stop; each says that it waits until the loop has heard. @param {Model} model */
+/**
+ * Pause, a change of the rate, and stop; each says that it waits until the loop has heard.
+ * @param {Model} model
+ */
 export function runControls(model) {
-  const rate = h("span.soft"), node = h("div.controls", { role: "group", ariaLabel: "the running cell" });
-  let sent = model.get("state").heard.clicks, /** @type {HTMLElement | null} */ waiting = null;
+  const rate = h("span.soft"),
+    node = h("div.controls", { role: "group", ariaLabel: "the running cell" });
+  let sent = model.get("state").heard.clicks,
+    /** @type {HTMLElement | null} */ waiting = null;
 
   /** @param {HTMLElement} button @param {object} content */
   function ask(button, content) {
@@ -19,10 +24,14 @@ export function runControls(model) {
   }
   const pause = press("pause", "", () => ask(pause, { kind: model.get("state").heard.paused ? "resume" : "pause" }));
   const times = (/** @type {string} */ text, /** @type {number} */ factor) => {
-    const one = press("rate", text, () => ask(one, { kind: "rate", factor }), { title: `Learning rate ${text}`, ariaLabel: `learning rate ${text}` });
+    const one = press("rate", text, () => ask(one, { kind: "rate", factor }), {
+      title: `Learning rate ${text}`,
+      ariaLabel: `learning rate ${text}`,
+    });
     return one;
   };
-  const half = times("×½", 0.5), twice = times("×2", 2);
+  const half = times("×½", 0.5),
+    twice = times("×2", 2);
   node.append(pause, h("span.pair", {}, rate, half, twice), stop(model));
 
   function show() {

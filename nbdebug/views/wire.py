@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.record import Record
+from nbdebug.record.bins import COUNT
 from nbdebug.record.table import Numbers, Shapes, Table
 from nbdebug.views.series import thin
 
 TABLES = ("run", "evaluations", "layers")
 KEPT_BITS = np.uint32(0xFFFFF000)
-KEPT_LEVELS = np.uint8(0xF8)
+LEVELS = 25
 MOST_RUN_ROWS, MOST_LAYER_ROWS, MOST_HISTOGRAMS = 1_600, 160, 96
 Read = TypeVar("Read")
 Part = dict[str, Any]
@@ -43,7 +44,7 @@ class Sender:
 
     def _rows(self, name: str, table: Table) -> tuple[Part, bytes]:
         start, first = self._begin(name, table), self.counts.get(name, 0)
-        part: Part = {"name": name, "first": first, "rows": table.rows - start}
+        part: Part = {"name": name, "first": first, "rows": table.rows - start, "width": len(table.columns)}
         if part["rows"] and self.widths.get(name) != len(table.columns):
             self.widths[name], part["columns"] = len(table.columns), list(table.columns)
         self._sent(name, table.stride, table.rows, part["rows"])
@@ -74,48 +75,67 @@ class Sender:
         return self.counts.get(name, 0) + rows - self._begin(name, source)
 
 
-def whole(record: Record, head: dict[str, Any], most: int) -> bytes:
+def whole(record: Record, head: dict[str, Any], most: int, level: int = 6) -> bytes:
     """``head`` and all tables in at most about ``most`` bytes: rows thinned, numbers rounded to three digits or so."""
-    part = 1.0
+    part = min(1.0, 25 * most / max(1, len(record.drawn) * COUNT * MOST_HISTOGRAMS))
     while True:
-        packed = _packed(record, head, part)
+        packed = _packed(record, head, part, level)
         if len(packed) <= most or part < 0.01:
             return packed
         part *= max(0.3, min(0.9, 0.95 * most / len(packed)))
 
 
-def _packed(record: Record, head: dict[str, Any], part: float) -> bytes:
+def _packed(record: Record, head: dict[str, Any], part: float, level: int) -> bytes:
     parts = [_run(record.run, "run", part), _run(record.evaluations, "evaluations", part), _layers(record, part)]
     parts.append(steady(lambda: _histograms(record.shapes, max(2, int(MOST_HISTOGRAMS * part)))))
     text = json.dumps({**head, "parts": [one for one, _ in parts]}, allow_nan=False, separators=(",", ":")).encode()
     body = b"".join(data for _, data in parts)
-    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, 6)
+    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, level)
 
 
 def _run(table: Table, name: str, part: float) -> tuple[Part, bytes]:
     """A table in which the extremes of its first column stay."""
-    steps, values, columns = steady(lambda: (table.steps.copy(), table.values.copy(), list(table.columns)))
+    steps, values, columns = steady(lambda: copied(table))
     first = values[:, 0].tolist() if values.shape[1] else []
-    keep = np.array(thin(first, max(8, int(MOST_RUN_ROWS * part**0.5))), int)
+    keep = np.array(thin(first, max(8, int(MOST_RUN_ROWS * part**0.3))), int)
     return _table(name, steps[keep], values[keep], columns)
 
 
 def _layers(record: Record, part: float) -> tuple[Part, bytes]:
-    table = record.layers
-    steps, values, columns = steady(lambda: (table.steps.copy(), table.values.copy(), list(table.columns)))
+    steps, values, columns = steady(lambda: copied(record.layers))
     keep = spread(len(steps), max(2, int(MOST_LAYER_ROWS * part)))
     return _table("layers", steps[keep], values[keep], columns)
 
 
 def _table(name: str, steps: NDArray[np.int64], values: Numbers, columns: list[str]) -> tuple[Part, bytes]:
     short = (values.view(np.uint32) + np.uint32(0x800)) & KEPT_BITS if values.size else values
-    return {"name": name, "columns": columns, "rows": len(steps)}, floats(steps, short.view(np.float32))
+    part = {"name": name, "columns": columns, "rows": len(steps), "width": len(columns)}
+    return part, floats(steps, short.view(np.float32))
+
+
+def copied(table: Table) -> tuple[NDArray[np.int64], Numbers, list[str]]:
+    """Steps, values and columns as of one moment; raises ValueError where the table changed its shape meanwhile."""
+    stride = table.stride
+    steps, values, columns = table.steps.copy(), table.values.copy(), list(table.columns)
+    if table.stride != stride or values.shape[1] != len(columns):
+        raise ValueError("the table is being written")
+    rows = min(len(steps), len(values))
+    return steps[:rows], values[:rows], columns
 
 
 def _histograms(shapes: Shapes, most: int) -> tuple[Part, bytes]:
+    """Histograms in few levels, steps last: what hardly moves is packed best so. A bin that holds anything stays."""
     keep = spread(len(shapes.rows), most)
-    data = b"".join((shapes.row(i) & KEPT_LEVELS).tobytes() for i in keep)
-    return {"name": "shapes", "rows": len(keep), "steps": [shapes.steps[i] for i in keep]}, data
+    rows = [coarse(shapes.row(i)) for i in keep]
+    part = {"name": "shapes", "rows": len(keep), "steps": [shapes.steps[i] for i in keep]}
+    return part, np.moveaxis(np.stack(rows), 0, -1).tobytes() if rows else b""
+
+
+def coarse(bytes_: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Bytes as ``LEVELS`` levels by their square root, which tells small ones apart."""
+    table = np.rint((LEVELS - 1) * np.sqrt(np.arange(256) / 255)).astype(np.uint8)
+    table[1:] = np.maximum(table[1:], 1)
+    return np.asarray(table[bytes_])
 
 
 def spread(count: int, most: int) -> list[int]:

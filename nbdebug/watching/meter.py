@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from nbdebug.errors import SetupError
 
-Value = TypeVar("Value")
 LOOK_SECONDS = 0.1
 
 
@@ -76,18 +76,31 @@ class Meter:
             except Exception as error:
                 self.troubles[what] = f"{type(error).__name__}: {error}"
 
-    def timed(self, what: str, act: Callable[[Value], None]) -> Callable[[Value], None]:
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """A block in which watching's own passes are not heard."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
+
+    def guarded(self, act: Callable[..., None]) -> Callable[..., None]:
+        """``timed`` by the name of the act."""
+        return self.timed(act.__name__.replace("_", " "), act)
+
+    def timed(self, what: str, act: Callable[..., None]) -> Callable[..., None]:
         """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
 
         What happens while another such act is under way is watching's own doing, and not heard.
         """
 
-        def call(value: Value) -> None:
+        def call(*given: Any) -> None:
             if self.busy or what in self.troubles:
                 return
             begun, self.busy = time.perf_counter(), True
             try:
-                self.attempt(what, act, value)
+                self.attempt(what, act, *given)
             finally:
                 self.busy = False
                 self.spent += time.perf_counter() - begun

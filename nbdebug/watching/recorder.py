@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ class Recorder:
         self.record, self.waiting, self.fetched = record, list[Row](), time.monotonic()
         self.row = Row(1)
         self.evaluation: list[Number] = []
+        self.wrong: list[tuple[int, float]] = []
 
     @property
     def step(self) -> int:
@@ -65,6 +67,8 @@ class Recorder:
             cells = {name: next(at) for name in row.numbers}
             if losses:
                 cells["loss"] = sum(losses) / len(losses)
+                if not math.isfinite(cells["loss"]):
+                    self.wrong.append((row.step, cells["loss"]))
             self.record.run.append(row.step, {name: seen(value) for name, value in cells.items()})
 
 
@@ -83,4 +87,4 @@ def fetched(numbers: list[Number]) -> list[float]:
 
 def seen(value: float) -> float:
     """A value as the record holds it: not finite is infinite, since NaN stands for what was not measured."""
-    return value if value == value else float("inf")
+    return value if value == value else math.inf

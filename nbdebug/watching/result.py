@@ -60,7 +60,9 @@ class Watched(Result):
         ends = f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was seen"
         head = f"nbdebug watch: {self.steps} steps{ends}{' (interrupted)' if self.interrupted else ''}; {self.cost}"
         early = f"not watched: {self.trouble}" if self.trouble else ""
-        return "\n\n".join(filter(None, [head, early, *map(str, self.report.loud)]))
+        samples = self.record.about.get("not measured")
+        unseen = f"not measured: {samples}" if samples else ""
+        return "\n\n".join(filter(None, [head, early, unseen, *map(str, self.report.loud)]))
 
     @property
     def status(self) -> str:

@@ -14,14 +14,15 @@ from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
 from nbdebug.numbers import Sampler
 from nbdebug.probes.batches import batches, comes_from
-from nbdebug.probes.calls import calls
 from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
 from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.outputs import Outputs
-from nbdebug.probes.steps import steps
+from nbdebug.probes.steps import steps_of_any
 from nbdebug.record import Record
 from nbdebug.record.record import Event
+from nbdebug.replay import Ring
+from nbdebug.replay.hearing import hearing
 from nbdebug.setup import Setup
 from nbdebug.watching.fixed import Fixed
 from nbdebug.watching.look import Lens, Look
@@ -48,6 +49,7 @@ class Session:
         self.measure(0)
         self.boundary = self.ended = self.pulled = False
         self.iterator: Any = None
+        self.skipped, self.ring = 0, Ring(setup)
         self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
         self.lines: dict[str, Line] = {}
         self.prepare()
@@ -69,19 +71,15 @@ class Session:
 
             return call
 
-        cleared = timed("zero_grad", follower.cleared)
-        found: list[AbstractContextManager[None]] = [
+        return [
             backwards(timed("backward", self.backward_begins), then(losses)),
-            steps(setup.optimizers, timed("gradients", self.step_begins), then(done)),
-            calls(torch.optim.Optimizer, "zero_grad", cleared),
-            calls(nn.Module, "zero_grad", cleared),
+            steps_of_any(follower.concerns, timed("gradients", self.step_begins), then(done)),
+            *follower.probes(self.meter.guarded),
+            hearing(self.ring, timed),
             loss_call(setup.loss_fn, self.called),
             batches(timed("batches", self.drawn)),
             evaluations(setup.loss_fn, timed("evaluations", self.evaluated)),
         ]
-        if setup.scheduler is not None:
-            found.append(calls(type(setup.scheduler), "step", timed("schedule", follower.schedule)))
-        return found
 
     def called(self, line: Line) -> None:
         """The loss was called, for the first time, at a line of the user's."""
@@ -105,9 +103,11 @@ class Session:
 
     def drawn(self, given: tuple[Any, Any, float]) -> None:
         """A batch was drawn from some loader."""
-        iterator, _, seconds = given
+        self.follower.drawn(given)
+        iterator, batch, seconds = given
         if not comes_from(iterator, self.setup.train_loader):
             return
+        self.meter.attempt("replay", self.ring.batch_drawn, batch)
         self.waited += seconds
         if iterator is not self.iterator:
             self.iterator, self.epoch = iterator, self.epoch + 1
@@ -120,17 +120,22 @@ class Session:
     def backward_begins(self, roots: Roots) -> None:
         """A backward pass is about to run."""
         self.outputs.in_backward = True
+        self.skips()
         self.recorder.evaluated()
         self.follower.backward_begins(roots)
+        self.meter.attempt("replay", self.ring.backward_begins, roots)
 
     def backward_done(self, roots: Roots) -> None:
         """A backward pass has run; where no optimizer is known, it counts as a step."""
         self.outputs.in_backward, self.pulled = False, True
         self.follower.backward_done()
-        self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
+        self.meter.attempt("replay", self.ring.backward_done)
+        if not self.follower.concerned:
+            return
+        self.recorder.row.losses += [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
-        if not self.setup.optimizers:
+        if not self.follower.steppers:
             self.step_begins(None)
             self.strides.after(None)
             self.end_of_step(None)
@@ -139,6 +144,8 @@ class Session:
         """An optimizer is about to step."""
         if optimizer is not None:
             self.follower.step_begins(optimizer)
+            self.clipped(optimizer)
+            self.meter.attempt("replay", self.ring.step_begins, optimizer)
         self.pulled = False
         if self.strides.look is not None or self.meter.thrifty:
             self.strides.gradients(optimizer)
@@ -147,12 +154,32 @@ class Session:
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
         self.follower.step_done(optimizer)
+        self.meter.attempt("replay", self.ring.step_done, optimizer)
         if self.pulled and self.strides.look is not None:
             self.strides.look.gradients, self.strides.square = None, None
             self.strides.gradients(optimizer)
         self.strides.after(optimizer)
-        if optimizer is self.setup.optimizers[0]:
+        if optimizer is self.follower.first:
             self.end_of_step(optimizer)
+
+    def clipped(self, optimizer: torch.optim.Optimizer) -> None:
+        """Keeps the norm that clipping has found before this step, and by how much it shortened it."""
+        clip = self.follower.steppers[id(optimizer)].interval.clip
+        if clip is not None and clip.norm is not None:
+            self.recorder.row.numbers["raw_gradient_norm"] = kept(clip.norm)
+            self.recorder.row.numbers["clip_scale"] = kept((clip.limit / (clip.norm + 1e-6)).clamp(max=1.0))
+
+    def skips(self) -> None:
+        """Ends the rows of steps that a GradScaler has left out since the last backward pass."""
+        count, recorder = self.follower.scalers.skipped, self.recorder
+        if count == self.skipped:
+            return
+        self.skipped = count
+        if recorder.row.losses:
+            recorder.finish({"skipped": 1.0})
+        elif recorder.waiting:
+            recorder.waiting[-1].numbers["skipped"] = 1.0
+        self.record.events.append(Event(recorder.step - 1, "skipped", "the GradScaler left this step out"))
 
     def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Closes the row of a step, and writes what was looked at."""
@@ -180,6 +207,7 @@ class Session:
     def close(self) -> None:
         """Brings in all that still waits, once the probes are closed."""
         self.outputs.close()
+        self.skips()
         self.recorder.evaluated()
         if self.recorder.row.losses:
             self.recorder.finish({})
@@ -188,6 +216,8 @@ class Session:
             self.measure(self.recorder.step - 1)
         places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}
         self.record.modules = self.watched.layers(places)
+        if self.fixed.trouble:
+            self.record.about["not measured"] = f"fixed samples ({self.fixed.trouble})"
 
     @property
     def rates(self) -> list[float]:

@@ -15,7 +15,8 @@ from nbdebug.graph.source import Line
 from nbdebug.record import Record
 from nbdebug.record.file import Writer
 from nbdebug.record.record import Event
-from nbdebug.report import Report
+from nbdebug.replay import Replay, replay
+from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
 from nbdebug.views.screen import show
@@ -56,6 +57,7 @@ class Watch:
         self.result: Watched | None = None
         self.session: Session | None = None
         self.record = Record()
+        self.replayed: Replay | None = None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
@@ -81,6 +83,7 @@ class Watch:
         self.probes.close()
         with self.stack:
             self.session.close()
+            self.not_finite()
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             report = self.judged()
@@ -115,12 +118,13 @@ class Watch:
         recorder = self.session.recorder
         if recorder.due:
             recorder.fetch()
+            self.not_finite()
             self.view.findings = [one.to_dict() for one in self.judge.report]
             self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
             self.screen.refresh()
-        self.judge.advance(recorder.step)
+        self.meter.attempt("rules", self.judge.advance, recorder.step)
         if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
-            self.save()
+            self.meter.attempt("file", self.save)
 
     def clicks(self) -> list[dict[str, Any]]:
         """What was pressed since the last time; the view is told that it was heard."""
@@ -130,6 +134,17 @@ class Watch:
         if found:
             self.screen.refresh()
         return found
+
+    def not_finite(self) -> None:
+        """Tells of losses that arrived and are not finite; on an accelerator only now."""
+        assert self.session is not None
+        wrong = self.session.recorder.wrong
+        for step, loss in wrong:
+            if not self.record.happened("nonfinite"):
+                self.record.events.append(Event(step, "nonfinite", f"the loss is {loss}"))
+            if self.session.ring.deferred:
+                self.session.ring.seen_non_finite(step, loss=loss)
+        wrong.clear()
 
     def save(self) -> None:
         """Writes what is new to the file, where one is wanted."""
@@ -151,15 +166,25 @@ class Watch:
     @property
     def trouble(self) -> str:
         """What could not be watched, and why."""
-        found = dict(self.meter.troubles)
-        if self.session is not None and self.session.fixed.trouble:
-            found["fixed samples"] = self.session.fixed.trouble
-        return "; ".join(f"{what} ({why})" for what, why in found.items())
+        return "; ".join(f"{what} ({why})" for what, why in self.meter.troubles.items())
 
     @property
     def loss_line(self) -> Line | None:
         """The line that called the loss first."""
         return self.session.lines.get("loss") if self.session else None
+
+    def replay(self) -> Replay | None:
+        """The first step whose loss or gradient was not finite, run again; None where there was none.
+
+        Names the operation, forward or backward, its line and the samples; nothing of yours is changed.
+        """
+        incident = self.session.ring.incident if self.session else None
+        if incident is None:
+            return None
+        if self.replayed is None or self.replayed.step != incident.step:
+            with self.meter.unheard():
+                self.replayed = replay(self.setup, incident)
+        return self.replayed
 
     def judged(self) -> Report:
         """What the rules say of the loop; nothing where it was not seen."""
@@ -167,7 +192,9 @@ class Watch:
         if session is None or not session.follower.backwards:
             return Report()
         try:
-            report = judged(self.setup, loop=session.follower.seen(session.rates), record=self.record)
+            again, loop = self.replay(), session.follower.seen(session.rates)
+            said = judged(self.setup, loop=loop, record=self.record, incident=again)
+            report = merged([said, again.report]) if again else said
         except Exception as error:
             self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
             return Report()

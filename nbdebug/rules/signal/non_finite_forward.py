@@ -13,7 +13,7 @@ from nbdebug.finding import Finding
 from nbdebug.graph.origins import Origin
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 
 REPAIRS = {
     "log": "torch.log(x.clamp_min(1e-8))   # or log_softmax, logsigmoid, log1p, which need no such care",
@@ -29,6 +29,7 @@ REPAIRS = {
     "acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))",
     "asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))",
     "mean": "# nothing is left to average here: skip what is empty",
+    "to_copy": "x.float()   # or bfloat16: float16 ends at 65504",
     "std": "x.std(unbiased=False)   # one value has no sample deviation",
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }
@@ -40,10 +41,11 @@ def non_finite_forward(non_finite: NonFinite | None) -> Iterator[Finding]:
     """The first operation whose result is NaN or Inf although its inputs were finite.
 
     ## What it does
-    Where the loss of one of the first batches, or its gradient, is not finite, it runs that batch again and watches
-    every operation. It names the first that made NaN or Inf of finite numbers and whose result reaches the loss, your
-    line, the range of its input, and the samples it happened in. NaN that is masked out of the loss afterwards still
-    ruins the gradient. Infinity that a mask put in is no fault until something makes NaN of it.
+    Where the loss of one of the first batches, or of a step of a watched loop, or its gradient, is not finite, it runs
+    that batch again and watches every operation. It names the first that made NaN or Inf of finite numbers and whose
+    result reaches the loss, your line, the range of its input, and the samples it happened in. NaN that is masked out
+    of the loss afterwards still ruins the gradient. Infinity that a mask put in is no fault until something makes NaN
+    of it.
 
     ## Why it matters
     One step later every weight is NaN, and nothing says where it began.
@@ -68,11 +70,10 @@ def non_finite_forward(non_finite: NonFinite | None) -> Iterator[Finding]:
 def finding(seen: NonFinite, origin: Origin) -> Finding:
     """The operation, its place, and what it was given."""
     samples = responsible(seen, origin)
-    listed = f", in sample {', '.join(map(str, samples[:5]))}{', …' if len(samples) > 5 else ''}" if samples else ""
     return Finding(
-        message=f"The {seen.what} of batch {seen.number} is not finite: {origin.operation} gives {origin.made} for "
-        f"finite inputs from {origin.low:.4g} to {origin.high:.4g}{listed}.",
-        where=replace(origin.where, sample=samples[0]) if samples else origin.where,
+        message=f"The {seen.what} of {seen.named} is not finite: {origin.operation} gives {origin.made} for "
+        f"finite inputs from {origin.low:.4g} to {origin.high:.4g}{among(samples, seen.batch)}.",
+        where=replace(origin.where, sample=samples[0] if samples else None, step=seen.step),
         cause=f"{origin.operation} is not finite everywhere, and these inputs are where it is not.",
         fix=next((act for name, act in REPAIRS.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)"),
         evidence={
@@ -86,6 +87,14 @@ def finding(seen: NonFinite, origin: Origin) -> Finding:
         },
         explains=CONSEQUENCES,
     )
+
+
+def among(samples: list[int], batch: Batch) -> str:
+    """Some samples as the end of a phrase; nothing where none are known."""
+    if not samples:
+        return ""
+    more = ", …" if len(samples) > 5 else ""
+    return f", in sample {', '.join(map(str, samples[:5]))}{more}{' of the batch' if batch.indices is None else ''}"
 
 
 def responsible(seen: NonFinite, origin: Origin) -> list[int]:

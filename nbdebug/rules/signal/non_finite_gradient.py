@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from nbdebug.evidence.gradient_origin import GradientOrigin
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
+from nbdebug.rules.signal.non_finite_forward import among
 from nbdebug.setup import Setup
 
 REPAIRS = {
@@ -19,6 +21,7 @@ REPAIRS = {
     "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))   # its slope at -1 and 1 is infinite",
     "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))   # its slope at -1 and 1 is infinite",
     "Atan2": "torch.atan2(y, x + 1e-12)   # it has no slope where both are zero",
+    "Hypot": "torch.sqrt(x * x + y * y + 1e-12)",
     "Std": "torch.sqrt(x.var(…) + 1e-12)   # the slope of a deviation of zero is infinite",
     "Div": "x / (y + 1e-6)",
     "Log": "torch.log(x.clamp_min(1e-8))",
@@ -30,9 +33,9 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
     """The loss is finite, and its gradient is NaN or Inf.
 
     ## What it does
-    Where the gradient of one of the first batches is not finite although its forward pass is, names the first operation
-    of the backward pass that makes NaN or Inf of a finite gradient: a square root or a power at zero, an inverse cosine
-    at one, a distance of a point to itself.
+    Where the gradient of one of the first batches, or of a step of a watched loop, is not finite although its forward
+    pass is, names the first operation of the backward pass that makes NaN or Inf of a finite gradient: a square root or
+    a power at zero, an inverse cosine at one, a distance of a point to itself.
 
     ## Why it matters
     The printed loss looks right, and one step later every weight that the gradient reaches is NaN.
@@ -56,14 +59,21 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
         return
     node, name = gradient_origin.node, gradient_origin.node.name
     reach = gradient_origin.reach
-    seen = f", for values from {reach[0]:.4g} to {reach[1]:.4g}" if reach else ""
+    span = f", for values from {reach[0]:.4g} to {reach[1]:.4g}" if reach else ""
+    seen, samples = gradient_origin.seen, gradient_origin.samples
     yield Finding(
-        message=f"The loss of batch {gradient_origin.number} is finite, its gradient is not: on the way back, {name} "
-        f"makes {gradient_origin.made} of a finite gradient{seen}.",
-        where=node.where,
+        message=f"The loss of {seen.named} is finite, its gradient is not: on the way back, {name} "
+        f"makes {gradient_origin.made} of a finite gradient{span}{among(samples, seen.batch)}.",
+        where=replace(node.where, sample=samples[0] if samples else None, step=seen.step),
         cause=f"The slope of {name} is infinite, or no number, at some of these values.",
         fix=next((act for part, act in REPAIRS.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
-        evidence={"operation": name, "made": gradient_origin.made, "range": reach, "batch": gradient_origin.number},
+        evidence={
+            "operation": name,
+            "made": gradient_origin.made,
+            "range": reach,
+            "samples": samples[:50],
+            "batch": seen.number,
+        },
         explains=("G416", "G409", "G410", "T601", "T602", "T603", "T608", "E706", "E709"),
     )
 

@@ -1,0 +1,64 @@
+"""Which gradients are there, and which a backward pass has added to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@torch.no_grad()
+def pulled(parameters: Sequence[Tensor]) -> list[bool]:
+    """Whether each parameter has a gradient that is not zero; waits for the device.
+
+    All norms are taken at once; only where one is zero, which squares of tiny values can be, are the values looked at.
+    """
+    found = [dense(p.grad) for p in parameters]
+    there = [one for one in found if one is not None and one.numel()]
+    norms = iter(fetched(torch._foreach_norm(there)) if there else ())
+    answers = []
+    for one in found:
+        if one is None or not one.numel():
+            answers.append(False)
+        else:
+            answers.append(next(norms) != 0 or bool(one.any()))
+    return answers
+
+
+def dense(gradient: Tensor | None) -> Tensor | None:
+    """A gradient, or the values that a sparse one holds."""
+    if gradient is None or not gradient.is_sparse:
+        return gradient
+    return gradient.coalesce().values()
+
+
+class Touch:
+    """The gradients as they are before a backward pass, to tell afterwards whether it added to any."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self.before = [(p, p.grad, p.grad._version if p.grad is not None else 0) for p in parameters]
+
+    @property
+    def added(self) -> bool:
+        """Whether a gradient is another one than before, or was changed in place."""
+        return any(p.grad is not old or (old is not None and old._version != at) for p, old, at in self.before)
+
+
+def ends(function: Any) -> list[Tensor]:
+    """The leaf tensors that a graph would give gradients to. Nothing is kept of the graph, which must be free to go."""
+    known, todo, found = {function}, [function], []
+    while todo:
+        node = todo.pop()
+        if (variable := getattr(node, "variable", None)) is not None and not node.next_functions:
+            found.append(variable)
+        after = {one for one, _ in node.next_functions if one is not None} - known
+        known |= after
+        todo += after
+    return found
+
+
+def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:
+    """Numbers that lie on a device, brought at once."""
+    return tuple(torch.stack([one.detach().float().to(values[0].device) for one in values]).tolist()) if values else ()

@@ -1,0 +1,61 @@
+"""The forward passes of a whole model in a running loop, and the calls that switch its mode."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def passes(model: nn.Module, begins: Callable[[nn.Module], None], ends: Callable[[Any], None]) -> Iterator[None]:
+    """A block in which each call of a model is told of: before it runs, and after it with its output."""
+    try:
+        handles = [
+            model.register_forward_pre_hook(Hook(lambda module, _: begins(module))),
+            model.register_forward_hook(Hook(lambda _, __, output: ends(output))),
+        ]
+    except RuntimeError:  # a scripted module takes none
+        handles = []
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class Hook:
+    """One hook, which gives nothing back, and which neither a compiler nor a copied or saved model takes with it."""
+
+    def __init__(self, heard: Callable[..., None]) -> None:
+        self.heard = heard
+
+    def __call__(self, *given: Any) -> None:
+        """Tells of the call, except to a compiler that reads along."""
+        if not torch.compiler.is_compiling():
+            self.heard(*given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy holds a method of the standard library that takes anything and does nothing.
+        return getattr, (nullcontext(), "__exit__")
+
+
+@contextmanager
+def switchings(heard: Callable[[tuple[nn.Module, bool]], None]) -> Iterator[None]:
+    """A block in which each ``train()`` and ``eval()`` of any module is told of, before it is done."""
+    original = nn.Module.train
+
+    @functools.wraps(original)
+    def train(self: Any, mode: bool = True) -> Any:
+        heard((self, mode))
+        return original(self, mode)
+
+    nn.Module.train = train  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.train = original  # type: ignore[method-assign]
