@@ -94,11 +94,7 @@ def epoch_rhythm(course: Course, agreement: float = 0.6, swing: float = 0.5, wav
     if not course.finite or not len(course.loss) or np.diff(course.steps).max(initial=1) > 1:
         return None
     found = rhythm(course.loss, course.per_epoch)
-    if found is None or found.agreement < agreement:
-        return None
-    if forgets(course):
-        return found
-    if found.waves < waves:
+    if found is None or found.agreement < agreement or (found.waves < waves and not forgets(course)):
         return None
     level = max(float(np.median(course.loss)), 1e-12)
     return found if found.swing > max(swing * level, 4 * course.noise / np.sqrt(found.periods)) else None
