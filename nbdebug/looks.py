@@ -13,6 +13,7 @@ from nbdebug.record import Record
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+YOUNG = 100  # steps
 WARM_UP = 0.1  # the share of the steps in which a run finds its feet
 LEAST, MOST = 8, 128  # looks
 SIZES = ("norm", "mean", "std", "absmax", "ratio")  # of the finite values; infinite here where some were not
@@ -106,7 +107,9 @@ def columns(record: Record, signal: str, places: Iterable[str], rows: NDArray[np
     names, known = [f"{signal}|{place}" for place in places], record.layers.columns
     table = np.full((len(rows), len(names)), np.nan)
     there = [(i, known[name]) for i, name in enumerate(names) if name in known]
-    table[:, [i for i, _ in there]] = record.layers.values[np.ix_(rows, [column for _, column in there])]
+    table[:, [i for i, _ in there]] = record.layers.values[
+        np.ix_(rows, np.array([column for _, column in there], np.int64))
+    ]
     return table
 
 
@@ -152,6 +155,13 @@ def module_of(parameter: str) -> str | None:
     return parameter.rpartition(".")[0] or None
 
 
+def batch_size(record: Record) -> float:
+    """How many samples a batch has, as far as the record tells; a few where it does not."""
+    about = record.about
+    each = float(about.get("train_samples") or 0) / float(about.get("batches_per_epoch") or 1)
+    return max(float(about.get("batch_size") or each or LEAST), 1.0)
+
+
 def loss_level(record: Record) -> tuple[float, float]:
     """The loss at the beginning and, as a median, over the last fifth; raises NotChecked where too few were seen.
 
@@ -162,6 +172,14 @@ def loss_level(record: Record) -> tuple[float, float]:
         raise NotChecked(f"{len(losses)} losses were recorded, which are too few")
     first = min(float(losses[0]), float(np.median(losses[:3])))
     return first, float(np.median(losses[-max(3, len(losses) // 5) :]))
+
+
+def settled(record: Record) -> bool:
+    """Whether a run is over, or old enough to be judged by where it stands: its rate does not rise any more."""
+    if record.about.get("finished", True):
+        return True
+    rates = record.series("lr")[1]
+    return record.steps >= YOUNG and not (len(rates) and rates[-1] > 1.02 * rates[3 * len(rates) // 4])
 
 
 def learned(record: Record, share: float = 0.7) -> bool:

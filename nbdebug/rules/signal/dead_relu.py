@@ -11,7 +11,7 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Flags, Values, called, counts, looks, told
+from nbdebug.looks import Flags, Values, batch_size, called, counts, looks, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
@@ -136,7 +136,7 @@ def apart(dead: Values, silent: Values, samples: Values) -> Flags:
 
 def samples_of(record: Record, places: list[str]) -> Values:
     """How many samples of a batch a look sees at each place."""
-    batch = float(record.about.get("batch_size") or FEW)
+    batch = batch_size(record)
     parts = ("norm", "mean", "std")
     norm, mean, std = (looks(record, f"activation.{what}", places, most=16).median for what in parts)
     with np.errstate(all="ignore"):

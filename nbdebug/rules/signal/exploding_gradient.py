@@ -13,13 +13,14 @@ from torch import nn
 from nbdebug.depth import TREND, Depth, depth
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import LEAST, learned
+from nbdebug.looks import LEAST, learned, settled
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program, regressor
 from nbdebug.setup import Setup
 
 SIGMAS = 6.0
+PATIENCE = 20  # steps
 EXPLAINS = ("G401", "G402", "G410", "G412", "T602", "T603", "T604", "T605")
 
 
@@ -38,9 +39,9 @@ def exploding_gradient(record: Record, *, decades: float = 2.0, along_depth: flo
     ## How it is measured
     Over time: the largest norm is ``decades`` = 2 powers of ten over the median of the run and of its beginning, lies
     six deviations above it on the logarithmic scale (robust, by the median distance from the median), and the loss took
-    harm: it is not finite in the end, ten times as large, or has not fallen since. A run whose norm is clipped is
-    judged by what is left of it. Along depth: the first layers get ``along_depth`` = 4 powers of ten more for their
-    weights than later ones.
+    harm: it is not finite in the end, ten times as large, or has not fallen in twenty steps or more since. A run whose
+    norm is clipped is judged by what is left of it. Along depth: the first layers get ``along_depth`` = 4 powers of ten
+    more for their weights than later ones.
 
     ## How to fix
     Clip the norm at what is usual in the run; lower the rate or warm it up; weights drawn for the activation, an
@@ -57,7 +58,7 @@ def exploding_gradient(record: Record, *, decades: float = 2.0, along_depth: flo
     if len(norms) < LEAST:
         raise NotChecked(f"{len(norms)} gradient norms were recorded, which are too few")
     burst = burst_of(steps, norms.astype(np.float64), decades)
-    if burst is not None and harmed(record):
+    if burst is not None and harmed(record, burst.step):
         yield over_time(record, burst)
         return
     try:
@@ -65,7 +66,7 @@ def exploding_gradient(record: Record, *, decades: float = 2.0, along_depth: flo
     except NotChecked:
         return
     gap = float(np.max(seen.relative) - seen.relative[-1])
-    if gap >= along_depth and seen.trend <= -TREND and not learned(record):
+    if gap >= along_depth and seen.trend <= -TREND and settled(record) and not learned(record):
         yield over_layers(seen)
 
 
@@ -98,15 +99,23 @@ def burst_of(steps: NDArray[np.int64], norms: NDArray[np.float64], decades: floa
     return Burst(int(steps[top]), float(norms[top]), 10**usual, float(np.percentile(finite[logs < far], 95)))
 
 
-def harmed(record: Record) -> bool:
-    """Whether the loss is not finite or much larger in the end, or has not fallen."""
-    losses = record.series("loss")[1].astype(np.float64)
+def harmed(record: Record, step: int) -> bool:
+    """Whether the loss is not finite or much larger in the end, or has not fallen in all the steps since a burst."""
+    when, losses = record.series("loss")
     if not len(losses):
         return False
-    last = losses[-max(3, len(losses) // 5) :]
+    last = losses[-max(3, len(losses) // 5) :].astype(np.float64)
     if not np.isfinite(last).all():
         return True
-    return float(np.median(np.abs(last))) > 10 * abs(float(losses[0])) or not learned(record, 0.8)
+    if float(np.median(np.abs(last))) > 10 * abs(float(losses[0])):
+        return True
+    before, after = losses[when <= step], losses[when > step]
+    if not len(before) or len(after) < PATIENCE:
+        return False
+    level = min(float(np.median(before[:PATIENCE])), float(np.median(before[-PATIENCE:])))
+    fallen = 0.05 if len(after) < 5 * PATIENCE else 0.1
+    now, first = float(np.median(after[-PATIENCE:])), abs(float(losses[0]))
+    return now > level - fallen * abs(level) if not learned(record, 0.8) else now > level + fallen * first
 
 
 def over_time(record: Record, burst: Burst) -> Finding:

@@ -88,6 +88,8 @@ def in_training(record: Record, most: float) -> Iterator[Finding]:
     shares = looks(record, "activation.saturated")
     inside = hidden(record)
     names = [name for name in shares.places if inside.get(called(name)) in ("Sigmoid", "Tanh")]
+    if not names:
+        raise NotChecked("no sigmoid or tanh that another layer follows is a module")
     late, spread = shares.at(names).late.median, looks(record, "activation.std", names).late.median
     pinned = [i for i in range(len(names)) if late[i] > most and spread[i] > BOTH_ENDS]
     if not pinned:

@@ -10,13 +10,14 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, learned, looks, module_of, told, weights
+from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, settled, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
 WHOLE = 0.5  # a step of half the weight, twice of which replaces it
+LEAST_STEPS = 50
 EARLY = 10  # steps within which a run that begins so is lost
 
 
@@ -50,12 +51,21 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
     found = looks(record, "update.ratio", least=2, most=record.layers.most)
     fit = {name for name, largest in zip(found.places, found.largest, strict=True) if np.isfinite(largest)}
     steps = found.at([name for name in weights(record) if name in fit])
+    steps.values[np.isinf(steps.values)] = np.nan  # of weights that are not finite any more, which others speak of
     if not steps.places:
         raise NotChecked("no weight took a step that is finite")
-    lasting, largest = steps.late.median, steps.largest
+    lasting, largest = lasting_of(record, steps), steps.largest
     large = [i for i in range(len(steps.places)) if lasting[i] > ratio or largest[i] > WHOLE]
-    if large and not learned(record) and (np.nan_to_num(lasting).max() > ratio or jumped(record, steps)):
+    if large and not learned(record) and (np.nanmax(lasting, initial=0.0) > ratio or jumped(record, steps)):
         yield finding(steps, lasting, largest, large)
+
+
+def lasting_of(record: Record, steps: Looks) -> Values:
+    """The median over the second half of the run; NaN for weights that began at zero, and while a run is young."""
+    new = from_zero(record)
+    known = settled(record) and record.steps >= LEAST_STEPS
+    fit = np.array([known and name not in new for name in steps.places], bool)
+    return np.where(fit, steps.late.median, np.nan)
 
 
 def jumped(record: Record, steps: Looks) -> bool:
@@ -74,7 +84,7 @@ def finding(steps: Looks, lasting: Values, largest: Values, large: list[int]) ->
     sizes = np.array([lasting[i] if lasting[i] > 0.1 else largest[i] for i in large])
     worst = int(np.argmax(sizes))
     at = int(steps.steps[np.nanargmax(steps.values[:, large[worst]])])
-    rest = np.delete(lasting, large)
+    rest = np.delete(steps.late.median, large)
     others = float(np.median(rest)) if len(rest) else float("nan")
     beside = f"the median of the other layers is {others:.2g}" if len(rest) else "as do all layers"
     factor = 10 ** round(np.log10(1e-3 / min(max(sizes), 1e3)))

@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, told, weights
+from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, settled, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
@@ -34,8 +34,9 @@ def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) ->
     By the true change at each look, momentum and Adam's scaling and decay included. It speaks of all layers where none
     has ever (nine tenths of the looks) moved by more than ``ratio`` = 1e-5 of its size a step, and of single ones where
     they move a thousand times less than the median of the others, and under a tenth of that ratio. It takes ``least`` =
-    30 steps. Silent where the loss has fallen all the same; weights without steps, biases, norms, embeddings and those
-    that began at zero are left out, and the end of a schedule counts for nothing.
+    30 steps, a hundred while the run goes on. Silent where the loss has fallen all the same, or the rate still rises;
+    weights without steps, biases, norms, embeddings and those that began at zero are left out, and the end of a
+    schedule counts for nothing.
 
     ## How to fix
     A higher rate: 1e-3 for Adam, 0.1 for SGD, and from there by dbg.find_lr(); the same rate for a group left behind.
@@ -49,6 +50,8 @@ def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) ->
     """
     if record.steps < least:
         raise NotChecked(f"{record.steps} steps were recorded; it takes {least} to call them too small")
+    if not settled(record):
+        raise NotChecked("the run is young, or its rate still rises")
     moved = moving(record)
     most = moved.quantile(0.9)
     others = np.array([np.median(np.delete(most, i)) if len(most) > 1 else 0.0 for i in range(len(most))])

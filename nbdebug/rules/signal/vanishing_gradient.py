@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from nbdebug.depth import TREND, Depth, depth
+from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.looks import LEAST, told
+from nbdebug.looks import LEAST, settled, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
@@ -32,7 +33,7 @@ def vanishing_gradient(record: Record, *, decades: float = 4.0, least: int = LEA
     By the median norm over all looks but the first ones, weights and biases of a layer together. It speaks where a
     layer gets ``decades`` = 4 powers of ten less for its weights than a later one, at least three powers less in
     itself, and the shrinking goes with depth. Layers without any gradient (frozen, waiting behind a branch that starts
-    at zero) are left out, as are norms and embeddings; it takes four layers.
+    at zero) are left out, as are norms and embeddings; it takes four layers, and a hundred steps while the run goes on.
 
     ## How to fix
     ReLU or GELU in place of sigmoids, weights drawn for the activation, normalization or residual connections.
@@ -44,6 +45,8 @@ def vanishing_gradient(record: Record, *, decades: float = 4.0, least: int = LEA
     Hochreiter 1991; Glorot and Bengio 2010. Rules with a fixed bound (a mean of 1e-7) misfire under low precision and
     small losses; the comparison with the other layers of the same run does not.
     """
+    if not settled(record):
+        raise NotChecked("the run is young; gradients of its first steps may still grow")
     seen = depth(record, least)
     low = int(np.argmin(seen.relative))
     top = low + int(np.argmax(seen.relative[low:]))

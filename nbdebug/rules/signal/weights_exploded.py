@@ -114,7 +114,7 @@ def tail(sizes: Looks, largest: Looks, tailed: Flags) -> Finding:
     """How much of a layer one weight is."""
     names = [name for name, found in zip(sizes.places, tailed, strict=True) if found]
     shares = largest.values[-1] / sizes.values[-1]
-    others = shares[~tailed]
+    others = shares[~tailed & ~np.isnan(shares)]
     beside = f"{np.median(others):.2g} in the other layers" if len(others) else "less than a fifth at first"
     return Finding(
         message=f"One weight outgrew all others in {len(names)} of {len(shares)} layers: it is "

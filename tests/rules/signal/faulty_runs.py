@@ -15,16 +15,13 @@ from tests.rules.signal.trials import (
     AdamW,
     ConvNet,
     Recurrent,
-    Transformer,
     Trial,
     drawn,
     pictures,
     points,
-    sentences,
     series,
     stack,
     supervised,
-    token_loss,
     values,
 )
 
@@ -39,11 +36,6 @@ def he(weight: Tensor) -> Tensor:
 def sigmoid_stack(fixed: bool) -> Trial:
     model = stack(8, nn.ReLU if fixed else nn.Sigmoid)
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
-
-
-def sigmoid_stack_sgd(fixed: bool) -> Trial:
-    model = stack(7, nn.Sigmoid, norm=nn.BatchNorm1d if fixed else None)
-    return Trial(model, SGD(model.parameters(), 0.1), supervised(model, points()))
 
 
 def tanh_small(fixed: bool) -> Trial:
@@ -101,18 +93,6 @@ def negative_bias_of_most(fixed: bool) -> Trial:
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
 
 
-def killed_regressor(fixed: bool) -> Trial:
-    model, (x, y) = stack(2, nn.ReLU, 64, inputs=8, outputs=1), values()
-    data = x, 3 * y + (0 if fixed else 30)
-    return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 1.0), supervised(model, data, F.mse_loss))
-
-
-def sigmoid_pictures(fixed: bool) -> Trial:
-    layers = [one for i in range(6) for one in (nn.Conv2d(8 if i else 1, 8, 3, padding=1), act(fixed))]
-    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
-    return Trial(model, SGD(model.parameters(), 0.1, momentum=0.9), supervised(model, pictures()), 80)
-
-
 def act(fixed: bool) -> nn.Module:
     return nn.LeakyReLU() if fixed else nn.Sigmoid()
 
@@ -120,12 +100,6 @@ def act(fixed: bool) -> nn.Module:
 def adam_kills(fixed: bool) -> Trial:
     model = stack(3, nn.ReLU, 64, inputs=8, outputs=1)
     return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 0.3), supervised(model, values(), F.mse_loss))
-
-
-def conv_dead(fixed: bool) -> Trial:
-    model = ConvNet(norm=False, width=16)
-    nn.init.constant_(model.body[3].bias, 0.0 if fixed else -8.0)
-    return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, pictures()))
 
 
 class Functional(nn.Module):
@@ -143,11 +117,6 @@ class Functional(nn.Module):
 def functional_dead(fixed: bool) -> Trial:
     model = Functional(0.0 if fixed else -1.6)
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
-
-
-def raw_inputs(fixed: bool) -> Trial:
-    model, (x, y) = stack(2, nn.Tanh), points()
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, (x * (1 if fixed else 200.0), y)))
 
 
 def wide_sigmoid(fixed: bool) -> Trial:
@@ -202,13 +171,6 @@ def tiny_conv(fixed: bool) -> Trial:
     return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 1e-7), supervised(model, pictures()))
 
 
-def tiny_transformer(fixed: bool) -> Trial:
-    model = Transformer()
-    return Trial(
-        model, AdamW(model.parameters(), 3e-3 if fixed else 1e-7), supervised(model, sentences(), token_loss), 80
-    )
-
-
 def tiny_group(fixed: bool) -> Trial:
     model = stack(3, nn.ReLU)
     groups = [{"params": model[:4].parameters(), "lr": 1e-3 if fixed else 1e-8}, {"params": model[4:].parameters()}]
@@ -228,13 +190,6 @@ def huge_rate(optimizer: type[torch.optim.Optimizer], wrong: float, right: float
         return Trial(net, optimizer(net.parameters(), lr=right if fixed else wrong), supervised(net, data))
 
     return build
-
-
-def huge_transformer(fixed: bool) -> Trial:
-    model = Transformer()
-    return Trial(
-        model, Adam(model.parameters(), 3e-3 if fixed else 0.5), supervised(model, sentences(), token_loss), 80
-    )
 
 
 def huge_group(fixed: bool) -> Trial:
@@ -258,16 +213,6 @@ def decayed_layer(fixed: bool) -> Trial:
     return Trial(model, SGD(groups, lr=0.03), supervised(model, points()), 200)
 
 
-def penalized(fixed: bool) -> Trial:
-    model = stack(3, nn.Tanh)
-    loss = supervised(model, points())
-
-    def whole() -> Tensor:
-        return loss() + (1e-5 if fixed else 1.0) * sum(p.square().sum() for p in model.parameters())
-
-    return Trial(model, SGD(model.parameters(), 0.05), whole, 200)
-
-
 def upside_down(fixed: bool) -> Trial:
     model = stack(2, nn.ReLU)
     loss = supervised(model, points())
@@ -278,16 +223,6 @@ def maximized(fixed: bool) -> Trial:
     model = stack(2, nn.Tanh)
     optimizer = SGD(model.parameters(), 0.1, maximize=not fixed)
     return Trial(model, optimizer, supervised(model, points()), 300)
-
-
-def growing_regressor(fixed: bool) -> Trial:
-    model, (x, y) = stack(2, nn.ReLU, inputs=8, outputs=1), values()
-    return Trial(
-        model,
-        SGD(model.parameters(), 0.05),
-        supervised(model, (x, y), lambda a, b: (a - b).square().mean() if fixed else -(a * b).mean()),
-        200,
-    )
 
 
 def one_column(fixed: bool) -> Trial:
@@ -329,7 +264,6 @@ def put_back(fixed: bool) -> Trial:
 
 FAULTS: dict[str, tuple[tuple[str, ...], Build]] = {
     "eight sigmoids": (("G403",), sigmoid_stack),
-    "seven sigmoids by SGD": (("G403",), sigmoid_stack_sgd),
     "ten tanhs, small": (("G403",), tanh_small),
     "eight ReLUs, small": (("G403",), relu_small),
     "convolutions, small": (("G403",), conv_small),
@@ -337,41 +271,26 @@ FAULTS: dict[str, tuple[tuple[str, ...], Build]] = {
     "a rate that kills ReLUs": (("G401", "G404", "G410", "G412"), dying(5.0)),
     "a bias that kills ReLUs": (("G401",), negative_bias),
     "Adam kills ReLUs": (("G401", "G410"), adam_kills),
-    "a bias that kills channels": (("G401",), conv_dead),
     "functional ReLUs are dead": (("G401",), functional_dead),
-    "inputs not scaled": (("G402",), raw_inputs),
     "sigmoids drawn wide": (("G402",), wide_sigmoid),
     "tanhs pushed to their ends": (("G402", "G410"), tanh_pushed),
     "an identity RNN without clipping": (("G404", "G410", "G412"), unclipped(1.0, 0.01, 30, 0.3, "relu")),
     "a damped RNN without clipping": (("G404", "G410", "G412"), unclipped(0.95, 0.01, 60, 0.1, "relu")),
-    "a wild RNN without clipping": (("G404", "G410", "G412"), unclipped(1.2, 0.1, 60, 0.3, "tanh")),
     "a rate that diverges": (("G404", "G410", "G412"), rate_diverges),
     "eight ReLUs, large": (("G404", "G410", "G412", "G401"), deep_large),
     "a warm-up that overshoots": (("G404", "G410", "G412", "G401"), warmup_overshoots),
     "Adam at 1e-8": (("G409",), tiny_rate(Adam, 1e-8, 1e-3)),
-    "SGD at 1e-6": (("G409",), tiny_rate(SGD, 1e-6, 0.1)),
     "a convolutional net at 1e-7": (("G409",), tiny_conv),
-    "a transformer at 1e-7": (("G409",), tiny_transformer),
     "one group at 1e-8": (("G409",), tiny_group),
     "a loss scaled down": (("G409",), rescaled_loss),
     "Adam at 1": (("G410",), huge_rate(Adam, 1.0, 1e-3)),
-    "Adam at 0.3": (("G410",), huge_rate(Adam, 0.3, 1e-2)),
-    "SGD at 50": (("G410", "G404", "G401", "G412"), huge_rate(SGD, 50.0, 0.1)),
-    "a convolutional net at 1": (("G410", "G401", "G404"), huge_rate(Adam, 1.0, 1e-2, "conv")),
-    "a transformer at 0.5": (("G410",), huge_transformer),
     "one group at 1": (("G410",), huge_group),
-    "Adagrad at 10": (("G410",), huge_rate(torch.optim.Adagrad, 10.0, 0.05)),
     "a bias that kills most ReLUs": (("G401",), negative_bias_of_most),
-    "a regression at rate 1": (("G401", "G410"), killed_regressor),
-    "six sigmoids in pictures": (("G403",), sigmoid_pictures),
-    "Adam with a huge L2": (("G411",), decayed(Adam, 1e-2, 100.0)),
     "AdamW with decay 50": (("G411",), decayed(AdamW, 1e-3, 50.0)),
     "SGD with decay 1": (("G411",), decayed(SGD, 0.05, 1.0)),
     "decay on two layers": (("G411",), decayed_layer),
-    "a penalty of 1": (("G411",), penalized),
     "a loss upside down": (("G412", "G404"), upside_down),
     "a loss maximized": (("G412", "G404", "G402"), maximized),
-    "a loss without a floor": (("G412", "G404"), growing_regressor),
     "one column a thousand times larger": (("G402", "G404", "G412"), one_column),
     "steps into a copy": (("G414",), copied),
     "a weight put back": (("G414",), put_back),

@@ -47,11 +47,6 @@ def residual(zero: bool, norm: bool) -> Build:
     return build
 
 
-def deep_residual() -> Trial:
-    model = Residual(depth=20, norm=True)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()), 80)
-
-
 def language(optimizer: type[torch.optim.Optimizer], rate: float, tied: bool = False) -> Build:
     def build() -> Trial:
         model = Transformer(tied=tied)
@@ -149,18 +144,6 @@ def normed_conv(rate: float) -> Build:
 def normed_mlp() -> Trial:
     model = stack(4, nn.ReLU, norm=nn.BatchNorm1d)
     return Trial(model, SGD(model.parameters(), 1.0), supervised(model, points()), 250)
-
-
-def normed_sigmoids() -> Trial:
-    model = stack(5, nn.Sigmoid, norm=nn.LayerNorm)
-    return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, points()))
-
-
-def cosine() -> Trial:
-    model = stack(2, nn.ReLU)
-    optimizer = Adam(model.parameters(), 3e-3)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 150)
-    return Trial(model, optimizer, supervised(model, points()), scheduler=scheduler)
 
 
 def warm_up() -> Trial:
@@ -276,39 +259,9 @@ def recurrent(kind: type[nn.Module], clip: float | None, rate: float = 1e-2) -> 
     return build
 
 
-class Gated(nn.Module):
-    """Channels weighed by a sigmoid gate, and a mixture that a softmax chooses from."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.gate, self.head = nn.Linear(16, 32), nn.Sequential(nn.Linear(16, 32), nn.Sigmoid()), None
-        nn.init.constant_(self.gate[0].bias, 4.0)
-        self.head = nn.Linear(32, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(x).relu() * self.gate(x))
-
-
-def gated() -> Trial:
-    model = Gated()
-    return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, points()))
-
-
-def solved() -> Trial:
-    model, x = stack(2, nn.ReLU), torch.randn(512, 16)
-    y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
-    return Trial(model, Adam(model.parameters(), 1e-2), supervised(model, (x + 2 * x.sign(), y)), 400)
-
-
 def noise_floor() -> Trial:
     model = stack(2, nn.ReLU)
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points(noise=8.0)), 300)
-
-
-def heavy_tails() -> Trial:
-    model, (x, y) = stack(2, nn.ReLU, inputs=8, outputs=1), values()
-    y = y + torch.distributions.StudentT(2.0).sample(y.shape)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, (x, y), F.mse_loss), 300)
 
 
 def sparse_units() -> Trial:
@@ -317,92 +270,29 @@ def sparse_units() -> Trial:
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
 
 
-def many_classes() -> Trial:
-    model, x = stack(2, nn.ReLU, 64, 16, 200), torch.randn(2000, 16)
-    y = (x @ torch.randn(16, 200)).argmax(1)
-    return Trial(model, Adam(model.parameters(), 1e-2), supervised(model, (x, y)), 200)
-
-
-def policy() -> Trial:
-    model = stack(1, nn.Tanh, 32, 8, 4)
-    best = torch.randn(8, 4)
-
-    def loss() -> Tensor:
-        x = torch.randn(32, 8)
-        chosen = torch.distributions.Categorical(logits=model(x))
-        act = chosen.sample()
-        reward = (act == (x @ best).argmax(1)).float()
-        return -(chosen.log_prob(act) * (reward - reward.mean())).mean()
-
-    return Trial(model, Adam(model.parameters(), 3e-3), loss, 250)
-
-
-def two_tasks() -> Trial:
-    model = nn.ModuleDict({"body": stack(2, nn.ReLU, outputs=16), "a": nn.Linear(16, 4), "b": nn.Linear(16, 4)})
-    turns = {name: supervised(nn.Sequential(model["body"], model[name]), points()) for name in "ab"}
-    count = iter(range(10**6))
-    return Trial(model, Adam(model.parameters(), 1e-3), lambda: turns["ab"[next(count) % 2]]())
-
-
-def average_decay() -> Trial:
-    model = stack(3, nn.ReLU)
-    return Trial(model, AdamW(model.parameters(), 3e-3, weight_decay=0.1), supervised(model, points()), 300)
-
-
-def summed() -> Trial:
-    model = stack(2, nn.ReLU)
-    loss = supervised(model, points(), lambda a, b: F.cross_entropy(a, b, reduction="sum"))
-    return Trial(model, Adam(model.parameters(), 1e-3), loss)
-
-
 HEALTHY: dict[str, Build] = {
     "ReLUs by SGD": plain(nn.ReLU, SGD, 0.1),
     "ReLUs by Adam": plain(nn.ReLU, Adam, 1e-3),
-    "ReLUs by Adam at 1e-2": plain(nn.ReLU, Adam, 1e-2),
     "four tanhs": plain(nn.Tanh, Adam, 3e-3, 4),
-    "six ReLUs": plain(nn.ReLU, Adam, 1e-3, 6),
     "eight GELUs": plain(nn.GELU, Adam, 1e-3, 8),
-    "two sigmoids": plain(nn.Sigmoid, Adam, 3e-3),
-    "residual": residual(False, False),
     "residual, branches from zero": residual(True, False),
     "residual, normalized, from zero": residual(True, True),
-    "twenty residual blocks": deep_residual,
-    "a language model": language(AdamW, 3e-3),
     "a language model, tied": language(Adam, 1e-3, True),
-    "a language model by SGD": language(SGD, 0.1),
     "a GAN": gan,
     "LoRA": lora,
     "fine-tuned, all": fine_tuned(1e-5, 0),
-    "fine-tuned, half frozen": fine_tuned(1e-4, 4),
     "a head alone": fine_tuned(1e-3, 6),
-    "a bag of words": bag(False),
     "a bag of words, sparse": bag(True),
     "convolutions": normed_conv(0.05),
-    "convolutions, fast": normed_conv(0.5),
     "batch normalization at rate 1": normed_mlp,
-    "five normalized sigmoids": normed_sigmoids,
-    "cosine to zero": cosine,
     "warm-up from zero": warm_up,
     "one cycle": one_cycle,
-    "logistic regression": logistic(0.5),
     "logistic regression at 5": logistic(5.0),
-    "linear regression": linear,
     "triplets": triplets,
     "a bottleneck of three": bottleneck(3),
-    "a bottleneck of eight": bottleneck(8),
     "binary pictures coded": binary_autoencoder,
     "variational": variational,
-    "an LSTM": recurrent(nn.LSTM, None),
     "an RNN with clipping": recurrent(nn.RNN, 1.0),
-    "a GRU": recurrent(nn.GRU, None),
-    "open gates": gated,
-    "solved at once": solved,
     "at the noise floor": noise_floor,
-    "targets with heavy tails": heavy_tails,
     "sparse units": sparse_units,
-    "two hundred classes": many_classes,
-    "REINFORCE": policy,
-    "two heads taking turns": two_tasks,
-    "AdamW with decay": average_decay,
-    "a summed loss": summed,
 }

@@ -15,16 +15,12 @@ from tests.rules.signal.trials import (
     SGD,
     Adam,
     AdamW,
-    ConvNet,
-    Recurrent,
     Transformer,
     Trial,
     batches,
     drawn,
-    pictures,
     points,
     sentences,
-    series,
     stack,
     supervised,
     token_loss,
@@ -76,23 +72,6 @@ def like_gpt(vocabulary: int = 20) -> Trial:
     return Trial(model, optimizer, supervised(model, sentences(), token_loss), 100, 1.0, schedule)
 
 
-class Words(nn.Module):
-    """Embeddings, an LSTM and a head, as in the language models before attention."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.body, self.head = nn.Embedding(20, 32), nn.LSTM(32, 32, batch_first=True), nn.Linear(32, 20)
-        nn.init.uniform_(self.embed.weight, -0.1, 0.1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(self.embed(x))[0])
-
-
-def words_at_twenty() -> Trial:
-    model = Words()
-    return Trial(model, SGD(model.parameters(), 20.0), supervised(model, sentences(), token_loss), 150, clip=0.25)
-
-
 def sigmoids_at_three() -> Trial:
     model, (x, y) = stack(1, nn.Sigmoid, 30), points()
     loss = supervised(model, (x, F.one_hot(y, 4).float()), lambda a, b: (a.sigmoid() - b).square().sum(1).mean() / 2)
@@ -103,16 +82,6 @@ def few_units() -> Trial:
     x = torch.randint(2, (512, 2)).float()
     model = stack(1, nn.ReLU, 6, 2, 2)
     return Trial(model, Adam(model.parameters(), 0.02), supervised(model, (2 * x - 1, x.sum(1).long() % 2)), 200)
-
-
-def one_by_one() -> Trial:
-    model, stream = stack(2, nn.ReLU), batches(*points(), size=1)
-
-    def loss() -> Tensor:
-        x, y = next(stream)
-        return F.cross_entropy(model(x), y)
-
-    return Trial(model, SGD(model.parameters(), 0.01), loss, 400)
 
 
 def averaged_target() -> Trial:
@@ -204,25 +173,10 @@ def factors() -> Trial:
     return Trial(model, Adam(model.parameters(), 1e-2), loss, 200)
 
 
-def background() -> Trial:
-    layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 2, 1)]
-    model, x = nn.Sequential(*layers), 0.3 * torch.randn(256, 1, 12, 12)
-    mask = torch.zeros(256, 12, 12, dtype=torch.long)
-    mask[:, 4:7, 5:8] = 1
-    x[:, 0][mask == 1] += 1.0
-    return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, (x, mask)), 100)
-
-
 def continued() -> Trial:
     model, data = stack(2, nn.ReLU), points()
     Trial(model, Adam(model.parameters(), 3e-3), supervised(model, data), 400).train()
     return Trial(model, Adam(model.parameters(), 1e-5), supervised(model, data), 100)
-
-
-def dropped_out() -> Trial:
-    layers = [nn.Linear(16, 128), nn.ReLU(), nn.Dropout(0.8), nn.Linear(128, 128), nn.ReLU(), nn.Dropout(0.8)]
-    model = nn.Sequential(*layers, nn.Linear(128, 4))
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
 
 
 def weight_norm() -> Trial:
@@ -246,16 +200,6 @@ def short() -> Trial:
     return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()), 30)
 
 
-def tiny_batches_normed() -> Trial:
-    model = ConvNet(width=4)
-    return Trial(model, SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4), supervised(model, pictures()))
-
-
-def counts() -> Trial:
-    model, (x, y) = stack(2, nn.Tanh, inputs=8, outputs=1), values()
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, (x, y.exp()), F.poisson_nll_loss), 200)
-
-
 def gaussian() -> Trial:
     model, (x, y) = stack(2, nn.Tanh, inputs=8, outputs=2), values()
 
@@ -265,43 +209,66 @@ def gaussian() -> Trial:
     return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, (x, y), loss_fn), 300)
 
 
-def long_memory() -> Trial:
-    model = Recurrent(partial(nn.RNN, nonlinearity="relu"), scale=1.0)
-    nn.init.eye_(model.body.weight_hh_l0)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, series(30, 30), F.mse_loss), 100, clip=0.3)
+class Gated(nn.Module):
+    """Channels weighed by a sigmoid gate, and a mixture that a softmax chooses from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.gate, self.head = nn.Linear(16, 32), nn.Sequential(nn.Linear(16, 32), nn.Sigmoid()), None
+        nn.init.constant_(self.gate[0].bias, 4.0)
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x).relu() * self.gate(x))
+
+
+def gated() -> Trial:
+    model = Gated()
+    return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, points()))
+
+
+def policy() -> Trial:
+    model = stack(1, nn.Tanh, 32, 8, 4)
+    best = torch.randn(8, 4)
+
+    def loss() -> Tensor:
+        x = torch.randn(32, 8)
+        chosen = torch.distributions.Categorical(logits=model(x))
+        act = chosen.sample()
+        reward = (act == (x @ best).argmax(1)).float()
+        return -(chosen.log_prob(act) * (reward - reward.mean())).mean()
+
+    return Trial(model, Adam(model.parameters(), 3e-3), loss, 250)
+
+
+def two_tasks() -> Trial:
+    model = nn.ModuleDict({"body": stack(2, nn.ReLU, outputs=16), "a": nn.Linear(16, 4), "b": nn.Linear(16, 4)})
+    turns = {name: supervised(nn.Sequential(model["body"], model[name]), points()) for name in "ab"}
+    count = iter(range(10**6))
+    return Trial(model, Adam(model.parameters(), 1e-3), lambda: turns["ab"[next(count) % 2]]())
 
 
 STYLES: dict[str, Build] = {
+    "open gates": gated,
+    "REINFORCE": policy,
+    "two heads taking turns": two_tasks,
     "LBFGS": by(torch.optim.LBFGS, lr=1.0, max_iter=5, line_search_fn="strong_wolfe"),
     "Adagrad": by(torch.optim.Adagrad, lr=0.05),
-    "Adadelta": by(torch.optim.Adadelta, lr=1.0),
-    "Rprop": by(torch.optim.Rprop, lr=1e-3),
-    "RMSprop": by(torch.optim.RMSprop, lr=1e-3),
-    "NAdam": by(torch.optim.NAdam, lr=2e-3),
     "SGD with momentum": by(SGD, lr=0.05, momentum=0.9, weight_decay=5e-4),
-    "Adam at 3e-2": by(Adam, lr=3e-2),
     "Adam at 3e-4": by(Adam, lr=3e-4),
-    "SGD at 1e-2": by(SGD, lr=1e-2),
     "AdamW with decay 1": by(AdamW, lr=1e-3, weight_decay=1.0),
     "layer scale": layer_scale,
     "as GPT begins": like_gpt,
-    "words at rate 20": words_at_twenty,
     "sigmoids at rate 3": sigmoids_at_three,
     "six units": few_units,
-    "one sample a step": one_by_one,
     "a target that follows": averaged_target,
     "a critic with clipped weights": critic_clipped,
     "a mixture of experts": experts,
     "a weak auxiliary head": auxiliary,
     "factors of users and items": factors,
-    "mostly background": background,
     "trained on": continued,
-    "much dropout": dropped_out,
     "weight norm": weight_norm,
     "a sparse code": sparse_code,
     "thirty steps": short,
-    "narrow convolutions": tiny_batches_normed,
-    "counts": counts,
     "mean and variance": gaussian,
-    "an identity RNN": long_memory,
 }
