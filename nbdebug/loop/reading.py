@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from functools import lru_cache
 
 from nbdebug.graph.source import Line
 
@@ -12,8 +13,14 @@ Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 def tree_of(file: str) -> ast.Module | None:
     """The syntax tree of a file or cell; None where it is no plain Python."""
+    return parsed("".join(linecache.getlines(file)))
+
+
+@lru_cache(8)
+def parsed(text: str) -> ast.Module | None:
+    """The syntax tree of a text; a cell is read again each time that its loop is judged."""
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return ast.parse(text)
     except SyntaxError:
         return None
 
