@@ -99,8 +99,8 @@ export function rowList(header, acts) {
     node.title = [row.path, ...row.found.map((one) => `${one.code} ${one.message}`)].join("\n");
     const above = tree ? "" : row.path.slice(0, -row.name.length);
     node.replaceChildren(
-      h(`span.dot.${row.tone || "none"}`, { ariaLabel: row.tone }, DOTS[row.tone]),
-      h("span.chevron", { ariaHidden: "true" }, tree && row.kids ? (row.folded ? "▸" : "▾") : ""),
+      h(`span.dot.${row.tone || (row.layer ? "none" : "group")}`, { ariaLabel: row.tone }, DOTS[row.tone]),
+      tree && h("span.chevron", { ariaHidden: "true" }, row.kids ? (row.folded ? "▸" : "▾") : ""),
       h(
         "span.path",
         {},
