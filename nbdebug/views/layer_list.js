@@ -98,17 +98,14 @@ export function rowList(header, acts) {
     node.style.setProperty("--nb-level", String(tree ? row.level : 0));
     node.title = [row.path, ...row.found.map((one) => `${one.code} ${one.message}`)].join("\n");
     const above = tree ? "" : row.path.slice(0, -row.name.length);
-    node.replaceChildren(
-      h(`span.dot.${row.tone || "none"}`, { ariaLabel: row.tone }, DOTS[row.tone]),
-      h("span.chevron", { ariaHidden: "true" }, tree && row.kids ? (row.folded ? "▸" : "▾") : ""),
-      h(
-        "span.path",
-        {},
+    const dot = h(`span.dot.${row.tone || (row.layer ? "none" : "group")}`, { ariaLabel: row.tone }, DOTS[row.tone]),
+      chevron = h("span.chevron", { ariaHidden: "true" }, row.kids ? (row.folded ? "▸" : "▾") : ""),
+      parts = [
         above && h("span.soft", {}, above),
         h("b", {}, row.name),
         row.kind && h("span.soft", {}, ` ${row.kind}`),
-      ),
-    );
+      ];
+    node.replaceChildren(dot, ...(tree ? [chevron] : []), h("span.path", {}, ...parts));
   }
 
   /** @param {number} i */
