@@ -33,7 +33,8 @@ REPAIRS = {
     "std": "x.std(unbiased=False)   # one value has no sample deviation",
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }
-CONSEQUENCES = ("G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
+DEAD = ("G401", "G402", "G409", "G411", "G412", "G413", "G414")  # what is said of layers that hold NaN
+CONSEQUENCES = (*DEAD, "G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
 
 
 @rule("G405", "error")

@@ -12,7 +12,7 @@ from nbdebug.evidence.gradient_origin import GradientOrigin
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
-from nbdebug.rules.signal.non_finite_forward import among
+from nbdebug.rules.signal.non_finite_forward import DEAD, among
 from nbdebug.setup import Setup
 
 REPAIRS = {
@@ -74,7 +74,7 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
             "samples": samples[:50],
             "batch": seen.number,
         },
-        explains=("G416", "G409", "G410", "T601", "T602", "T603", "T608", "E706", "E709"),
+        explains=(*DEAD, "G416", "G410", "T601", "T602", "T603", "T608", "E706", "E709"),
     )
 
 
