@@ -13,6 +13,7 @@ The mean step is given by the CPU time of the process, which others on the machi
 the highest of the rounds, and by the clock on the wall. "bare-again" is a second bare loop: how far it is off is noise.
 The slowest steps are compared with the slowest of the bare loop, by CPU time. Memory is the peak of a fresh process
 above that of a bare one, and how much of it imports take; W&B works in a helper process too, whose time is not counted.
+Nothing is drawn: the live view of a notebook comes on top, at most ten times a second.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import resource
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -87,12 +87,11 @@ def timed(model: str, variant: Variant, steps: int, first: int, rounds: int) -> 
     return found
 
 
-def peak() -> int:
-    """The highest resident memory of this program so far, in KiB; of its parent too where there is no /proc."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**10 if sys.platform == "darwin" else 1)
-    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+def resident() -> tuple[int, int]:
+    """The resident memory of this program, the highest and that of now, in KiB; needs /proc."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    highest, now = (next(line.split()[1] for line in status if line.startswith(word)) for word in ("VmHWM", "VmRSS"))
+    return int(highest), int(now)
 
 
 def helpers() -> int:
@@ -105,19 +104,21 @@ def helpers() -> int:
 
 
 def measure(model: str, name: str) -> None:
-    """Prints the peak of a run of one variant, that before its first step, and what its helpers hold."""
+    """Prints the peak of a run of one variant, what is held before its first step, and what its helpers hold."""
     torch.set_num_threads(1)
     run, variant = start(model), VARIANTS.get(name, BARE)
     with variant.open(run) as after:
-        opened = peak()
-        run.steps(2 * STEPS[model][0], after)
+        opened = resident()[1]
+        run.steps(STEPS[model][0], after)
         helping = helpers()
-    print(peak(), opened, helping)
+    print(resident()[0], opened, helping)
 
 
 @cache
 def memory(model: str, name: str) -> tuple[int, ...]:
-    """The same, from a fresh process."""
+    """The same, from a fresh process; zeros where memory cannot be read."""
+    if not Path("/proc/self/status").exists():
+        return 0, 0, 0
     command = [sys.executable, __file__, "--measure", model, name]
     said = subprocess.check_output(command, text=True, env={**os.environ, **ALLOCATOR})
     return tuple(int(one) for one in said.split()[-3:])

@@ -13,7 +13,7 @@ from nbdebug.curves.trend import Trend, trend
 from nbdebug.record import Record
 
 HIGH_SCORE, SMALL_SHARE, SAMPLES = 0.97, 0.05, 256
-WIDEST = 1.2  # in logarithm: how far the ratio of the run's loss to that of fixed samples may stray about its middle
+WIDEST = 1.6  # in logarithm: how far the loss of the run may be from that of fixed samples in eval mode
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ def majority(record: Record) -> float | None:
     counts = list(counts.values()) if isinstance(counts, dict) else counts
     if counts is not None and len(counts) and sum(counts):
         return float(max(counts) / sum(counts))
-    return 0.0 if record.about.get("target_variance") else None
+    real = record.about.get("task") in ("regression", "reconstruction")
+    return 0.0 if real and record.about.get("target_variance") else None
 
 
 def own_evals(record: Record, steps: Curve, loss: Curve) -> Evals:
@@ -202,9 +203,9 @@ def comparable(steps: Curve, loss: Curve, train: Evals) -> float:
         return 1.0 if not np.isfinite(train.loss).any() else 0.0
     ratios = np.log(near[fit] / train.loss[fit])
     middle = float(np.median(ratios))
-    if abs(middle) < WIDEST:
+    if np.abs(ratios).max() < WIDEST:
         return 1.0
-    return float(np.exp(middle)) if np.abs(ratios - middle).max() < WIDEST / 3 else 0.0
+    return float(np.exp(middle)) if np.abs(ratios - middle).max() < WIDEST / 4 else 0.0
 
 
 def quarters(course: Course) -> Curve:

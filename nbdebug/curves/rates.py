@@ -43,11 +43,14 @@ def too_high(course: Course, overwritten: float = 0.15, thrown: float = 1.5, poo
 
 
 def opening_jump(course: Course) -> float:
-    """The highest loss of the first steps over the start; a start under half of chance counts as that half."""
+    """The highest loss of two of the first steps in a row over the start; a single one may be a bad batch.
+
+    A start under half of chance counts as that half.
+    """
     seen = course.loss[:OPENING]
     seen = seen[np.isfinite(seen)]
     base = max(course.start, 0.5 * (course.chance or 0.0))
-    return float(seen.max() / base) if len(seen) and base > 0 else 0.0
+    return float(np.minimum(seen[1:], seen[:-1]).max() / base) if len(seen) > 1 and base > 0 else 0.0
 
 
 def settles_high(course: Course) -> bool:

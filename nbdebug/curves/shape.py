@@ -75,7 +75,7 @@ def spiked(course: Course) -> Shape | None:
     """Single steps tower over the others."""
     if not (places := swings.spiked(course)):
         return None
-    late = places[0] > len(course.loss) / 2 and course.learned > 0.5
+    late = places[0] > len(course.loss) / 2 and course.best < 0.5 * course.start
     text = f"The loss leaps at {len(places)} of {len(course.loss)} steps, first at step {int(course.steps[places[0]])}."
     return Shape("falls then spikes" if late else "spike", text)
 

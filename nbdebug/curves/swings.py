@@ -70,13 +70,13 @@ def oscillating(course: Course, least: float = 0.25, times: int = 3) -> Swings |
 
 
 def spiked(course: Course) -> list[int]:
-    """Places in the loss that tower over their neighbors, over twice of where the run began, and over thrice of what
-    all steps but one an epoch stay under; the opening is not looked at, where a rate that is too high shows."""
+    """Places in the loss that tower over their neighbors, over twice of what the first steps cost, and over thrice of
+    what all steps but one an epoch stay under; the opening is not looked at, where a rate that is too high shows."""
     calm = course.loss[np.isfinite(course.loss)]
     if not course.positive or len(calm) < len(course.loss) / 2:
         return []
     usual = float(np.clip(1 - 1.5 / max(course.per_epoch, 1), 0.9, 0.99))  # one batch of an epoch may be the bad one
-    base = max(2 * course.start, 2 * (course.chance or 0.0), 3 * float(np.quantile(calm, usual)))
+    base = max(2 * float(np.median(calm[:12])), 3 * float(np.quantile(calm, usual)))
     opening = max(12, len(course.loss) // 20)
     return [at for at in spikes(course.loss, base) if at >= opening]
 
@@ -94,11 +94,7 @@ def epoch_rhythm(course: Course, agreement: float = 0.6, swing: float = 0.5, wav
     if not course.finite or not len(course.loss) or np.diff(course.steps).max(initial=1) > 1:
         return None
     found = rhythm(course.loss, course.per_epoch)
-    if found is None or found.agreement < agreement:
-        return None
-    if forgets(course):
-        return found
-    if found.waves < waves:
+    if found is None or found.agreement < agreement or (found.waves < waves and not forgets(course)):
         return None
     level = max(float(np.median(course.loss)), 1e-12)
     return found if found.swing > max(swing * level, 4 * course.noise / np.sqrt(found.periods)) else None

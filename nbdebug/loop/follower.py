@@ -106,7 +106,7 @@ class Follower:
             return True
         if optimizer in self.strangers:
             return False
-        if any(id(p) in self.own for group in optimizer.param_groups for p in group["params"]):
+        if any(id(p) in self.own for group in optimizer.param_groups for p in group.get("params", ())):
             self.adopt(optimizer)
             return True
         self.strangers.add(optimizer)
@@ -122,7 +122,8 @@ class Follower:
         iterator = event[0]
         if self.iterator is None or self.iterator() is not iterator:
             self.iterator = weakref.ref(iterator)
-            self.modes.split = "val" if comes_from(iterator, self.setup.val_loader) else "train"
+            splits = {"val": self.setup.val_loader, "train": self.setup.train_loader}
+            self.modes.split = next((name for name, one in splits.items() if comes_from(iterator, one)), "")
         if self.modes.split == "train":
             for one in self.steppers.values():
                 one.interval.draws += 1

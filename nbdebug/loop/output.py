@@ -43,7 +43,12 @@ class Output:
         return {name for name, _ in here if all((name, n.lineno) in here for n in stores if n.id == name)}
 
     def is_call(self, value: ast.AST) -> bool:
-        """Whether an expression is the call of the model: one of a name or attribute of the user's, at those lines."""
+        """Whether an expression is the call of the model: the innermost one at those lines that is the user's own."""
+        inner = (one for one in ast.walk(value) if one is not value)
+        return self.is_users(value) and not any(map(self.is_users, inner))
+
+    def is_users(self, value: ast.AST) -> bool:
+        """Whether an expression is a call at those lines of what neither torch nor Python brings along."""
         name = called(value)
         if not isinstance(value, ast.Call) or name in WRAPPERS or hasattr(Tensor, name) or hasattr(builtins, name):
             return False

@@ -17,7 +17,7 @@ def pulled(parameters: Sequence[Tensor]) -> list[bool]:
     """
     found = [dense(p.grad) for p in parameters]
     there = [one for one in found if one is not None and one.numel()]
-    norms = iter(float(one) for one in (torch._foreach_norm(there) if there else ()))
+    norms = iter(fetched(torch._foreach_norm(there)) if there else ())
     answers = []
     for one in found:
         if one is None or not one.numel():
@@ -38,7 +38,9 @@ class Touch:
     """The gradients as they are before a backward pass, to tell afterwards whether it added to any."""
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self.before = [(p, p.grad, p.grad._version if p.grad is not None else 0) for p in parameters]
+        grads = [p.grad for p in parameters]
+        versions = [0 if one is None else one._version for one in grads]
+        self.before = list(zip(parameters, grads, versions, strict=True))
 
     @property
     def added(self) -> bool:
@@ -57,3 +59,8 @@ def ends(function: Any) -> list[Tensor]:
         known |= after
         todo += after
     return found
+
+
+def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:
+    """Numbers that lie on a device, brought at once."""
+    return tuple(torch.stack([one.detach().float().to(values[0].device) for one in values]).tolist()) if values else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
 
 from nbdebug.graph.source import Line
 
@@ -62,8 +61,3 @@ def subject(call: ast.Call) -> ast.expr | None:
     if owner is None or (isinstance(owner, ast.Name) and owner.id in ("torch", "F", "np")):
         return call.args[0] if call.args else None
     return owner
-
-
-def within(scope: ast.AST, wanted: type[ast.AST]) -> Iterator[ast.AST]:
-    """Every node of one kind."""
-    return (node for node in ast.walk(scope) if isinstance(node, wanted))

@@ -37,13 +37,18 @@ class Again:
         """What was not finite, if anything."""
         return "loss" if not math.isfinite(self.loss) else None if self.gradient else "gradient"
 
+    def shows(self, phase: str) -> bool:
+        """Whether what was not finite then is not now; of a gradient, a loss that is not finite shows it too."""
+        return self.what == "loss" or self.what == phase
 
-def truest(setup: Setup, incident: Incident) -> Again | None:
-    """The first way that gives the loss that was seen and is not finite, else one that is not finite, else any."""
-    tries = list(tried(setup, incident))
-    bad = [one for one in tries if one.what == "loss" or (one.what and incident.phase == "gradient")]
-    whole = [one for one in tries if one.way.whole]
-    return next((one for one in bad if one.exact), next(iter([*bad, *whole, *tries]), None))
+
+def truest(setup: Setup, incident: Incident) -> list[Again]:
+    """All runs, those first that are not finite, of these those that give the loss that was seen."""
+
+    def rank(one: Again) -> tuple[bool, bool, bool]:
+        return not one.shows(incident.phase), not one.exact, not one.way.whole
+
+    return sorted(tried(setup, incident), key=rank)
 
 
 def tried(setup: Setup, incident: Incident) -> Iterator[Again]:

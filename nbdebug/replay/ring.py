@@ -148,6 +148,16 @@ class Ring:
             one.loss = loss if at == step else one.loss
         self.freeze(phase, step=step)
 
+    def left_open(self) -> Incident | None:
+        """The pass that the loop has left before its backward pass, as one does whose loss is seen to be NaN."""
+        if not self.now.forwards or self.incidents or self.deferred:
+            return None
+        self.now.drawn = self.drawn
+        self.passes.append((self.step, self.now))
+        self.now = Pass()
+        self.freeze("loss")
+        return self.incidents.pop()
+
     def freeze(self, phase: Phase, find: Callable[[], Origin | None] = lambda: None, step: int | None = None) -> None:
         """Copies what the pass began with; of several incidents the first and the last are kept."""
         if self.freezes == MOST_FREEZES:

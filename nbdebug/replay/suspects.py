@@ -67,7 +67,7 @@ def blamed(batch: Batch, incident: Incident, again: Again | None) -> Finding | N
         explains=CONSEQUENCES,
         code=rule.code,
         name=rule.name,
-        severity="error" if again is None or mended(again, incident) else "note",
+        severity="error" if again is None or (again.what and mended(again, incident)) else "note",
     )
 
 

@@ -184,7 +184,7 @@ def chance(setup: Setup, several: list[Batch]) -> dict[str, Any]:
 
 
 def entropy(several: list[Batch]) -> float:
-    """The entropy of the labels in nats (0 where they are no classes), with the correction of Miller and Madow (1955) for few samples."""
+    """The entropy of the labels in nats; 0 where they are no classes. Corrected for few by Miller and Madow (1955)."""
     labels = torch.cat([one.target.flatten() for one in several])
     if labels.is_floating_point():
         return 0.0

@@ -15,7 +15,7 @@ from nbdebug.graph.source import Line
 from nbdebug.record import Record
 from nbdebug.record.file import Writer
 from nbdebug.record.record import Event
-from nbdebug.replay import Replay, replay
+from nbdebug.replay import Replay, abandoned, replay
 from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
@@ -85,6 +85,8 @@ class Watch:
             self.session.close()
             self.not_finite()
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            if not interrupted:
+                self.meter.attempt("replay", abandoned, self.session.ring)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             report = self.judged()
             steps = self.session.recorder.step - 1
@@ -131,7 +133,7 @@ class Watch:
         found = self.screen.clicks()
         for one in found:
             self.view.answer(one)
-        if found:
+        if found or self.controls.paused:
             self.screen.refresh()
         return found
 

@@ -71,7 +71,7 @@ KEPT = "print(run.result.steps > 20, run.result.interrupted, len(optimizer._opti
 ASKED = """
 before = optimizer.param_groups[0]["lr"]
 with nbdebug.watch(model, optimizer) as run:
-    for number in range(1500):
+    for number in range(600):
         step(number)
 print(run.result.interrupted, optimizer.param_groups[0]["lr"] / before, [one.text for one in run.record.events][-1:])
 """

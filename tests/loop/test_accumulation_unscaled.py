@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
@@ -102,7 +103,17 @@ def weighted_sums(setup: Setup) -> None:
             setup.optimizers[0].zero_grad()
 
 
-@pytest.mark.parametrize("train", [two_losses, chunks, sums_of_samples, weighted_sums, accumulating(1)])
+def tasks(setup: Setup) -> None:
+    """Batches of several loaders, one for each task, whose losses are summed up on purpose."""
+    others = [DataLoader(setup.train_loader.dataset, batch_size=8, shuffle=True) for _ in range(2)]
+    for several in zip(*others, strict=True):
+        setup.optimizers[0].zero_grad()
+        for x, y in several:
+            loss_of(setup, x, y).backward()
+        setup.optimizers[0].step()
+
+
+@pytest.mark.parametrize("train", [two_losses, tasks, chunks, sums_of_samples, weighted_sums, accumulating(1)])
 def test_other_sums_are_quiet(train: Train) -> None:
     assert not said(train, descent())
 

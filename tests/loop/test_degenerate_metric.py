@@ -18,6 +18,9 @@ LOOP = """
 import torch
 from torch.nn import functional as F
 
+def decode(logits):
+    return (logits > 0).float()
+
 def train(setup):
     model, optimizer = setup.model, setup.optimizers[0]
     for epoch in range(3):
@@ -102,6 +105,8 @@ def test_other_numbers_that_cannot_change(tmp_path: Path, inside: str, outputs: 
         ("out = model(x); loss = setup.loss_fn(out, y); total += loss.item()", 3),
         ("out = model(x); ok = (out == out).all(); total += float(ok)", 3),
         ("out = model(x); best = out.argmax(0)", 3),
+        ("right += (decode(model(x)) == y).sum().item()", 1),
+        ("out = decode(model(x)); right += (out == y).sum().item()", 1),
     ],
 )
 def test_sound_metrics_are_quiet(tmp_path: Path, inside: str, outputs: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -313,6 +314,39 @@ def test_rows_sent_again_count_once_and_lost_ones_ask_for_all(page: Any) -> None
     live.told()
     assert "step 90 · live" in page.locator(".nb-scrub").inner_text()
     assert page.evaluate("sent.length") == 1
+
+
+def test_a_page_that_missed_the_first_message_waits_for_all_of_it(page: Any) -> None:
+    shown = Layers(Record())
+    live = Growing(page, shown)
+    filled = recorded(60, 4)
+    for name in ("modules", "drawn", "run", "evaluations", "layers", "shapes"):
+        setattr(shown.record, name, getattr(filled, name))
+    shown.news()
+    grown(shown.record, 20)
+    live.told()
+    assert page.evaluate("sent") == [{"kind": "whole"}]
+    live.emit({"state": shown.snapshot()})
+    page.wait_for_selector(f"{LINES} canvas")
+    assert page.locator(NAMES).count() == 4
+
+
+def test_a_record_is_read_while_another_thread_writes_it() -> None:
+    record, errors = recorded(300, 2), []
+
+    def read() -> None:
+        try:
+            for _ in range(40):
+                Layers(record).snapshot()
+        except Exception as error:
+            errors.append(error)
+
+    reader = Thread(target=read)
+    reader.start()
+    while reader.is_alive():
+        grown(record, 50, look=1)
+        record.run.append(record.run.seen, {f"logged{record.run.seen}": 1.0})
+    assert errors == []
 
 
 def test_controls_wait_until_they_were_heard(page: Any) -> None:

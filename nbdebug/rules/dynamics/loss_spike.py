@@ -30,8 +30,8 @@ def loss_spike(record: Record) -> Iterator[Finding]:
     undo many.
 
     ## How it is measured
-    A spike stands out of the running median of fifteen steps by ten times the spread about it, lies over twice of both
-    the start of the run and a constant guess, and over thrice of what all steps but one an epoch stay under. The
+    A spike stands out of the running median of fifteen steps by ten times the spread about it, lies over twice of
+    what the first steps cost, and over thrice of what all steps but one an epoch stay under. The
     opening of the run is not looked at, nor a rise that stays.
 
     ## How to fix
@@ -47,7 +47,7 @@ def loss_spike(record: Record) -> Iterator[Finding]:
     if course.count < 30:
         raise NotChecked(f"{course.count} steps are too few to tell a spike from a start")
     places = spiked(course)
-    if not places or len(places) > max(3, len(course.loss) // 20):
+    if not places or len(places) > 3 + len(course.loss) * max(0.05, 1.5 / max(course.per_epoch, 1)):
         return
     steps = [int(course.steps[at]) for at in places]
     worst = max(places, key=lambda at: course.loss[at])

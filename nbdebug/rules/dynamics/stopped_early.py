@@ -71,12 +71,12 @@ def bad() -> Setup:
     """Small steps."""
     model = layers(8, 32, 2)
     made = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
-    return run(model, rings(1024), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=made)
+    return run(model, rings(1024), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=made, batch_size=64)
 
 
 def bad_loop(setup: Setup) -> None:
-    """Three epochs."""
-    train(setup, 3)
+    """Six epochs."""
+    train(setup, 6)
 
 
 def good() -> Setup:

@@ -11,7 +11,7 @@ from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.rules.loops import layers, run, told_apart, train, waves
 from nbdebug.setup import Setup
 
 
@@ -63,14 +63,15 @@ def validation_better(record: Record) -> Iterator[Finding]:
 
 
 def bad() -> Setup:
-    """Half of the training labels are drawn by lot, those of validation are true."""
-    data = rings(1500, noise=0.7), rings(256, seed=1)
-    return run(layers(8, 24, 2), *data, torch.nn.CrossEntropyLoss(), lr=1e-2)
+    """Noise in the training targets, none in those of validation."""
+    x, y = waves(1500)
+    noise = 0.7 * torch.randn(y.shape, generator=torch.Generator().manual_seed(5))
+    return run(layers(4, 32, 1), (x, y + noise), waves(256, seed=1), torch.nn.MSELoss(), lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:
-    """Eight epochs."""
-    train(setup, 8)
+    """Ten epochs."""
+    train(setup, 10)
 
 
 def good() -> Setup:

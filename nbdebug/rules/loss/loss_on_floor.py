@@ -47,7 +47,7 @@ def loss_on_floor(setup: Setup, first_pass: Pass, record: Record, *, near: float
     course = reading.settled(record)
     if not course.known or not course.finite:
         raise NotChecked("the loss of your loop cannot be compared with that of a batch")
-    if course.half.falls and -course.half.change > 0.1 * abs(course.end):
+    if course.late.falls and -course.late.change > 0.1 * abs(course.end):
         raise NotChecked("the loss still falls")
     floor = head_floor(setup, first_pass.output, first_pass.batch)
     if sits(course, floor, near):

@@ -29,9 +29,9 @@ def accumulation_unscaled(loop: Loop, *, least: int = 3, share: float = 0.5) -> 
 
     ## How it is measured
     Exactly, at the steps that are looked at: at least ``least`` = 3, of which more than a ``share`` of one half took
-    two or more backward passes of one line, each with a batch of its own from a DataLoader, of losses that nothing
-    divided and that are no sums over samples. Optimizers to which a constant factor means nothing, as to Adam, draw a
-    note, unless the norm is clipped.
+    two or more backward passes of one line, each with a batch of its own from the training loader, of losses that
+    nothing divided and that are no sums over samples. Optimizers to which a constant factor means nothing, as to Adam,
+    draw a note, unless the norm is clipped.
 
     ## How to fix
     ``(loss / k).backward()``.
