@@ -39,7 +39,7 @@ def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) ->
     schedule counts for nothing.
 
     ## How to fix
-    A higher rate: 1e-3 for Adam, 0.1 for SGD, and from there by dbg.find_lr(); the same rate for a group left behind.
+    A higher rate: 1e-3 for Adam and 0.1 for SGD are where to start; the same rate for a group left behind.
 
     ## When to ignore
     When a part is meant to move as little.
@@ -115,7 +115,7 @@ def bad() -> Setup:
 
 def good() -> Setup:
     """A usual rate."""
-    return trained_at(1e-3)
+    return trained_at(1e-2)
 
 
 bad_loop = good_loop = loop
