@@ -35,7 +35,8 @@ LIVE = """async ([source, css, state]) => {
   return performance.now() - started;
 }"""
 SCRUB = """async (frames) => {
-  const slider = document.querySelector(".nb-scrub input"), next = () => new Promise((done) => requestAnimationFrame(done));
+  const slider = document.querySelector(".nb-scrub input");
+  const next = () => new Promise((done) => requestAnimationFrame(done));
   const started = performance.now();
   for (let i = 0; i < frames; i++) {
     slider.value = String(Math.round((i / frames) * Number(slider.max)));
@@ -55,13 +56,14 @@ def drawn(page: Any, view: View, folder: str) -> None:
     page.goto(file.as_uri())
     page.wait_for_selector(".nb-line canvas")
     opened = time.perf_counter() - began
-    print(f"static page: {file.stat().st_size / 1000:.0f} kB, opens in {opened:.2f} s, {page.evaluate(SCRUB, FRAMES):.0f} frames/s")
+    size, pace = file.stat().st_size / 1e6, page.evaluate(SCRUB, FRAMES)
+    print(f"static page: {size:.1f} MB, opens in {opened:.2f} s, {pace:.0f} frames/s")
     began = time.perf_counter()
     state = view.snapshot()
     built = time.perf_counter() - began
     opened = page.evaluate(LIVE, [module(view), css(), state]) / 1000
-    size = len(state["packed"]) / 1e6
-    print(f"live state: built in {built:.2f} s, {size:.1f} MB, opens in {opened:.2f} s, {page.evaluate(SCRUB, FRAMES):.0f} frames/s")
+    size, pace = len(state["packed"]) / 1e6, page.evaluate(SCRUB, FRAMES)
+    print(f"live state: {size:.1f} MB, built in {built:.2f} s, opens in {opened:.2f} s, {pace:.0f} frames/s")
 
 
 def messages(record: Record) -> None:
@@ -76,7 +78,9 @@ def messages(record: Record) -> None:
         seconds.append(time.process_time() - began)
         sizes.append(len(data))
     places = len(record.drawn)
-    print(f"message of {places} places: {1000 * median(seconds):.3f} ms of the kernel, at most {max(sizes) / 1000:.1f} kB")
+    print(
+        f"message of {places} places: {1000 * median(seconds):.3f} ms of the kernel, at most {max(sizes) / 1000:.1f} kB"
+    )
 
 
 def main() -> None:

@@ -131,7 +131,9 @@ def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def merged(reports: Iterable[Report]) -> Report:
     """Several reports as one, each finding once."""
     several = list(reports)
-    findings = {(one.code, one.message): one for report in several for one in report.findings}
+    found = [one for report in several for one in report.findings]
+    known = {(one.code, one.where.file, one.where.line) for one in found if one.where.step is None}
+    findings = {(one.code, one.message): one for one in found if not is_repeated(one, known)}
     asked = frozenset(code for report in several for code in report.asked)
     skipped = {one.code: one for report in several for one in report.not_checked if one.code not in asked}
     first = several[0] if several else Report()
@@ -143,3 +145,8 @@ def merged(reports: Iterable[Report]) -> Report:
         seconds=sum(one.seconds for one in several),
         stopped=any(one.stopped for one in several),
     )
+
+
+def is_repeated(one: Finding, known: set[tuple[str, str | None, int | None]]) -> bool:
+    """Whether what is said of a step of a run was said of the same place without running."""
+    return one.where.step is not None and (one.code, one.where.file, one.where.line) in known

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import nbdebug.rules
 from nbdebug import registry
@@ -34,6 +35,8 @@ def said_of(setup: Setup, rule: Rule, way: str) -> Report:
 
 @every_rule
 def test_the_bad_program_draws_the_rule(rule: Rule) -> None:
+    if getattr(rule.module, "DEVICE", "cpu") == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs an accelerator")
     found = [one for one in said_of(rule.module.bad(), rule, "bad") if one.code == rule.code]
     assert found
     for one in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from nbdebug.loop.few import Few
 from nbdebug.loop.interval import Stepper
+from nbdebug.loop.pulls import fetched
 from nbdebug.probes.clipping import Clip
 
 MOST_MOMENTUM = 0.999
@@ -80,8 +80,3 @@ def effect(stepper: Stepper, limit: float) -> tuple[float | None, float | None]:
         values = sum(one.numel() for one in weights)
         return None, limit / values**0.5 / float(group["eps"])
     return None, None
-
-
-def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:
-    """Numbers that lie on a device, brought at once."""
-    return tuple(torch.stack([one.detach().float().to(values[0].device) for one in values]).tolist()) if values else ()

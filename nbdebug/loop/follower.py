@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.graph.reader import read
 from nbdebug.graph.source import Line, caller
 from nbdebug.loop.clips import Clipping
 from nbdebug.loop.held import Holding
@@ -20,17 +19,21 @@ from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
 from nbdebug.loop.modes import Modes
-from nbdebug.loop.pulls import Touch
+from nbdebug.loop.pulls import Touch, ends
 from nbdebug.loop.scaling import Scalers
 from nbdebug.loop.sums import Summing, is_divided
+from nbdebug.loop.waits import Waiting
 from nbdebug.probes.batches import comes_from
 from nbdebug.probes.calls import calls
 from nbdebug.probes.clipping import Clip, clipping
 from nbdebug.probes.modes import passes, switchings
 from nbdebug.probes.scaling import Scaled, scaling
+from nbdebug.probes.syncs import Sync, syncs
 from nbdebug.setup import Setup
 
+MARKED, SELDOM = 64, 8  # the graphs of so many steps are marked; later ones of one in eight
 EAGER = 8  # steps that are looked at one by one; later ones at powers of two
+SAMPLE = 64  # parameters whose gradients tell whether a backward pass was one of this model
 MOST_PASSES = 32  # backward passes between two steps that are looked at
 Guard = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
@@ -42,14 +45,20 @@ class Follower:
         self.setup, self.ledger = setup, Ledger(setup.eager)
         self.clipping, self.scalers, self.summing = Clipping(), Scalers(), Summing()
         self.modes, self.holding, self.lost = Modes(setup.eager), Holding(), Lost(setup.eager)
+        self.waiting = Waiting()
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
+        self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
+        self.touch = Touch(self.sample)
+        self.concerned, self.ever = True, False
         self.steppers: dict[int, Stepper] = {}
         self.holders: dict[int, Stepper] = {}
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for one in setup.optimizers:
             self.adopt(one)
-        self.backwards = self.scheduled = self.fresh = self.copies = self.passes = self.asked_at = 0
-        self.reached = self.from_scaled = False
+        self.backwards = self.scheduled = self.fresh = self.copies = self.passes = 0
+        self.reached = self.from_scaled = self.undivided = False
+        self.due = self.marking = True
+        self.line: Line | None = None
         self.iterator: weakref.ref[Any] | None = None
         self.lines: dict[str, Line] = {}
 
@@ -63,6 +72,8 @@ class Follower:
             passes(self.setup.model, guard(self.modes.begins), guard(self.passed)),
             switchings(guard(self.modes.switched)),
         ]
+        if (kind := self.setup.home.type) == "cuda":
+            heard.append(syncs(kind, guard(self.waited)))
         if self.setup.scheduler is not None:
             heard.append(calls(type(self.setup.scheduler), "step", guard(self.schedule)))
         return heard
@@ -80,7 +91,14 @@ class Follower:
     @property
     def looking(self) -> bool:
         """Whether this step is one to look at, for which the device must be waited for."""
-        return (self.steps < EAGER or self.steps & (self.steps - 1) == 0) and self.passes < MOST_PASSES
+        return self.due and self.passes < MOST_PASSES
+
+    def next_step(self) -> None:
+        """A step is over; whether the next one is looked at, and whether its graphs are marked, is settled."""
+        steps = self.steps
+        self.due = steps < EAGER or steps & (steps - 1) == 0
+        self.marking = steps < MARKED or steps % SELDOM == 0
+        self.passes = 0
 
     def concerns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether an optimizer is one of those given, or holds parameters of the model; such a one is adopted."""
@@ -88,7 +106,7 @@ class Follower:
             return True
         if optimizer in self.strangers:
             return False
-        if any(id(p) in self.own for group in optimizer.param_groups for p in group["params"]):
+        if any(id(p) in self.own for group in optimizer.param_groups for p in group.get("params", ())):
             self.adopt(optimizer)
             return True
         self.strangers.add(optimizer)
@@ -104,7 +122,8 @@ class Follower:
         iterator = event[0]
         if self.iterator is None or self.iterator() is not iterator:
             self.iterator = weakref.ref(iterator)
-            self.modes.split = "val" if comes_from(iterator, self.setup.val_loader) else "train"
+            splits = {"val": self.setup.val_loader, "train": self.setup.train_loader}
+            self.modes.split = next((name for name, one in splits.items() if comes_from(iterator, one)), "")
         if self.modes.split == "train":
             for one in self.steppers.values():
                 one.interval.draws += 1
@@ -112,13 +131,15 @@ class Follower:
     def passed(self, output: Any) -> None:
         """A forward pass of the whole model is over."""
         self.modes.ends(output)
-        self.holding.mark(output, self.steps)
+        if self.marking:
+            self.holding.mark(output, self.steps, self.modes.split == "val")
 
     def backward_begins(self, roots: Sequence[Tensor]) -> None:
         """A backward pass is about to run from some roots."""
         self.mark("backward")
         self.from_scaled = self.scalers.begins_from(roots)
-        if not self.modes.under_way:
+        self.touch = Touch(self.sample)
+        if self.marking and not self.modes.under_way:
             self.holding.mark(roots, self.steps)
         if not self.looking:
             return
@@ -132,18 +153,34 @@ class Follower:
         self.undivided = not any(is_divided(root, self.from_scaled) for root in roots)
         self.line = caller(sys._getframe(1))
 
+    def plain(self, root: Tensor) -> Tensor:
+        """The loss that the latest backward pass began from, without the factor of a GradScaler."""
+        scale = self.scalers.factor if self.from_scaled else None
+        return root.detach() / scale if scale is not None else root.detach()
+
     def trace(self, roots: Sequence[Tensor]) -> None:
         """Where a backward pass ends: in the model, in tensors made on the way, in parameters of the same shapes."""
-        leaves = [leaf for root in roots for leaf in (read(root.grad_fn, []).leaves if root.grad_fn else [root])]
+        leaves = [leaf for root in roots for leaf in (ends(root.grad_fn) if root.grad_fn else [root])]
         shapes = set(self.own.values())
         others = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
         self.reached = any(id(leaf) in self.own for leaf in leaves)
         self.fresh, self.copies = len(leaves) - len(others), len(others)
 
     def backward_done(self) -> None:
-        """A backward pass has run."""
+        """A backward pass has run; one that adds to no gradient of the model is another's, once others have.
+
+        What is told of it then is in ``concerned``.
+        """
+        unsure = len(self.sample) < len(self.own) and self.modes.under_way is not None
+        added = self.touch.added or unsure
+        self.ever |= added
+        self.concerned = added or not self.ever
+        if not self.concerned:
+            return
         self.backwards += 1
         self.modes.pulled()
+        if self.marking:
+            self.holding.pulled()
         for one in self.steppers.values():
             one.interval.pulled()
             self.added(one)
@@ -151,6 +188,7 @@ class Follower:
             self.ledger.look_at_gradients()
         if not self.steppers:
             self.modes.stepped()
+            self.next_step()
 
     def added(self, one: Stepper) -> None:
         """Counts the pass for an optimizer whose gradients it added to."""
@@ -178,27 +216,14 @@ class Follower:
     def scaled(self, event: Scaled) -> None:
         """A GradScaler was called."""
         self.mark(event.kind)
-        one = self.steppers.get(id(event.optimizer))
-        if event.kind == "scale":
-            self.scalers.scaled(event)
-        elif one is None:
-            return
-        elif event.kind == "unscale":
-            one.interval.unscaled = True
-        elif event.kind == "step":
-            one.interval.through, self.asked_at = True, one.steps
-            self.scalers.asked += 1
-        elif event.kind == "skipped":
-            self.skipped(one)
+        self.scalers.heard(event, self.steppers.get(id(event.optimizer)))
+        if event.kind == "skipped":
+            self.modes.before_step, self.passes = None, 0
 
-    def skipped(self, one: Stepper) -> None:
-        """A GradScaler has left a step out, by not calling the optimizer or by telling it not to move."""
-        self.scalers.skipped += 1
-        self.modes.before_step = None
-        if one.steps == self.asked_at:
-            one.skip()
-        else:
-            one.skipped, one.last.skipped = one.skipped + 1, True
+    def waited(self, sync: Sync) -> None:
+        """A value was fetched from the device."""
+        if self.due:
+            self.waiting.heard(sync)
 
     def step_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to step."""
@@ -206,7 +231,7 @@ class Follower:
         stepper = self.steppers[id(optimizer)]
         stepper.begin()
         self.scalers.stepped(stepper.interval)
-        self.summing.stepped(stepper.interval)
+        self.summing.stepped(stepper)
         if self.lost.names and self.looking:
             self.lost.begins(stepper)
 
@@ -215,8 +240,9 @@ class Follower:
         self.lost.done()
         self.steppers[id(optimizer)].done()
         self.modes.stepped()
-        self.passes = 0
-        if self.looking:
+        self.waiting.known += self.due
+        self.next_step()
+        if self.due:
             self.holding.look(self.steps)
         if self.steps == EAGER:
             self.ledger.look_at_values()
@@ -257,6 +283,7 @@ class Follower:
             passes=self.modes.seen(),
             sums=self.summing.seen(),
             held=self.holding.worst,
+            waits=self.waiting.seen(),
             moved={name: tuple(looks) for name, looks in self.lost.seen.items()},
         )
 

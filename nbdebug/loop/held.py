@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -16,10 +16,14 @@ RECENT, KEY = 64, "nbdebug"
 
 @dataclass(frozen=True)
 class Held:
-    """Of the graphs of some steps that are over (``among``), the most that were alive at once (``alive``)."""
+    """Of the graphs of some steps that are over (``among``), the most that were alive at once (``alive``).
+
+    ``full`` of those alive were never run backwards through, and so hold all activations.
+    """
 
     alive: int = 0
     among: int = 0
+    full: int = 0
 
 
 class Sentinel:
@@ -28,26 +32,42 @@ class Sentinel:
     __slots__ = ("__weakref__",)
 
 
+@dataclass
+class Mark:
+    """One graph that is marked, in the step of this number; ``full`` until a backward pass runs through it."""
+
+    step: int
+    sentinel: weakref.ref[Sentinel]
+    validates: bool = False
+    full: bool = True
+
+
 class Holding:
     """Marks the graphs of the latest passes, and counts those that live on."""
 
     def __init__(self) -> None:
-        self.marks: deque[tuple[int, weakref.ref[Sentinel]]] = deque(maxlen=RECENT)
+        self.marks: deque[Mark] = deque(maxlen=RECENT)
         self.worst = Held()
 
-    def mark(self, output: Any, step: int) -> None:
+    def mark(self, output: Any, step: int, validates: bool = False) -> None:
         """Marks the graph behind a loss or an output, if there is one, with the number of the step."""
         found = (output,) if isinstance(output, Tensor) else tensors(output)
         function = next((one.grad_fn for one in found if one.grad_fn is not None), None)
         if function is not None:
-            sentinel = Sentinel()
-            metadata: Any = function.metadata
+            sentinel, metadata = Sentinel(), cast(dict[str, Any], function.metadata)
             metadata[KEY] = sentinel
-            self.marks.append((step, weakref.ref(sentinel)))
+            self.marks.append(Mark(step, weakref.ref(sentinel), validates))
+
+    def pulled(self) -> None:
+        """A backward pass has run, through the graphs of the passes since the one before."""
+        for mark in reversed(self.marks):
+            if mark.step != self.marks[-1].step:
+                return
+            mark.full &= mark.validates
 
     def look(self, step: int) -> None:
         """Counts the graphs that are alive though the step after theirs is over too."""
-        over = [mark for at, mark in self.marks if at < step - 1]
-        alive = sum(mark() is not None for mark in over)
-        if alive > self.worst.alive:
-            self.worst = Held(alive, len(over))
+        over = [mark for mark in self.marks if mark.step < step - 1]
+        alive = [mark for mark in over if mark.sentinel() is not None]
+        if len(alive) > self.worst.alive:
+            self.worst = Held(len(alive), len(over), sum(mark.full for mark in alive))

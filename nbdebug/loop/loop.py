@@ -14,6 +14,7 @@ from nbdebug.loop.lost import Moved
 from nbdebug.loop.modes import Passes
 from nbdebug.loop.scaling import Scaling
 from nbdebug.loop.sums import Sums
+from nbdebug.loop.waits import Waits
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Loop:
     passes: Passes = field(default_factory=Passes)
     sums: Sums = field(default_factory=Sums)
     held: Held = field(default_factory=Held)
+    waits: Waits = field(default_factory=Waits)
     moved: dict[str, tuple[Moved, ...]] = field(default_factory=dict)
 
     def line_of(self, wanted: Callable[[ast.AST], bool]) -> Line | None:

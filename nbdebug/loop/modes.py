@@ -30,8 +30,8 @@ class Passes:
     ``trained`` are the modes of the last pass before each step, in order, each with how many steps it lasted;
     ``validated`` counts the passes over batches of the validation loader that nothing was learned from, ``in_train``
     those of them that ran in train mode. ``switching`` are the paths of the submodules that a mode switches;
-    ``shape`` is that of the output. ``lines`` are the user's: "forward", "validation", "train", "eval", the last two
-    those that switched the mode last.
+    ``shape`` is that of a real-valued output. ``lines`` are the user's: "forward", "validation", and "train" and
+    "eval", which switched the mode last. ``calls`` are all lines that passes came from.
     """
 
     switching: tuple[str, ...] = ()
@@ -40,6 +40,7 @@ class Passes:
     in_train: int = 0
     shape: tuple[int, ...] | None = None
     lines: dict[str, Line] = field(default_factory=dict)
+    calls: tuple[Line, ...] = ()
 
 
 class Modes:
@@ -55,15 +56,18 @@ class Modes:
         self.before_step: Mode | None = None
         self.shape: tuple[int, ...] | None = None
         self.lines: dict[str, Line] = {}
+        self.calls: dict[tuple[Any, ...], Line | None] = {}
 
     def begins(self, _: nn.Module) -> None:
         """A pass of the whole model begins; one before it that nothing was learned from was an evaluation."""
         self.counts, self.under_way = self.closed, None
         mode = Mode(self.model.training, tuple([one.training for one in self.modules.values()]))
         self.under_way = mode, self.split
-        name = "validation" if self.split == "val" else "forward"
-        if name not in self.lines and (line := caller(sys._getframe(1))):
-            self.lines[name] = line
+        kind = self.split, torch.is_grad_enabled(), mode.training
+        if kind not in self.calls:
+            line = self.calls[kind] = caller(sys._getframe(1))
+            if line:
+                self.lines.setdefault("validation" if self.split == "val" else "forward", line)
 
     @property
     def closed(self) -> Counter[str]:
@@ -75,7 +79,7 @@ class Modes:
 
     def ends(self, output: Any) -> None:
         """A pass is over."""
-        if self.shape is None and isinstance(output, torch.Tensor):
+        if self.shape is None and isinstance(output, torch.Tensor) and output.is_floating_point():
             self.shape = tuple(output.shape)
 
     def pulled(self) -> None:
@@ -102,8 +106,9 @@ class Modes:
     def seen(self) -> Passes:
         """All that was counted."""
         counts, lines = self.closed, dict(self.lines)
+        calls = tuple({line: None for line in self.calls.values() if line})
         evaluated = counts["validated"], counts["in train"]
-        return Passes(tuple(self.modules), tuple(self.trained), *evaluated, self.shape, lines)
+        return Passes(tuple(self.modules), tuple(self.trained), *evaluated, self.shape, lines, calls)
 
 
 def is_switched(module: nn.Module) -> bool:

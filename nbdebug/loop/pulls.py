@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ def pulled(parameters: Sequence[Tensor]) -> list[bool]:
     """
     found = [dense(p.grad) for p in parameters]
     there = [one for one in found if one is not None and one.numel()]
-    norms = iter(float(one) for one in (torch._foreach_norm(there) if there else ()))
+    norms = iter(fetched(torch._foreach_norm(there)) if there else ())
     answers = []
     for one in found:
         if one is None or not one.numel():
@@ -37,9 +38,29 @@ class Touch:
     """The gradients as they are before a backward pass, to tell afterwards whether it added to any."""
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self.before = [(p, p.grad, p.grad._version if p.grad is not None else 0) for p in parameters]
+        grads = [p.grad for p in parameters]
+        versions = [0 if one is None else one._version for one in grads]
+        self.before = list(zip(parameters, grads, versions, strict=True))
 
     @property
     def added(self) -> bool:
         """Whether a gradient is another one than before, or was changed in place."""
         return any(p.grad is not old or (old is not None and old._version != at) for p, old, at in self.before)
+
+
+def ends(function: Any) -> list[Tensor]:
+    """The leaf tensors that a graph would give gradients to. Nothing is kept of the graph, which must be free to go."""
+    known, todo, found = {function}, [function], []
+    while todo:
+        node = todo.pop()
+        if (variable := getattr(node, "variable", None)) is not None and not node.next_functions:
+            found.append(variable)
+        after = {one for one, _ in node.next_functions if one is not None} - known
+        known |= after
+        todo += after
+    return found
+
+
+def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:
+    """Numbers that lie on a device, brought at once."""
+    return tuple(torch.stack([one.detach().float().to(values[0].device) for one in values]).tolist()) if values else ()

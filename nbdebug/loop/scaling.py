@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.loop.interval import Interval
+from nbdebug.loop.interval import Interval, Stepper
 from nbdebug.probes.scaling import Scaled
 
 
@@ -35,15 +35,33 @@ class Scalers:
     """Counts the steps."""
 
     def __init__(self) -> None:
-        self.known = self.raw = self.past = self.plain = self.asked = self.skipped = 0
+        self.known = self.raw = self.past = self.plain = self.asked = self.skipped = self.asked_at = 0
         self.awaited: list[weakref.ref[Tensor]] = []
         self.scaler: Any = None
 
-    def scaled(self, event: Scaled) -> None:
-        """Losses were scaled, whose backward passes are to come."""
-        self.scaler = event.scaler
-        self.awaited = [one for one in self.awaited if one() is not None][-16:]
-        self.awaited += [weakref.ref(one) for one in event.losses]
+    def heard(self, event: Scaled, stepper: Stepper | None) -> None:
+        """A scaler was called; ``stepper`` is the watched optimizer that it was called for, if it was."""
+        if event.kind == "scale":
+            self.scaler = event.scaler
+            self.awaited = [one for one in self.awaited if one() is not None][-16:]
+            self.awaited += [weakref.ref(one) for one in event.losses]
+        elif stepper is None:
+            return
+        elif event.kind == "unscale":
+            stepper.interval.unscaled = True
+        elif event.kind == "step":
+            stepper.interval.through, self.asked_at = True, stepper.steps
+            self.asked += 1
+        elif event.kind == "skipped":
+            self.skip(stepper)
+
+    def skip(self, stepper: Stepper) -> None:
+        """A step was left out, by not calling the optimizer or by telling it not to move."""
+        self.skipped += 1
+        if stepper.steps == self.asked_at:
+            stepper.skip()
+        else:
+            stepper.skipped, stepper.last.skipped = stepper.skipped + 1, True
 
     def begins_from(self, roots: Sequence[Tensor]) -> bool:
         """Whether a backward pass starts from a loss that was scaled: that very tensor, or else the next in turn."""
@@ -53,6 +71,12 @@ class Scalers:
         for one in same or self.awaited[:1]:
             self.awaited.remove(one)
         return True
+
+    @property
+    def factor(self) -> Tensor | None:
+        """What the losses are multiplied by now, on their device; None where no scaler was seen."""
+        found = getattr(self.scaler, "_scale", None)
+        return found if isinstance(found, Tensor) else None
 
     def stepped(self, interval: Interval) -> None:
         """A step is about to be made, after all that its interval holds."""

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.graph.source import Line
-from nbdebug.loop.interval import Interval
+from nbdebug.loop.interval import Stepper
 
 SUMS = ("AddBackward", "SubBackward", "ToCopyBackward", "CloneBackward", "SqueezeBackward", "ViewBackward")
 SUM_REDUCTION = 2
@@ -21,13 +21,14 @@ class Sums:
     """The steps that were looked at, and those that several backward passes were summed up for.
 
     ``plain`` of them took the loss of each of several batches at one ``line``, divided by nothing; ``passes`` is how
-    many a step mostly took then.
+    many a step mostly took then. ``adaptive`` says whether a constant factor means nothing to the optimizer.
     """
 
     known: int = 0
     plain: int = 0
     passes: int = 0
     line: Line | None = None
+    adaptive: bool = False
 
 
 class Summing:
@@ -37,9 +38,11 @@ class Summing:
         self.known = 0
         self.plain: Counter[int] = Counter()
         self.line: Line | None = None
+        self.adaptive = False
 
-    def stepped(self, interval: Interval) -> None:
+    def stepped(self, stepper: Stepper) -> None:
         """A step is about to be made, after all that its interval holds."""
+        interval = stepper.interval
         if not interval.looked or not interval.passes:
             return
         self.known += 1
@@ -47,11 +50,18 @@ class Summing:
         if many > 1 and interval.undivided == many and interval.draws >= many and len(lines) == 1:
             self.plain[many] += 1
             (self.line,) = lines
+            self.adaptive = is_adaptive(stepper)
 
     def seen(self) -> Sums:
         """All that was counted."""
         usual = max(self.plain, key=lambda many: self.plain[many], default=0)
-        return Sums(self.known, sum(self.plain.values()), usual, self.line)
+        return Sums(self.known, sum(self.plain.values()), usual, self.line, self.adaptive)
+
+
+def is_adaptive(stepper: Stepper) -> bool:
+    """Whether an optimizer divides gradients by their own size, as those with a decaying square do."""
+    group = stepper.optimizer.param_groups[0]
+    return bool({"betas", "alpha", "rho", "lr_decay", "etas", "beta2_decay"} & set(group)) and "lambd" not in group
 
 
 def is_divided(root: Tensor, scaled: bool) -> bool:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from nbdebug.evidence.gradient_origin import GradientOrigin, gradient_origin
 from nbdebug.evidence.gradients import are_finite, measured, of
 from nbdebug.evidence.non_finite import NonFinite, replayed
 from nbdebug.evidence.parameters import Entry
+from nbdebug.graph.origins import is_finite
 from nbdebug.replay.incident import Incident
 from nbdebug.replay.surroundings import met
 from nbdebug.replay.ways import Way, ways
@@ -35,13 +37,18 @@ class Again:
         """What was not finite, if anything."""
         return "loss" if not math.isfinite(self.loss) else None if self.gradient else "gradient"
 
+    def shows(self, phase: str) -> bool:
+        """Whether what was not finite then is not now; of a gradient, a loss that is not finite shows it too."""
+        return self.what == "loss" or self.what == phase
 
-def truest(setup: Setup, incident: Incident) -> Again | None:
-    """The first way that gives the loss that was seen and is not finite, else one that is not finite, else any."""
-    tries = list(tried(setup, incident))
-    bad = [one for one in tries if one.what == "loss" or (one.what and incident.phase == "gradient")]
-    whole = [one for one in tries if one.way.whole]
-    return next((one for one in bad if one.exact), next(iter([*bad, *whole, *tries]), None))
+
+def truest(setup: Setup, incident: Incident) -> list[Again]:
+    """All runs, those first that are not finite, of these those that give the loss that was seen."""
+
+    def rank(one: Again) -> tuple[bool, bool, bool]:
+        return not one.shows(incident.phase), not one.exact, not one.way.whole
+
+    return sorted(tried(setup, incident), key=rank)
 
 
 def tried(setup: Setup, incident: Incident) -> Iterator[Again]:
@@ -63,9 +70,15 @@ def run(way: Way, before: float | None) -> Again:
     entries = [Entry((name,), p, ()) for name, p in way.setup.eager.named_parameters() if p.requires_grad]
     with met(way.call.random, way.call.casts), torch.enable_grad():
         loss = way.setup.run(way.batch)[1]
-    fine = are_finite(measured(of(loss, entries))) if entries and loss.requires_grad else True
+    fine = pulled(loss, entries) if entries and loss.requires_grad else True
     value = float(loss.detach())
     return Again(way, value, fine, same(value, before) if way.whole and before is not None else None)
+
+
+def pulled(loss: Tensor, entries: list[Entry]) -> bool:
+    """Whether the gradient of a loss is finite; a ``step_fn`` may have run the backward pass itself."""
+    left = [one.parameter.grad for one in entries if one.parameter.grad is not None]
+    return all(map(is_finite, left)) if left else are_finite(measured(of(loss, entries)))
 
 
 def same(one: float, other: float) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nbdebug.graph.node import Node
 from nbdebug.graph.origins import Origin, extent, is_finite
@@ -25,7 +26,7 @@ SIGNS: dict[str, type[ast.operator]] = {
     "add": ast.Add,
 }
 WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-GIVEN, RESULTS = ("self", "other", "exponent"), ("result", "output")
+GIVEN, RESULTS = ("self", "other", "exponent", "target"), ("result", "output")
 
 
 def blame(roots: Iterable[Tensor], end: Line | None) -> Origin | None:
@@ -74,7 +75,7 @@ def result(node: Node) -> Tensor | None:
     kept = node.saved("result")
     if isinstance(kept, Tensor):
         return kept.detach()
-    function = getattr(torch, snake(node.name), None)
+    function = getattr(torch, snake(node.name), None) or getattr(F, snake(node.name), None)
     given = [node.saved(name) for name in GIVEN if node.saved(name) is not None]
     if node.name == "Div" and len(given) == 1:
         given = [1.0, *given]

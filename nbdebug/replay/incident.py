@@ -17,6 +17,7 @@ from nbdebug.replay.passes import Pass
 from nbdebug.setup import Setup
 
 Phase = Literal["loss", "gradient"]
+PLAIN = (Tensor, nn.Parameter)  # those of other types may be spread over processes
 Copies = list[tuple[Tensor, Tensor]]  # the user's tensor, and what it held
 
 
@@ -72,8 +73,8 @@ def weigh(tensors: Sequence[Tensor]) -> int:
     return sum(one.numel() * one.element_size() for one in tensors)
 
 
-def largest(setup: Setup) -> float:
-    """The largest absolute value among the parameters."""
-    plain = [one.detach() for one in setup.eager.parameters() if one.layout == torch.strided and one.numel()]
+def largest(tensors: Iterable[Tensor]) -> float:
+    """The largest absolute value in some tensors."""
+    plain = [p.detach() for p in tensors if type(p) in PLAIN and p.layout == torch.strided and p.numel()]
     with torch.no_grad():
         return max((float(part) for part in torch._foreach_norm(plain, math.inf)), default=math.nan) if plain else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 from collections.abc import Sequence
 
 import torch
@@ -26,7 +26,7 @@ class Pulse:
     def is_finite(self) -> bool:
         """Whether the gradients looked at hold neither NaN nor Inf; waits for the device."""
         found = gradients(self.watched)
-        if all(math.isfinite(one.sum().item()) for one in found):
+        if all(cmath.isfinite(one.sum().item()) for one in found):
             return True
         return all(bool(one.isfinite().all()) for one in gradients(self.all))  # a sum of finite numbers may overflow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nbdebug.finding import Finding, Where
@@ -25,7 +25,8 @@ class Replay(Result):
 
     ``loss`` was seen then, ``again`` now; ``exact`` says whether they are the same, None where the loss of the loop
     could not be run. ``samples`` are those that are at fault, ``ruined`` the weights that were not finite before the
-    step, ``largest`` the largest weight before training and before the step. ``notes`` are what limits all this.
+    step, ``largest`` the largest weight before training and before the step. ``notes`` are what limits all this,
+    ``place`` is the line of the loop that met it.
     """
 
     step: int
@@ -38,6 +39,7 @@ class Replay(Result):
     ruined: tuple[str, ...] = ()
     largest: tuple[float, float] = (math.nan, math.nan)
     notes: tuple[str, ...] = ()
+    place: Where = field(default_factory=Where)
 
     @property
     def finding(self) -> Finding | None:
@@ -52,8 +54,8 @@ class Replay(Result):
 
     @property
     def where(self) -> Where:
-        """The place of the cause; the step alone where none was found."""
-        return self.finding.where if self.finding else Where(step=self.step)
+        """The place of the cause; where none was found, that of the backward pass or the step of the loop."""
+        return self.finding.where if self.finding else replace(self.place, step=self.step)
 
     @property
     def diverged(self) -> bool:
@@ -116,8 +118,9 @@ class Replay(Result):
 
     def __str__(self) -> str:
         """What was seen, what is to blame, and what limits that."""
+        told = any(one.evidence.get("samples") for one in self.report)
         of = f"In sample {', '.join(map(str, self.samples[:10]))}{', …' if len(self.samples) > 10 else ''}."
         head = f"nbdebug replay: {self.course}"
         verdict = "" if self.finding and not (self.ruined or self.diverged) else self.verdict
-        parts = [head, verdict, *map(str, self.report), of if self.samples else "", *self.notes]
+        parts = [head, verdict, *map(str, self.report), of if self.samples and not told else "", *self.notes]
         return "\n\n".join(filter(None, parts))

@@ -39,10 +39,11 @@ class Ring:
     def __init__(self, setup: Setup, *, keep_weights: bool = False, deferred: bool | None = None) -> None:
         device = next(setup.eager.parameters()).device
         self.setup, self.place = setup, str(device)
+        self.first = next(iter(setup.optimizers), None)
         self.deferred = device.type != "cpu" if deferred is None else deferred
         self.spare = Spare(states(setup), device) if keep_weights and self.deferred else None
         self.kinds = tuple(dict.fromkeys(("cpu", device.type)))
-        self.buffers, self.largest = Buffers(setup.eager), largest(setup)
+        self.buffers, self.largest = Buffers(setup.eager), largest(list(setup.eager.parameters()))
         self.now = Pass()
         self.drawn: Drawn | None = None
         self.passes: deque[tuple[int, Pass]] = deque(maxlen=MOST_PASSES)
@@ -102,16 +103,17 @@ class Ring:
             self.wrong("loss", lambda: self.read(roots))
 
     def backward_done(self) -> None:
-        """A backward pass has run; inside a step, as of LBFGS, its gradient is looked at before the weights move."""
-        if self.stepping and not self.deferred and not self.pulse.is_finite():
+        """A backward pass has run; its gradient is looked at now inside a step, as of LBFGS, or where none is heard."""
+        now = self.stepping or (self.first is None and self.scaler is None)
+        if now and not self.deferred and not self.pulse.is_finite():
             self.wrong("gradient")
-        if not self.setup.optimizers:
-            self.steps += 1
+        self.steps += self.first is None
 
     def step_begins(self, optimizer: torch.optim.Optimizer, finite: bool | Tensor | None = None) -> None:
         """An optimizer is about to step; ``finite`` says whether its gradients are, None where nobody has looked."""
         self.stepping, self.overflows, self.scaler = True, 0, None
-        if self.spare and optimizer is self.setup.optimizers[0]:
+        self.first = self.first or optimizer
+        if self.spare and optimizer is self.first:
             self.spare.keep(True if finite is None else finite)
         elif self.deferred or getattr(optimizer, "found_inf", None) is not None:  # which lets it leave the step out
             return
@@ -121,14 +123,16 @@ class Ring:
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""
         self.stepping = False
-        self.steps += optimizer is self.setup.optimizers[0]
+        self.steps += optimizer is self.first
 
     def skipped(self, optimizer: torch.optim.Optimizer) -> None:
         """A GradScaler has left a step out; that is by design, until scaling down no longer helps."""
+        if optimizer not in (self.first, *self.setup.optimizers):
+            return
         self.overflows, self.scaler = self.overflows + 1, None
         if self.overflows == OVERFLOWS and not self.deferred:
             self.wrong("gradient")
-        self.steps += optimizer is self.setup.optimizers[0]
+        self.steps += optimizer is self.first
 
     def wrong(self, phase: Phase, find: Callable[[], Origin | None] = lambda: None) -> None:
         """This step is not finite; what follows from one before is not looked into."""
@@ -140,8 +144,19 @@ class Ring:
         """The values of a step have arrived from the device, and are not finite."""
         if self.incidents:
             return
+        for at, one in self.passes:
+            one.loss = loss if at == step else one.loss
         self.freeze(phase, step=step)
-        self.incidents[0].loss = loss
+
+    def left_open(self) -> Incident | None:
+        """The pass that the loop has left before its backward pass, as one does whose loss is seen to be NaN."""
+        if not self.now.forwards or self.incidents or self.deferred:
+            return None
+        self.now.drawn = self.drawn
+        self.passes.append((self.step, self.now))
+        self.now = Pass()
+        self.freeze("loss")
+        return self.incidents.pop()
 
     def freeze(self, phase: Phase, find: Callable[[], Origin | None] = lambda: None, step: int | None = None) -> None:
         """Copies what the pass began with; of several incidents the first and the last are kept."""
@@ -155,14 +170,15 @@ class Ring:
         notes = [] if passes else ["Its batch was no longer held."]
         if any(call.changed for one in passes for call in one.forwards):
             notes.append("Its inputs were written to in place after the pass began.")
+        weights = self.weights(notes)
         one = Incident(
             step=number,
             phase=phase,
             loss=passes[-1].loss if passes else None,
             passes=[part.copied() for part in passes],
-            weights=self.weights(notes),
+            weights=weights,
             modes=modes(self.setup),
-            largest=(self.largest, largest(self.setup)),
+            largest=(self.largest, math.nan if weights is None and self.deferred else self.grown(weights)),
             blame=find(),
             line=caller(sys._getframe(1)),
             notes=notes,
@@ -188,6 +204,11 @@ class Ring:
         else:
             return copies(found, self.buffers)
         return None
+
+    def grown(self, weights: Copies | None) -> float:
+        """The largest weight that the pass began with."""
+        kept = {id(one): value for one, value in weights or ()}
+        return largest([kept.get(id(p), p) for p in self.setup.eager.parameters()])
 
     def let_go(self) -> None:
         """Forgets passes of steps that are over, and the oldest of the others where they hold much memory."""

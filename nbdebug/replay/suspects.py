@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _NormBase
 
 from nbdebug import registry
 from nbdebug.evidence.rows import named_inputs
@@ -20,10 +21,17 @@ from nbdebug.setup.trees import transform
 
 
 def ruined(setup: Setup) -> tuple[str, ...]:
-    """The parameters and buffers that hold NaN or Inf; masks are left alone."""
-    model = setup.eager
-    named = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if not masks(b)}}
-    return tuple(name for name, one in named.items() if not is_finite(one.detach()))
+    """The parameters and buffers that held NaN or Inf before the pass; masks are left alone.
+
+    So are running statistics of the training mode, which the pass itself has written.
+    """
+    found = []
+    for path, module in setup.eager.named_modules():
+        written = isinstance(module, _NormBase) and module.training
+        buffers = [] if written else [(n, b) for n, b in module.named_buffers(recurse=False) if not masks(b)]
+        held = (*module.named_parameters(recurse=False), *buffers)
+        found += [f"{path}.{name}".lstrip(".") for name, one in held if not is_finite(one.detach())]
+    return tuple(found)
 
 
 def masks(tensor: Tensor) -> bool:
@@ -37,12 +45,12 @@ def spoiled(batch: Batch) -> dict[str, Tensor]:
     return {name: one for name, one in found.items() if not is_finite(one) and not masks(one)}
 
 
-def blamed(again: Again, incident: Incident) -> Finding | None:
-    """The finding on a batch that holds NaN or Inf; a note where it is not finite without them either."""
-    wrong = spoiled(again.way.batch)
+def blamed(batch: Batch, incident: Incident, again: Again | None) -> Finding | None:
+    """The finding on a batch that holds NaN or Inf; a note where the pass is not finite without them either."""
+    wrong = spoiled(batch)
     if not wrong:
         return None
-    rule, batch = registry.find("D103"), again.way.batch
+    rule = registry.find("D103")
     name, tensor = next(iter(wrong.items()))
     rows = (~tensor.isfinite()).flatten(1).any(1) if tensor.dim() > 1 else ~tensor.isfinite()
     samples = [batch.sample(row) for row in rows.nonzero().flatten().tolist()]
@@ -59,7 +67,7 @@ def blamed(again: Again, incident: Incident) -> Finding | None:
         explains=CONSEQUENCES,
         code=rule.code,
         name=rule.name,
-        severity="error" if mended(again, incident) else "note",
+        severity="error" if again is None or (again.what and mended(again, incident)) else "note",
     )
 
 

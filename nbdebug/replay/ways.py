@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +11,11 @@ import torch
 from torch import Tensor
 
 from nbdebug.errors import SetupError
-from nbdebug.replay.passes import Forward, Pass
-from nbdebug.setup import Batch, Setup
+from nbdebug.replay.passes import Drawn, Forward, Pass
+from nbdebug.setup import Batch, Setup, losses
 from nbdebug.setup.trees import tensors
+
+MOST_BATCHES = 512  # of a list, among which the one of a pass is looked for
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,13 @@ def ways(setup: Setup, one: Pass) -> Iterator[Way]:
         yield Way(setup, drawn, replace(call, random=one.drawn.random))
         yield Way(setup, drawn, call)
     alone = replace(setup, step_fn=None, forward=None)
-    if len(one.forwards) == 1:
-        call = one.forwards[0]
+    for call in one.forwards[-1:]:
+        drawn = drawn or listed(setup, call)
         if targets := targets_of(one, drawn):
-            yield Way(alone, batch_of(call, targets, drawn), call)
+            batch = batch_of(call, targets, drawn)
+            yield Way(alone, batch, call)
+            if call.casts and setup.loss_fn is not None:
+                yield Way(replace(alone, loss_fn=uncast(setup.loss_fn, call)), batch, call)
         if setup.loss_fn is None:
             yield Way(alone, batch_of(call, (), drawn), call)
     if drawn and setup.loss_fn is not None and setup.step_fn is None:
@@ -56,6 +62,31 @@ def split(setup: Setup, one: Pass) -> Batch | None:
         return setup.split(one.drawn.batch, one.drawn.indices)
     except (SetupError, RuntimeError, TypeError, ValueError, KeyError, IndexError):
         return None
+
+
+def listed(setup: Setup, call: Forward) -> Batch | None:
+    """The batch of a loader that is a plain list whose inputs are those of a call."""
+    if not isinstance(setup.train_loader, (list, tuple)):
+        return None
+    given = tensors((call.args, call.kwargs))
+    for raw in setup.train_loader[:MOST_BATCHES]:
+        batch = split(setup, Pass(drawn=Drawn(raw, {})))
+        held = tensors((batch.args, batch.kwargs)) if batch else []
+        if held and len(held) == len(given) and all(map(torch.equal, held, given)):
+            return batch
+    return None
+
+
+def uncast(loss_fn: Callable[..., Any], call: Forward) -> Callable[..., Any]:
+    """A loss that is called behind the block of autocast that the model was called in."""
+
+    def called(output: Any, *targets: Any) -> Any:
+        with ExitStack() as stack:
+            for kind, _, dtype in call.casts:
+                stack.enter_context(torch.autocast(kind, dtype, enabled=False))
+            return loss_fn(losses.scores(output) if losses.named(loss_fn) != "other" else output, *targets)
+
+    return called
 
 
 def targets_of(one: Pass, drawn: Batch | None) -> tuple[Any, ...]:

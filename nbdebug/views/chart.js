@@ -16,9 +16,9 @@ const DASHES = [[], [6, 3], [2, 3]];
 export function chart(host, pick) {
   const node = /** @type {HTMLCanvasElement} */ (h("canvas", { tabIndex: 0, role: "img" }));
   const tip = h("div.tip"), said = h("div.unseen", { ariaLive: "polite" }), legend = h("div.legend"), note = h("span"), label = h("span");
-  const switched = press("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
+  const logs = press("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
   const plot = h("div.plot", {}, node, tip);
-  host.append(h("div.bar", {}, legend, switched), plot, h("div.bar.note", {}, note, label), said);
+  host.append(h("div.bar", {}, legend, logs), plot, h("div.bar.note", {}, note, label), said);
   /** @type {Set<string>} */
   const hidden = new Set();
   /** @type {Picture | undefined} */
@@ -50,7 +50,7 @@ export function chart(host, pick) {
     const bad = picture.lines.map((line) => line.bad && `${line.name}: ${line.bad} not finite`);
     note.textContent = [...bad, low && `${low} not positive, not drawn`].filter(Boolean).join(" · ");
     label.textContent = `${picture.x_label} →`;
-    switched.ariaPressed = String(log);
+    logs.ariaPressed = String(log);
     node.ariaLabel = `Line chart ${picture.title}. ${picture.lines.map(spoken).join(" ")} Arrow keys read values.`;
   }
 
@@ -113,6 +113,7 @@ export function chart(host, pick) {
     if (!picture) log = next.log;
     picture = next;
     draw();
+    return () => drawn;
   };
 }
 

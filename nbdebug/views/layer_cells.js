@@ -2,7 +2,6 @@
 /** @import { Colors, Context } from "./chart.js" */
 /** @import { Store } from "./layer_store.js" */
 /** @import { Row } from "./layer_rows.js" */
-import { palette } from "./axes.js";
 import { BINS, MIDDLE, points, shapeAt, upto } from "./layer_store.js";
 import { FAMILIES } from "./layer_rows.js";
 

@@ -77,15 +77,22 @@ function heat(g, film, width, colors) {
   const { steps, lists, hue } = film,
     map = ramp(colors, hue),
     x = edgesOf(steps, width),
-    high = (HIGH - FOOT) / lists[0].length;
+    high = (HIGH - FOOT) / lists[0].length,
+    full = 255 / highest(lists);
   lists.forEach((list, i) =>
     list.forEach((v, j) => {
-      if (v < 3) return;
-      g.fillStyle = map[Math.min(255, Math.round(v * 1.4))];
+      if (v < 1) return;
+      g.fillStyle = map[Math.min(255, Math.round(v * full))];
       g.fillRect(x[i], HIGH - FOOT - (j + 1) * high, Math.ceil(x[i + 1] - x[i] + 0.3), Math.ceil(high + 0.3));
     }),
   );
   magnitudes(g, film, colors);
+}
+
+/** The highest bar but those of zero, which do not lower the others. @param {Float32Array[]} lists */
+function highest(lists) {
+  const zero = lists[0].length >> 1;
+  return Math.max(1, ...lists.map((list) => list.reduce((top, v, i) => (i === zero ? top : Math.max(top, v)), 0)));
 }
 
 /** 256 colors from paper through a hue to ink. @param {Colors} colors @param {number} hue */
@@ -155,7 +162,7 @@ function magnitudes(g, film, colors) {
   g.textAlign = "right";
   for (const [text, place] of decades(film)) {
     const y = HIGH - FOOT - place * high;
-    if (y > 6) g.fillText(text, LEFT - 6, y + 4);
+    g.fillText(text, LEFT - 6, Math.max(9, y + 4));
     g.fillRect(LEFT - 4, y, 4, 1);
   }
 }
@@ -204,8 +211,7 @@ function decades({ window: [lo, hi], lists }) {
 function ridge(g, film, width, colors) {
   const { steps, lists, hue } = film,
     count = Math.min(RIDGES, steps.length),
-    zero = lists[0].length >> 1;
-  const top = Math.max(1, ...lists.flatMap((list) => [...list].filter((_, i) => i !== zero))),
+    top = highest(lists),
     one = (width - LEFT - 8) / lists[0].length;
   const room = HIGH - FOOT - PEAK - 4,
     color = colors.lines[hue];

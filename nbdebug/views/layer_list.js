@@ -42,6 +42,7 @@ export function rowList(header, acts) {
     font = `11px ${getComputedStyle(grid).fontFamily}`;
     tall = narrow ? 72 : 40;
     frame.classList.toggle("nb-narrow", narrow);
+    header.style.paddingRight = `${10 + grid.offsetWidth - grid.clientWidth}px`;
     body.style.height = `${rows.length * tall}px`;
     const first = Math.max(0, Math.floor(top / tall)),
       count = Math.min(rows.length - first, Math.ceil(tallest / tall) + 1);

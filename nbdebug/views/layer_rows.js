@@ -1,6 +1,8 @@
 // @ts-check
 /** @import { Store } from "./layer_store.js" */
+import { num } from "./kit.js";
 import { valueAt } from "./layer_store.js";
+import { percentOf } from "./tabs.js";
 
 /** @typedef {{path: string, name: string, kind: string, level: number, above: Row | null, kids: boolean, folded: boolean, layer: boolean, params: string[], trains: boolean, seen: boolean, at: Record<string, number>, found: any[], tone: string, text: string}} Row */
 
@@ -133,4 +135,18 @@ export function listed(rows, search, tree) {
     for (; one; one = one.above) if (one.folded) return true;
   };
   return rows.filter((row) => kept.has(row) && (words.length > 0 || !hidden(row.above)));
+}
+
+/**
+ * The share of a row that is dead or saturated, and all of the row in words.
+ * @param {Store} store @param {Row} row @param {number} step @returns {[string, string]}
+ */
+export function wordsOf({ layers }, { path, params, found }, step) {
+  const value = (/** @type {string} */ name) => valueAt(layers, name, step),
+    dead = value(`activation.dead|${path}`),
+    pinned = value(`activation.saturated|${path}`),
+    ratio = value(`update.ratio|${params[0]}`);
+  const share = dead === dead ? `${percentOf(dead)} dead` : pinned === pinned ? `${percentOf(pinned)} sat.` : "",
+    told = [ratio === ratio && `update to weight ${num(ratio)}`, share, ...found.map((one) => one.message)];
+  return [share, told.filter(Boolean).join(", ")];
 }

@@ -5,7 +5,7 @@
 /** @typedef {{steps: number[], rows: Uint8Array[], have: number, tops: Record<string, Uint8Array>}} Shapes */
 /** @typedef {{code: string, name: string, severity: string, message: string, step: number | null, place: string | null}} Found */
 /** @typedef {{model: string, drawn: string[], layers: any[][], findings: Found[], events: any[][]}} Words */
-/** @typedef {{name: string, rows: number, first?: number, columns?: string[], steps?: number[], sizes?: number[]}} Part */
+/** @typedef {{name: string, rows: number, width?: number, first?: number, columns?: string[], steps?: number[], sizes?: number[]}} Part */
 /** @typedef {{run: Grid, evaluations: Grid, layers: Grid, shapes: Shapes, words: Words, lost: number}} Store */
 
 export const BINS = 177,
@@ -69,9 +69,8 @@ export async function take(store, parts, bytes) {
 }
 
 /** @param {Grid} into @param {Part} part @param {Uint8Array} bytes */
-function numbers(into, { rows, first = 0 }, bytes) {
-  const width = into.columns.size,
-    count = rows * width,
+function numbers(into, { rows, width = 0, first = 0 }, bytes) {
+  const count = rows * width,
     start = 8 * rows;
   const out = new Uint8Array(4 * count),
     flat = new Float32Array(out.buffer),

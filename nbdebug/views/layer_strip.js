@@ -4,6 +4,7 @@
 import { h, num, press, watch } from "./kit.js";
 import { film } from "./layer_films.js";
 import { valueAt } from "./layer_store.js";
+import { percentOf, pick } from "./tabs.js";
 
 const KINDS = { strip: "Heat strip", bands: "Percentiles", ridge: "Ridge" };
 const STATISTICS = ["norm", "mean", "std", "absmax", "zeros", "nonfinite"];
@@ -84,26 +85,6 @@ function called(signal) {
   const [family, place] = signal.split("|"),
     own = place.split(".").at(-1);
   return family === "activation" ? family : family === "weight" ? `${own}` : `${own} ${family}`;
-}
-
-/**
- * Buttons of which one is down; made anew only when they are others.
- * @param {HTMLElement} node @param {Record<string, string>} names @param {string} now
- * @param {(name: string) => void} click
- */
-export function pick(node, names, now, click) {
-  const keys = Object.keys(names),
-    key = keys.join("\n");
-  if (node.dataset.key !== key) node.replaceChildren(...keys.map((one) => press("tab", names[one], () => click(one))));
-  node.dataset.key = key;
-  [...node.children].forEach((one, i) => {
-    one.ariaPressed = String(keys[i] === now);
-  });
-}
-
-/** A share in percent. @param {number} v */
-export function percentOf(v) {
-  return v !== v ? "–" : `${v > 0 && v < 0.01 ? "<1" : Math.round(100 * v)}%`;
 }
 
 /** @param {Store} store @param {string} signal @param {number} step */

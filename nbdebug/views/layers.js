@@ -3,16 +3,16 @@
 /** @import { Store } from "./layer_store.js" */
 /** @import { Row } from "./layer_rows.js" */
 import { palette } from "./axes.js";
-import { h, heading, num, press, root, watch } from "./kit.js";
-import { empty, take, unpack, valueAt } from "./layer_store.js";
-import { FAMILIES, listed, ranked, rowsOf } from "./layer_rows.js";
-import { magnitude, pictures, windowOf } from "./layer_cells.js";
+import { h, heading, press, root, watch } from "./kit.js";
+import { empty, take, unpack } from "./layer_store.js";
+import { FAMILIES, listed, ranked, rowsOf, wordsOf } from "./layer_rows.js";
+import { columnHeads } from "./layer_heads.js";
+import { pictures, windowOf } from "./layer_cells.js";
 import { rowList } from "./layer_list.js";
-import { layerPanel, percentOf, pick } from "./layer_strip.js";
+import { layerPanel } from "./layer_strip.js";
+import { pick } from "./tabs.js";
 import { runCurves } from "./run_curves.js";
 import { runControls } from "./run_controls.js";
-
-const HEADS = ["weight", "gradient", "update", "activation"];
 
 /** @param {Props} props */
 async function render({ model, el }) {
@@ -47,30 +47,16 @@ async function render({ model, el }) {
   });
   const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, ariaLabel: "recorded step" })),
     said = h("span");
-  const axes5 = HEADS.map((name) => h("div", {}, name, h("span.scale", { ariaHidden: "true" })));
-  const header = h(
-    "div.columns",
-    { ariaHidden: "true" },
-    h("div", {}, "layer"),
-    h(
-      "div.pics",
-      {},
-      ...axes5,
-      h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "band: 1e−3, from 1e−6 to 1"))),
-    ),
-    h("div.share", {}, "dead"),
-  );
-  const curves = runCurves((at) => {
-    scrub(at);
-  });
+  const columns = columnHeads();
+  const curves = runCurves((at) => scrub(at));
   const panel = layerPanel(() => {
     opened = null;
     lines.close();
     panel.show(store, null, step);
     lines.grid.focus();
   });
-  const lines = rowList(header, {
-    say,
+  const lines = rowList(columns.node, {
+    say: (row) => wordsOf(store, row, step),
     paint: (g, row, width, height) => pictures(g, store, row, step, width, height, colors, windows),
     open: (row) => {
       opened = row;
@@ -100,27 +86,12 @@ async function render({ model, el }) {
     else folded.delete(row.path);
   }
 
-  /** The share of a row, and all of it in words. @param {Row} row @returns {[string, string]} */
-  function say({ path, params, found }) {
-    const value = (/** @type {string} */ name) => valueAt(store.layers, name, step),
-      dead = value(`activation.dead|${path}`),
-      pinned = value(`activation.saturated|${path}`);
-    const ratio = value(`update.ratio|${params[0]}`),
-      share = dead === dead ? `${percentOf(dead)} dead` : pinned === pinned ? `${percentOf(pinned)} sat.` : "";
-    return [
-      share,
-      [ratio === ratio && `update to weight ${num(ratio)}`, share, ...found.map((one) => one.message)]
-        .filter(Boolean)
-        .join(", "),
-    ];
-  }
-
   function list() {
     const shown = listed(tree ? rows : worst, find.value, tree);
     count.textContent = [shown.length < rows.length && find.value && `${shown.length} of`, worst.length, "layers"]
       .filter(Boolean)
       .join(" ");
-    folds.hidden = !tree || Boolean(find.value);
+    folds.hidden = !tree || find.value !== "" || !rows.some((row) => row.kids);
     folds.textContent = rows.some((row) => row.kids && !row.folded) ? "Fold all" : "Unfold all";
     pick(orders, { worst: "Worst first", tree: "By module" }, tree ? "tree" : "worst", (name) => {
       tree = name === "tree";
@@ -153,7 +124,7 @@ async function render({ model, el }) {
     slider.ariaValueText =
       said.textContent = `step ${step.toLocaleString("en-US")}${held === null && model.get("live") ? " · live" : ""}`;
     windows = FAMILIES.map((family) => windowOf(store.shapes.tops[family]));
-    windows.forEach(([lo, hi], i) => scaleOf(axes5[i], lo, hi));
+    columns.show(windows);
     renew();
     lines.draw();
     curves.show(store, step, held !== null);
@@ -214,17 +185,6 @@ function looks({ layers, shapes, run }) {
 /** @param {number[]} steps @param {number} want */
 function closestTo(steps, want) {
   return steps.reduce((best, one, i) => (Math.abs(one - want) < Math.abs(steps[best] - want) ? i : best), 0);
-}
-
-/**
- * The ends of an axis that a column shares.
- * @param {HTMLElement} node @param {number} lo @param {number} hi
- */
-function scaleOf(node, lo, hi) {
-  const [far, near] = [hi, lo - 1].map((j) => num(Number(magnitude(j).toPrecision(1)))),
-    text = [`−${far}`, `±${near}`, far];
-  const line = /** @type {HTMLElement} */ (node.lastChild);
-  if (line.textContent !== text.join("")) line.replaceChildren(...text.map((one) => h("i", {}, one)));
 }
 
 export default { render };

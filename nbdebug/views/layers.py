@@ -128,13 +128,8 @@ class Layers(View):
             return []
         finite = values[np.isfinite(values)]
         lowest = short(float(finite.min())) if len(finite) else ""
-        return [
-            name,
-            short(float(values[0])),
-            short(float(values[-1])),
-            lowest,
-            sketch(values[:: -(-len(values) // 200)].tolist()),
-        ]
+        shape = sketch(values[:: -(-len(values) // 200)].tolist())
+        return [name, short(float(values[0])), short(float(values[-1])), lowest, shape]
 
     def _ranks(self, layer: Layer) -> list[int]:
         return [RANKS[one["severity"]] for one in self.findings if _concerns(one, layer)]

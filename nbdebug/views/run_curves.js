@@ -1,10 +1,10 @@
 // @ts-check
-/** @import { Store, Grid } from "./layer_store.js" */
+/** @import { Store } from "./layer_store.js" */
 import { chart } from "./chart.js";
 import { h, num } from "./kit.js";
 import { palette, sharp } from "./axes.js";
 import { points } from "./layer_store.js";
-import { pick } from "./layer_strip.js";
+import { pick } from "./tabs.js";
 
 const NOISY = 240;
 /** @type {Record<string, string[]>} */
@@ -19,41 +19,54 @@ const GROUPS = {
 /** The curves of the run, one group at a time. @param {(step: number) => void} go */
 export function runCurves(go) {
   const tabs = h("div.tabs", { role: "group", ariaLabel: "curves" }),
-    host = h("div");
+    host = h("div", { onclick: () => mark() });
   const picture = chart(host, go),
-    norms = clipping();
+    norms = clipping(),
+    pin = h("i.pin", { hidden: true });
+  host.querySelector(".nb-plot")?.append(pin);
   /** @type {Store | null} */
   let store = null;
   let group = "Loss",
     at = 0,
     held = false,
     /** @type {any[]} */ known = [],
-    /** @type {any[]} */ lines = [];
+    /** @type {() => any} */ layoutNow = () => undefined;
 
+  /** The curves are drawn only when they are others: the slider moves nothing but a line before them. */
   function draw() {
     if (!store) return;
-    const now = store,
-      /** @type {Record<string, string[]>} */ all = groupsOf(now);
+    const { words, run, evaluations } = store,
+      key = [store, group, run.have, evaluations.have, words.findings, words.events];
+    if (key.some((one, i) => one !== known[i])) plot(store);
+    known = key;
+    mark();
+  }
+
+  /** @param {Store} now */
+  function plot(now) {
+    /** @type {Record<string, string[]>} */
+    const all = groupsOf(now);
+    if (!all[group]) group = Object.keys(all)[0] ?? group;
+    tabs.hidden = Object.keys(all).length < 2;
     pick(tabs, Object.fromEntries(Object.keys(all).map((one) => [one, one])), group, (one) => {
       group = one;
       draw();
     });
-    const marks = marksOf(now),
-      key = [now, group, now.run.have, now.evaluations.have];
-    if (key.some((one, i) => one !== known[i]))
-      [known, lines] = [key, (all[group] ?? []).map((name) => lineOf(now, name))];
-    picture({
-      lines,
-      marks,
-      limits: [],
-      x_label: "step",
-      y_label: "",
-      log: false,
-      log_x: false,
-      title: group,
-      pin: held ? at : undefined,
+    const lines = (all[group] ?? []).map((name) => lineOf(now, name)),
+      words = { x_label: "step", y_label: "", title: group };
+    layoutNow = picture({ ...words, lines, marks: marksOf(now), limits: [], log: false, log_x: false });
+    norms.show(now, group === "Gradient norm");
+  }
+
+  function mark() {
+    const shown = layoutNow();
+    pin.hidden = !held || !shown;
+    if (!shown) return;
+    Object.assign(pin.style, {
+      left: `${Math.round(shown.x(at))}px`,
+      top: `${shown.top}px`,
+      height: `${shown.bottom - shown.top}px`,
     });
-    norms.show(store, group === "Gradient norm");
   }
 
   return {

@@ -13,6 +13,7 @@ from typing import Any
 from nbdebug.views.base import View, css, module, static_html
 from nbdebug.views.series import pack
 
+REPEATS = (1.5, 6.0)
 _shown: list[tuple[Callable[[], Any], int]] = []
 
 
@@ -66,6 +67,8 @@ class LiveScreen(Screen):
         self._live: Any = None
         self._handle: Any = None
         self._timer: Timer | None = None
+        self._opened_at = clock()
+        self._repeats: tuple[float, ...] = REPEATS
         self._sent_at = clock() - every
         self._try(self._open)
 
@@ -128,7 +131,7 @@ class LiveScreen(Screen):
     def _heard(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
         """May run on another thread, and so only notes what was pressed."""
         if content.get("kind") == "whole":
-            self._stale = True
+            self._stale, self._repeats = True, ()
             return
         with self._lock:
             self._clicks.append(dict(content))
@@ -162,7 +165,7 @@ class LiveScreen(Screen):
             self._live.send({**message, "stopping": self._answered}, buffers)
 
     def _message(self) -> tuple[dict[str, Any], list[bytes]]:
-        if self._stale:
+        if self._stale or (self._grown and self._repeats_now()):
             return {"state": self._view.snapshot()}, []
         if self._grown:
             return self._view.news()
@@ -170,6 +173,15 @@ class LiveScreen(Screen):
         first = self._view.count - len(self._rows)
         message = {"first": first, "columns": columns, "head": self._view.head()}
         return message, [pack(self._rows, columns)]
+
+    def _repeats_now(self) -> bool:
+        """Whether to say all of it again: a page that was still loading missed the first messages.
+
+        It asks by itself where the kernel hears it; where not, this brings it up at two moments.
+        """
+        now = bool(self._repeats) and self._clock() - self._opened_at >= self._repeats[0]
+        self._repeats = self._repeats[now:]
+        return now
 
     def _replace(self, bundle: dict[str, str]) -> None:
         with self._lock:

@@ -44,7 +44,7 @@ class Sender:
 
     def _rows(self, name: str, table: Table) -> tuple[Part, bytes]:
         start, first = self._begin(name, table), self.counts.get(name, 0)
-        part: Part = {"name": name, "first": first, "rows": table.rows - start}
+        part: Part = {"name": name, "first": first, "rows": table.rows - start, "width": len(table.columns)}
         if part["rows"] and self.widths.get(name) != len(table.columns):
             self.widths[name], part["columns"] = len(table.columns), list(table.columns)
         self._sent(name, table.stride, table.rows, part["rows"])
@@ -95,22 +95,32 @@ def _packed(record: Record, head: dict[str, Any], part: float, level: int) -> by
 
 def _run(table: Table, name: str, part: float) -> tuple[Part, bytes]:
     """A table in which the extremes of its first column stay."""
-    steps, values, columns = steady(lambda: (table.steps.copy(), table.values.copy(), list(table.columns)))
+    steps, values, columns = steady(lambda: copied(table))
     first = values[:, 0].tolist() if values.shape[1] else []
     keep = np.array(thin(first, max(8, int(MOST_RUN_ROWS * part**0.3))), int)
     return _table(name, steps[keep], values[keep], columns)
 
 
 def _layers(record: Record, part: float) -> tuple[Part, bytes]:
-    table = record.layers
-    steps, values, columns = steady(lambda: (table.steps.copy(), table.values.copy(), list(table.columns)))
+    steps, values, columns = steady(lambda: copied(record.layers))
     keep = spread(len(steps), max(2, int(MOST_LAYER_ROWS * part)))
     return _table("layers", steps[keep], values[keep], columns)
 
 
 def _table(name: str, steps: NDArray[np.int64], values: Numbers, columns: list[str]) -> tuple[Part, bytes]:
     short = (values.view(np.uint32) + np.uint32(0x800)) & KEPT_BITS if values.size else values
-    return {"name": name, "columns": columns, "rows": len(steps)}, floats(steps, short.view(np.float32))
+    part = {"name": name, "columns": columns, "rows": len(steps), "width": len(columns)}
+    return part, floats(steps, short.view(np.float32))
+
+
+def copied(table: Table) -> tuple[NDArray[np.int64], Numbers, list[str]]:
+    """Steps, values and columns as of one moment; raises ValueError where the table changed its shape meanwhile."""
+    stride = table.stride
+    steps, values, columns = table.steps.copy(), table.values.copy(), list(table.columns)
+    if table.stride != stride or values.shape[1] != len(columns):
+        raise ValueError("the table is being written")
+    rows = min(len(steps), len(values))
+    return steps[:rows], values[:rows], columns
 
 
 def _histograms(shapes: Shapes, most: int) -> tuple[Part, bytes]:

@@ -41,12 +41,12 @@ class Fixed:
     def of(cls, setup: Setup) -> Fixed:
         """The fixed samples of a set-up; without any where its loaders give none that its model and loss can take."""
         found = cls(setup)
-        if not any(True for _ in loaders(setup)):
+        if "train" not in loaders(setup):
             return found
         try:
             with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
                 found.batches = {split: drawn(setup, split) for split in loaders(setup)}
-                found.about = {**facts(found.batches.get("train", [])), **chance(setup)}
+                found.about = {**facts(found.batches["train"]), **chance(setup, found.batches["train"])}
         except Exception as error:
             found.trouble = f"{type(error).__name__}: {error}"
         return found
@@ -168,11 +168,26 @@ def facts(several: list[Batch]) -> dict[str, Any]:
     return {**size, "target_variance": float(whole.double().var(unbiased=False))}
 
 
-def chance(setup: Setup) -> dict[str, Any]:
-    """The task, and what a constant guess of the label frequencies gets under the user's own loss."""
+def chance(setup: Setup, several: list[Batch]) -> dict[str, Any]:
+    """The task, and what a constant guess of the label frequencies gets under the user's own loss.
+
+    That is measured on the first batch, and corrected by how much more the labels of all batches differ.
+    """
     evidence, found = Evidence(setup, budget="quick"), dict[str, Any]()
     with suppress(NotChecked, SetupError):
         found["task"] = evidence["task"].name
     with suppress(NotChecked, SetupError):
-        found["chance"] = evidence["expected_loss"].prior
+        expected = evidence["expected_loss"]
+        more = entropy(several) - entropy(several[:1]) if expected.classes > 2 else 0.0
+        found["chance"] = expected.prior + more
     return found
+
+
+def entropy(several: list[Batch]) -> float:
+    """The entropy of the labels in nats; 0 where they are no classes. Corrected for few by Miller and Madow (1955)."""
+    labels = torch.cat([one.target.flatten() for one in several])
+    if labels.is_floating_point():
+        return 0.0
+    counts = torch.bincount(labels[labels >= 0]).double()
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * shares.log()).sum() + (len(shares) - 1) / (2 * counts.sum()))

@@ -48,8 +48,9 @@ class Judge:
 
     def ask(self, rule: Rule, step: int) -> None:
         """Asks one rule; what it says for the first time becomes an event."""
+        later = dict.fromkeys(rule.needs, NotChecked("the loop still runs"))
         try:
-            found = rule({"record": self.record, "loop": NotChecked("the loop still runs")})
+            found = rule({**later, "record": self.record})
         except (NotChecked, SetupError):
             found = []
         self.found[rule.code] = found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nbdebug.errors import SetupError
@@ -74,6 +75,15 @@ class Meter:
                 act(*given)
             except Exception as error:
                 self.troubles[what] = f"{type(error).__name__}: {error}"
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """A block in which watching's own passes are not heard."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
 
     def guarded(self, act: Callable[..., None]) -> Callable[..., None]:
         """``timed`` by the name of the act."""

@@ -29,7 +29,7 @@ from nbdebug.watching.look import Lens, Look
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.places import Match, Places
 from nbdebug.watching.recorder import Recorder, kept
-from nbdebug.watching.strides import Strides
+from nbdebug.watching.strides import Strides, root
 
 
 class Session:
@@ -130,7 +130,9 @@ class Session:
         self.outputs.in_backward, self.pulled = False, True
         self.follower.backward_done()
         self.meter.attempt("replay", self.ring.backward_done)
-        self.recorder.row.losses += [kept(one) for one in roots if one.numel() == 1]
+        if not self.follower.concerned:
+            return
+        self.recorder.row.losses += [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
         if not self.follower.steppers:
@@ -143,10 +145,11 @@ class Session:
         if optimizer is not None:
             self.follower.step_begins(optimizer)
             self.clipped(optimizer)
-            self.meter.attempt("replay", self.ring.step_begins, optimizer)
         self.pulled = False
         if self.strides.look is not None or self.meter.thrifty:
             self.strides.gradients(optimizer)
+        if optimizer is not None:
+            self.meter.attempt("replay", self.ring.step_begins, optimizer, self.strides.finite)
         self.strides.before()
 
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
@@ -187,7 +190,7 @@ class Session:
             numbers["epoch"] = float(self.epoch)
         numbers.update(settings(optimizer))
         if self.strides.square is not None:
-            numbers["gradient_norm"] = kept(self.strides.square.sqrt())
+            numbers["gradient_norm"] = root(self.strides.square)
         if self.strides.look is not None:
             self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
         recorder.finish(numbers)

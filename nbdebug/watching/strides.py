@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,6 +12,12 @@ from torch import Tensor
 from nbdebug.numbers import Sampler, scales
 from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
+from nbdebug.watching.recorder import Number, kept
+
+
+def root(square: Number) -> Number:
+    """The square root of a number that may lie on a device."""
+    return square.sqrt() if isinstance(square, Tensor) else math.sqrt(square)
 
 
 class Strides:
@@ -24,7 +32,7 @@ class Strides:
         self.scales = scales(sampler)
         self.known: dict[tuple[int, ...], list[bool]] = {}
         self.look: Look | None = None
-        self.square: Tensor | None = None
+        self.square: Number | None = None
 
     def held(self, optimizer: torch.optim.Optimizer | None) -> list[bool]:
         """Which parameters an optimizer steps on; all of them where there is none."""
@@ -46,12 +54,17 @@ class Strides:
         scale = getattr(optimizer, "grad_scale", None)
         if isinstance(scale, Tensor):
             values = values / scale.to(values)
-        square = torch.dot(values * values, self.scales)
+        square = kept(torch.dot(values * values, self.scales))
         self.square = square if self.square is None else self.square + square
         if self.look is not None:
             there = np.array([one is not None for one in found], bool)
             self.look.gradients = values if self.look.gradients is None else self.look.gradients + values
             self.look.there = there if not self.look.there.size else self.look.there | there
+
+    @property
+    def finite(self) -> bool | None:
+        """True where the gradients are known to be finite; None where they are not, or are on a device."""
+        return True if isinstance(self.square, float) and math.isfinite(self.square) else None
 
     def before(self) -> None:
         """Gathers the weights, unless another optimizer has begun the same step."""

@@ -15,7 +15,7 @@ from nbdebug.graph.source import Line
 from nbdebug.record import Record
 from nbdebug.record.file import Writer
 from nbdebug.record.record import Event
-from nbdebug.replay import Replay, replay
+from nbdebug.replay import Replay, abandoned, replay
 from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
@@ -57,6 +57,7 @@ class Watch:
         self.result: Watched | None = None
         self.session: Session | None = None
         self.record = Record()
+        self.replayed: Replay | None = None
 
     def __enter__(self) -> Watch:
         """Opens the probes and the live view."""
@@ -84,6 +85,8 @@ class Watch:
             self.session.close()
             self.not_finite()
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            if not interrupted:
+                self.meter.attempt("replay", abandoned, self.session.ring)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             report = self.judged()
             steps = self.session.recorder.step - 1
@@ -121,16 +124,16 @@ class Watch:
             self.view.findings = [one.to_dict() for one in self.judge.report]
             self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
             self.screen.refresh()
-        self.judge.advance(recorder.step)
+        self.meter.attempt("rules", self.judge.advance, recorder.step)
         if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
-            self.save()
+            self.meter.attempt("file", self.save)
 
     def clicks(self) -> list[dict[str, Any]]:
         """What was pressed since the last time; the view is told that it was heard."""
         found = self.screen.clicks()
         for one in found:
             self.view.answer(one)
-        if found:
+        if found or self.controls.paused:
             self.screen.refresh()
         return found
 
@@ -178,7 +181,12 @@ class Watch:
         Names the operation, forward or backward, its line and the samples; nothing of yours is changed.
         """
         incident = self.session.ring.incident if self.session else None
-        return replay(self.setup, incident) if incident else None
+        if incident is None:
+            return None
+        if self.replayed is None or self.replayed.step != incident.step:
+            with self.meter.unheard():
+                self.replayed = replay(self.setup, incident)
+        return self.replayed
 
     def judged(self) -> Report:
         """What the rules say of the loop; nothing where it was not seen."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 from tests.loop.asking import Train, batches, loss_of, seen, source, watched
@@ -31,11 +32,14 @@ def unscaled_and_past_it(scaler: Any, optimizer: torch.optim.Optimizer) -> None:
     scaler.update()
 
 
-def scaling(act: Act, scales: bool = True, many: int = 1, factor: float = 1.0, **given: Any) -> Train:
+def scaling(act: Act, scales: bool = True, many: int = 1, overflows: int = 0, **given: Any) -> Train:
     def train(setup: Setup) -> None:
         scaler, optimizer = torch.amp.GradScaler("cpu", **given), setup.optimizers[0]
+        left = iter(range(overflows))
+        weight = setup.model[0].weight
+        weight.register_hook(lambda gradient: gradient * (torch.inf if next(left, None) is not None else 1.0))
         for number, (x, y) in enumerate(batches(setup, 4)):
-            loss = loss_of(setup, x, y) * factor / many
+            loss = loss_of(setup, x, y) / many
             (scaler.scale(loss) if scales or not number else loss).backward()
             if number % many == many - 1:
                 act(scaler, optimizer)
@@ -77,10 +81,10 @@ def fused() -> Setup:
 @pytest.mark.parametrize("many", [1, 2])
 def test_the_right_order_is_quiet_and_skipped_steps_are_counted(setup: Any, many: int) -> None:
     assert not watched(scaling(by_scaler, many=many), setup and setup())
-    first = seen(scaling(by_scaler, many=many, factor=64.0, init_scale=2.0**127), setup and setup())
-    assert first.scaling.skipped > 0
+    first = seen(scaling(by_scaler, many=many, overflows=2 * many), setup and setup())
+    assert first.scaling.skipped == 2
     assert first.scaling.asked == 16 // many
-    assert not watched(scaling(by_scaler, many=many, factor=64.0, init_scale=2.0**127), setup and setup())
+    assert not watched(scaling(by_scaler, many=many, overflows=2 * many), setup and setup())
 
 
 def test_a_scaler_that_is_off_a_scaled_sum_and_a_loss_divided_after_scaling_are_quiet() -> None:
@@ -112,3 +116,21 @@ def test_two_networks_of_which_one_is_scaled_are_quiet() -> None:
     setup = fused()
     setup.optimizers = (*setup.optimizers, torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=0.01))
     assert not watched(train, setup)
+
+
+def test_the_record_holds_losses_as_they_are_before_scaling() -> None:
+    losses: list[float] = []
+
+    def train(setup: Setup) -> None:
+        scaler = torch.amp.GradScaler("cpu")
+        for x, y in batches(setup):
+            setup.optimizers[0].zero_grad()
+            loss = loss_of(setup, x, y)
+            losses.append(loss.item())
+            scaler.scale(loss).backward()
+            by_scaler(scaler, setup.optimizers[0])
+
+    debugger = Debugger.of(fused())
+    with debugger.watch() as run:
+        train(debugger.setup)
+    assert run.record.series("loss")[1].tolist() == pytest.approx(losses)

@@ -59,3 +59,19 @@ def test_a_scaler_that_is_off_is_not_heard_and_the_class_is_put_back() -> None:
         step(model, optimizer, torch.amp.GradScaler("cpu", enabled=False))
     assert not heard
     assert dict(vars(torch.amp.GradScaler)) == before
+
+
+def test_an_optimizer_of_another_kind_steps_as_before() -> None:
+    class Wrapped:
+        def __init__(self, inner: torch.optim.Optimizer) -> None:
+            self.param_groups, self.step = inner.param_groups, inner.step
+
+        def zero_grad(self) -> None:
+            pass
+
+    model, heard = nn.Linear(4, 2), list[Scaled]()
+    before = model.weight.detach().clone()
+    with scaling(heard.append):
+        step(model, Wrapped(torch.optim.SGD(model.parameters(), lr=0.1)), torch.amp.GradScaler("cpu"))
+    assert not torch.equal(model.weight, before)
+    assert [one.kind for one in heard] == ["scale", "unscale", "step", "stepped"]

@@ -42,6 +42,18 @@ def test_the_first_thing_that_is_said_is_the_operation(name: str) -> None:
     assert fault.source in first.where.source
 
 
+def test_what_a_checkup_has_said_is_not_said_again_of_a_step() -> None:
+    setup = FAULTS["exp of a large value"].build()
+    setup.train_loader.dataset.tensors[0][3] = 1e3
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    with debugger.watch() as run:
+        train(setup)
+    assert run.replay().finding.code == "G405"
+    (found,) = [one for one in debugger.findings if one.code == "G405"]
+    assert found.where.step is None
+
+
 def test_a_divergence_is_told_from_a_fault_of_an_operation() -> None:
     debugger = Debugger.of(too_fast())
     with debugger.watch() as run:

@@ -30,8 +30,8 @@ START = """async ([source, css, state]) => {
     send: (content) => window.sent.push(content),
   };
   const view = (await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })))).default;
-  view.initialize({ model });
-  view.render({ model, el: document.getElementById("el") });
+  view.initialize?.({ model });
+  await view.render({ model, el: document.getElementById("el") });
 }"""
 
 

@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -15,13 +16,16 @@ import pytest
 from nbdebug.result import Result
 from nbdebug.views.base import View
 from nbdebug.views.curves import Curves
+from nbdebug.views.layers import Layers
 from nbdebug.views.screen import LiveScreen, Screen, show, was_just_shown
 
 from . import samples
+from .records import grown, recorded
 
 ALONE = """
 import sys
 from nbdebug.views.curves import Curves
+from nbdebug.views.layers import Layers
 from nbdebug.views.screen import show
 with show(Curves()) as screen:
     for step in range(100_000):
@@ -238,3 +242,69 @@ def test_a_view_without_rows_says_so(wire: Wire) -> None:
     with show(samples.findings()) as screen:
         screen.append({"step": 1})
     assert "without rows" in screen.trouble
+
+
+def test_a_view_of_a_source_is_sent_piece_by_piece(wire: Wire) -> None:
+    clock, record = Clock(), recorded(0)
+    with show(Layers(record), clock=clock) as screen:
+        for _ in range(3_000):
+            clock.now += 0.003
+            grown(record, 1)
+            screen.refresh()
+        screen.finish(Loss())
+    assert len(wire.messages) <= 92
+    assert sum("state" in content for content, _ in wire.messages) == 2
+    sent = [(content, buffers[0]) for content, buffers in wire.messages if buffers]
+    assert all(len(data) <= 50_000 for _, data in sent)
+    parts = [part for content, _ in sent for part in content["parts"]]
+    for name, count in (("run", 3_000), ("shapes", record.shapes.seen), ("evaluations", 15)):
+        mine = [part for part in parts if part["name"] == name]
+        assert [part["first"] for part in mine] == list(accumulate([0, *(part["rows"] for part in mine[:-1])]))
+        assert sum(part["rows"] for part in mine) <= count
+    assert sum(part["rows"] for part in parts if part["name"] == "run") == 3_000
+    assert sum("columns" in part for part in parts) == 3
+    assert sum("drawn" in content["words"] for content, _ in sent) == 1
+
+
+def test_nothing_new_is_sent_as_the_head_alone(wire: Wire) -> None:
+    clock, shown = Clock(), Layers(recorded(10))
+    with show(shown, clock=clock) as screen:
+        for _ in range(2):
+            clock.now += 0.5
+            screen.refresh()
+    content, (data,) = wire.messages[-1]
+    assert (content["parts"], content["words"], data) == ([], {}, b"")
+    assert content["head"]["heard"] == {"clicks": 0, "paused": False, "factor": 1.0}
+
+
+def test_clicks_are_handed_over_once_and_stop_still_counts(wire: Wire) -> None:
+    pressed = [{"kind": "pause"}, {"kind": "rate", "factor": 0.5}, {"kind": "stop"}]
+    shown = Layers(controls=True)
+    with show(shown) as screen:
+        assert screen.clicks() == []
+        assert isinstance(screen, LiveScreen)
+        for one in pressed:
+            screen._live._handle_custom_msg(one, [])
+        assert screen.stopped
+        assert screen.clicks() == pressed
+        assert screen.clicks() == []
+    for one in pressed:
+        shown.answer(one)
+    assert shown.head()["heard"] == {"clicks": 3, "paused": False, "factor": 0.5}
+
+
+def test_a_page_that_missed_rows_gets_all_of_them(wire: Wire) -> None:
+    clock, record = Clock(), recorded(10)
+    with show(Layers(record), clock=clock) as screen:
+        assert isinstance(screen, LiveScreen)
+        screen._live._handle_custom_msg({"kind": "whole"}, [])
+        clock.now += 1
+        screen.refresh()
+        assert screen.clicks() == []
+    assert wire.messages[0][0]["state"]["held"]["run"] == 10
+
+
+def test_in_a_script_nothing_is_pressed_and_nothing_drawn() -> None:
+    screen = show(Layers())
+    screen.refresh()
+    assert screen.clicks() == []

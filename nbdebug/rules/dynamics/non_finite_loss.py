@@ -59,9 +59,9 @@ def non_finite_loss(record: Record, incident: Replay | NotChecked | None, *, gro
         return
     begin = int(wrong.argmax())
     first, past = int(steps[begin]), np.abs(losses[:begin][np.isfinite(losses[:begin])])
-    seen = incident if isinstance(incident, Replay) else None
-    grown = len(past) > 0 and bool(past[-1] > growth * min(past[0], np.median(past)))
-    cause, fix = told(seen, grown, past[-SPAN:])
+    seen = incident if isinstance(incident, Replay) and incident.step <= first else None
+    grown = len(past) > 0 and bool(past[-1] > min(growth * past[0], max(past[0], growth * np.median(past))))
+    cause, fix = told(seen, grown, past)
     bad, after = int(wrong[begin:].sum()), len(wrong) - begin
     of = f"{'every one' if bad == after else bad} of the {after} steps"
     blamed = seen.finding if seen and not grown else None

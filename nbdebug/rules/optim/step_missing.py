@@ -50,7 +50,7 @@ def step_missing(setup: Setup, loop: Loop, *, least: int = 5, share: float = 0.5
             loop.lines.get("zero_grad"),
             evidence,
         )
-    elif setup.optimizers and not loop.steps and not loop.changed:
+    elif setup.optimizers and not loop.steps and not loop.changed and not loop.scaling.skipped:
         yield finding(
             f"{loop.backwards} backward passes ran, and the optimizer never stepped",
             "The loop does not call step() of the optimizer that was given.",

@@ -13,13 +13,25 @@ from nbdebug.errors import NotChecked
 from nbdebug.evidence.parameters import listed
 from nbdebug.evidence.rounded_step import Rounded
 from nbdebug.finding import Finding, Where
+from nbdebug.loop import Loop
+from nbdebug.loop.lost import Moved
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points
 from nbdebug.setup import Setup
 
+CONSEQUENCES = ("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614")
+
 
 @rule("O517", "error")
-def update_lost_to_precision(rounded_step: list[Rounded], is_trained: bool, *, lost: float = 0.5) -> Iterator[Finding]:
+def update_lost_to_precision(
+    setup: Setup,
+    rounded_step: list[Rounded] | NotChecked,
+    is_trained: bool | NotChecked,
+    loop: Loop | NotChecked,
+    *,
+    lost: float = 0.5,
+    least: int = 3,
+) -> Iterator[Finding]:
     """The steps of the optimizer are smaller than the weights' dtype can represent.
 
     ## What it does
@@ -35,6 +47,8 @@ def update_lost_to_precision(rounded_step: list[Rounded], is_trained: bool, *, l
     the highest rate of the schedule and with the sum that momentum comes to: later steps of Adam are smaller than this
     first one. It speaks of weights of which more than ``lost`` = half of the values that a float32 step moves stay:
     rounding to the nearest then loses more steps than it keeps. Biases and scales are not judged alone.
+    In your own loop it compares up to 4,096 values of each such weight before and after each step that is looked at, of
+    ``least`` = 3 at no less than half of the highest rate seen; a weight is named where at each of them most stayed.
     Optimizers from outside torch may keep what was lost, and are not checked. A model whose loss is already well under
     that of a constant answer is being fine-tuned: the few values that move may be enough for it, and it is a note.
 
@@ -48,11 +62,58 @@ def update_lost_to_precision(rounded_step: list[Rounded], is_trained: bool, *, l
     Micikevicius et al. 2017, arXiv:1710.03740, section 3.1: a master copy of the weights in float32. Zamirai et al.
     2020, arXiv:2010.06192: in bfloat16 alone it is the rounding of the updates that costs accuracy.
     """
+    if isinstance(loop, Loop):
+        found = in_loop(setup, loop, lost, least)
+        yield from (replace(one, severity="note" if is_trained is True else None) for one in found)
+    elif isinstance(rounded_step, NotChecked):
+        raise rounded_step
+    if not isinstance(rounded_step, NotChecked):
+        yield from of_one_step(rounded_step, is_trained is True, lost)
+
+
+def of_one_step(rounded_step: list[Rounded], is_trained: bool, lost: float) -> Iterator[Finding]:
+    """What a fresh optimizer's first step leaves."""
     weights = [one for one in rounded_step if one.entry.parameter.dim() > 1 and one.asked]
     if rounded_step and not weights:
         raise NotChecked("no weights of fewer than 32 bits have a gradient to step by")
     if stuck := [one for one in weights if one.moved < (1 - lost) * one.asked]:
         yield replace(finding(stuck, len(weights)), severity="note" if is_trained else None)
+
+
+def in_loop(setup: Setup, loop: Loop, lost: float, least: int) -> Iterator[Finding]:
+    """What the steps of a run left."""
+    at_rate = {name: fast(looks) for name, looks in loop.moved.items()}
+    judged = {name: looks for name, looks in at_rate.items() if len(looks) >= least}
+    if not judged:
+        raise NotChecked("too few steps of weights of fewer than 32 bits were looked at in your loop")
+    stuck = {n: looks for n, looks in judged.items() if all(one.moved < (1 - lost) * one.asked for one in looks)}
+    if stuck:
+        yield of_run(setup, stuck, len(judged))
+
+
+def fast(looks: tuple[Moved, ...]) -> list[Moved]:
+    """The looks at no less than half of the highest rate, at values that had a gradient."""
+    highest = max(one.rate for one in looks)
+    return [one for one in looks if one.rate >= highest / 2 and one.asked]
+
+
+def of_run(setup: Setup, stuck: dict[str, list[Moved]], weights: int) -> Finding:
+    """How many of the values that had a gradient moved."""
+    shares = {name: sum(m.moved for m in looks) / sum(m.asked for m in looks) for name, looks in stuck.items()}
+    name = min(shares, key=lambda one: shares[one])
+    parameter = setup.eager.get_parameter(name)
+    kind = str(parameter.dtype).removeprefix("torch.")
+    return Finding(
+        message=f"A step moved {shares[name]:.0%} of the values of {name} that had a gradient, over {len(stuck[name])} "
+        f"steps; expected all. So it is in {len(stuck)} of {weights} weights.",
+        where=Where(module=name.rpartition(".")[0] or None, parameter=name),
+        cause=f"Weights in {kind} round away what is less than half of the distance to the next number.",
+        fix="model = model.float()   # then, in the loop:\n"
+        f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
+        "    loss = loss_fn(model(x), y)",
+        evidence={name: {"share moved": share} for name, share in list(shares.items())[:8]},
+        explains=CONSEQUENCES,
+    )
 
 
 def finding(stuck: list[Rounded], weights: int) -> Finding:
@@ -71,7 +132,7 @@ def finding(stuck: list[Rounded], weights: int) -> Finding:
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
         evidence={one.entry.name: {"moved": one.moved, "asked": one.asked, "step": one.step} for one in stuck[:8]},
-        explains=("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
+        explains=CONSEQUENCES,
     )
 
 

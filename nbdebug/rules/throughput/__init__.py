@@ -1,0 +1,1 @@
+"""Rules about speed and memory."""
