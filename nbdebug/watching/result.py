@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nbdebug.curves.shape import Shape, shape
 from nbdebug.record import Record
 from nbdebug.report import Report
 from nbdebug.result import Result
@@ -35,6 +36,11 @@ class Watched(Result):
         """The loss by step."""
         return [(int(step), float(value)) for step, value in zip(*self.record.series("loss"), strict=True)]
 
+    @property
+    def shape(self) -> Shape:
+        """The shape of the loss curve, by name, with a sentence."""
+        return shape(self.record)
+
     def view(self) -> View:
         """Curves above, every layer below."""
         from nbdebug.watching.picture import picture
@@ -62,7 +68,8 @@ class Watched(Result):
         early = f"not watched: {self.trouble}" if self.trouble else ""
         samples = self.record.about.get("not measured")
         unseen = f"not measured: {samples}" if samples else ""
-        return "\n\n".join(filter(None, [head, early, unseen, *map(str, self.report.loud)]))
+        form = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
+        return "\n\n".join(filter(None, [head, form, early, unseen, *map(str, self.report.loud)]))
 
     @property
     def status(self) -> str:

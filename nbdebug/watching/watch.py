@@ -19,6 +19,7 @@ from nbdebug.replay import Replay, abandoned, replay
 from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
+from nbdebug.tools.clip import ClipThreshold, clip_threshold
 from nbdebug.views.screen import show
 from nbdebug.watching.controls import Controls, StopOn, Stopped
 from nbdebug.watching.judge import Judge
@@ -187,6 +188,13 @@ class Watch:
             with self.meter.unheard():
                 self.replayed = replay(self.setup, incident)
         return self.replayed
+
+    def clip_threshold(self) -> ClipThreshold:
+        """A bound for the norm of the gradient, from the norms of this run, with the picture.
+
+        Raises SetupError where too few were seen.
+        """
+        return clip_threshold(self.record)
 
     def judged(self) -> Report:
         """What the rules say of the loop; nothing where it was not seen."""
