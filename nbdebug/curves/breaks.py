@@ -54,9 +54,9 @@ def spikes(values: NDArray[Any], least: float, sigmas: float = 10.0, width: int 
     What stays up is no spike: within ``width`` values the curve must be down again. Infinite values stick out.
     """
     values = np.asarray(values, np.float64)
-    if len(values) < width:
+    if len(values) < width or not (values > least).any():
         return []
     calm = running_median(np.where(np.isfinite(values), values, np.finfo(np.float32).max), width)
-    noise = running_median(np.abs(np.clip(values, None, np.finfo(np.float32).max) - calm), 4 * width + 1) * GAUSS
+    noise = running_median(np.abs(np.clip(values, None, np.finfo(np.float32).max) - calm), width) * GAUSS
     high = (values - calm > sigmas * np.maximum(noise, 1e-12)) & (values > least) & (calm < least)
     return [int(i) for i in np.flatnonzero(high)]

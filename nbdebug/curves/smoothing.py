@@ -30,10 +30,3 @@ def running_median(values: NDArray[Any], width: int) -> Curve:
     half = width // 2
     padded = np.pad(np.asarray(values, np.float64), half, mode="edge")
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1))
-
-
-def smooth(values: NDArray[Any], width: int) -> Curve:
-    """A running mean of a running median: spikes are gone, and corners are round."""
-    half = width // 2
-    padded = np.pad(running_median(values, width), half, mode="edge")
-    return np.convolve(padded, np.full(2 * half + 1, 1 / (2 * half + 1)), mode="valid")

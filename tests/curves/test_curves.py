@@ -8,7 +8,7 @@ import pytest
 from nbdebug.curves.breaks import breaks, spikes
 from nbdebug.curves.noise import spread, standard_error
 from nbdebug.curves.rhythm import rhythm
-from nbdebug.curves.smoothing import binned, medians, smooth
+from nbdebug.curves.smoothing import binned, medians, running_median
 from nbdebug.curves.trend import trend
 
 DRAW = np.random.default_rng(0)
@@ -77,5 +77,5 @@ def test_curves_are_shortened_and_smoothed_without_moving_their_level() -> None:
     curve[100] = 1e6
     assert len(binned(curve, 64)) == 64
     assert np.median(medians(curve, 20)) == pytest.approx(3, abs=0.1)
-    assert smooth(curve, 31) == pytest.approx(np.full(2000, 3.0), abs=1.0)
-    assert len(smooth(curve, 31)) == 2000
+    assert running_median(curve, 31) == pytest.approx(np.full(2000, 3.0), abs=1.0)
+    assert len(running_median(curve, 31)) == 2000
