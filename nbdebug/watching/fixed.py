@@ -27,7 +27,7 @@ class Fixed:
     """Some batches of each split, and what the model says of them.
 
     ``about`` tells of the data: label counts or the variance of the targets, and the loss of a constant guess.
-    ``cost`` is what the last measurement took, in seconds.
+    ``cost`` is what the last measurement took, in seconds, ``spent`` what all of them did.
     """
 
     setup: Setup
@@ -35,6 +35,7 @@ class Fixed:
     about: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, Tensor] = field(default_factory=dict)
     cost: float = 0.0
+    spent: float = 0.0
     trouble: str = ""
 
     @classmethod
@@ -63,6 +64,7 @@ class Fixed:
         except Exception as error:
             self.trouble = f"{type(error).__name__}: {error}"
         self.cost = time.perf_counter() - begun
+        self.spent += self.cost
         return row
 
     def of_split(self, split: str, several: list[Batch]) -> dict[str, float]:

@@ -51,10 +51,6 @@ class Meter:
         """Whether the budget has not been used up."""
         return self.every is not None or self.spent <= self.budget * self.elapsed
 
-    def affords(self, seconds: float) -> bool:
-        """Whether the budget has room for something that takes so long."""
-        return self.spent + seconds <= self.budget * self.elapsed
-
     def look_is_due(self, step: int) -> bool:
         """Whether the step of this number, from 1, is one to look at in full."""
         if self.every is not None:

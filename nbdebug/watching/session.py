@@ -47,6 +47,7 @@ class Session:
         self.record.about.update(self.fixed.about)
         self.record.modules = watched.layers(set())
         self.measure(0)
+        self.fixed.spent = 0.0
         self.boundary = self.ended = self.pulled = False
         self.iterator: Any = None
         self.skipped, self.ring = 0, Ring(setup)
@@ -195,7 +196,7 @@ class Session:
             self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
         recorder.finish(numbers)
         self.waited, self.stepped, self.boundary = 0.0, now, True
-        if self.ended and self.meter.affords(self.fixed.cost):
+        if self.ended and self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
             self.measure(recorder.step - 1)
         self.prepare()
 

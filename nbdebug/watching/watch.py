@@ -110,10 +110,11 @@ class Watch:
             raise
         except Exception as error:
             self.meter.troubles["on_finding"] = f"{type(error).__name__}: {error}"
-        for text in self.controls.notes:
-            self.note("note", text)
-        self.controls.notes.clear()
-        self.meter.forget(time.perf_counter() - begun)
+        finally:
+            for text in self.controls.notes:
+                self.note("note", text)
+            self.controls.notes.clear()
+            self.meter.forget(time.perf_counter() - begun)
 
     def refresh(self, _: None) -> None:
         """Brings in what waits, shows it, asks a rule, and keeps the file up to date."""
