@@ -17,6 +17,9 @@ from nbdebug.setup import Setup
 from nbdebug.tools.overfit.head_floor import HeadFloor, head_floor
 
 
+UNBOUNDED = 10.0  # times the loss at the start, under zero: no loss that is bounded lies there
+
+
 @rule("L218", "warning")
 def loss_on_floor(setup: Setup, first_pass: Pass, record: Record, *, near: float = 0.15) -> Iterator[Finding]:
     """The loss sits at the smallest value that this head can reach, well above what the labels allow.
@@ -50,6 +53,8 @@ def loss_on_floor(setup: Setup, first_pass: Pass, record: Record, *, near: float
     if course.late.falls and -course.late.change > 0.1 * abs(course.end):
         raise NotChecked("the loss still falls")
     floor = head_floor(setup, first_pass.output, first_pass.batch)
+    if floor.free < min(floor.reached, 0) - UNBOUNDED * abs(course.start):
+        raise NotChecked("a loss of your own has no floor where outputs are free: it is meant for a range")
     if sits(course, floor, near):
         yield finding(course, floor)
 
