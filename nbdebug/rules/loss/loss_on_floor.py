@@ -16,7 +16,6 @@ from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
 from nbdebug.tools.overfit.head_floor import HeadFloor, head_floor
 
-
 UNBOUNDED = 10.0  # times the loss at the start, under zero: no loss that is bounded lies there
 
 
