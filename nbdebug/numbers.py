@@ -64,6 +64,8 @@ def places(length: int, most: int, device: torch.device) -> Tensor | None:
 def flat(tensor: Tensor) -> Tensor:
     """The values of a tensor in one axis, without a copy where they lie together; of a sparse one those it holds."""
     values = tensor.detach()
+    if values.layout is torch.strided and values.is_contiguous() and not values.is_complex():
+        return values.view(-1)
     if values.layout is torch.sparse_coo:
         values = values.coalesce().values() if not values.is_coalesced() else values.values()
     elif values.layout is not torch.strided:
@@ -75,10 +77,12 @@ def flat(tensor: Tensor) -> Tensor:
     return values.reshape(-1)
 
 
-def scales(sampler: Sampler) -> Tensor:
-    """What the square of each sample stands for in the square of the norm of all: how many values it was drawn from."""
-    each = np.repeat(sampler.lengths / np.maximum(sampler.sizes, 1), sampler.sizes)
-    return torch.from_numpy(each.astype(np.float32)).to(sampler.home)
+@torch.no_grad()
+def squared_norm(tensors: Sequence[Tensor], home: torch.device) -> Tensor:
+    """The squared norm of all values of some tensors together, exact, in one pass over them."""
+    dense = [one.detach() if one.layout is torch.strided else flat(one) for one in tensors]
+    norms = torch.stack([one.to(home, torch.float32) for one in torch._foreach_norm(dense)])
+    return torch.dot(norms, norms)
 
 
 def statistics(values: Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:

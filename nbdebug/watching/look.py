@@ -25,8 +25,12 @@ EPSILON = 1e-8  # of a weight's root mean square: a layer that starts at zero ha
 class Look:
     """What was gathered of one step; all still on the device.
 
-    ``there`` says which parameters had a gradient, ``moved`` which were stepped on.
+    ``there`` says which parameters had a gradient, ``moved`` which were stepped on. Of each output ``most`` values are
+    kept, and with ``units`` which of its units spoke.
     """
+
+    most: int = MOST
+    units: bool = True
 
     gradients: Tensor | None = None
     before: Tensor | None = None
@@ -37,12 +41,12 @@ class Look:
     live: dict[str, Tensor] = field(default_factory=dict)
 
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
-        """Keeps samples of an output, and which of its units spoke."""
+        """Keeps samples of an output."""
         values = flat_values(output)
-        at = places(values.numel(), MOST, values.device)
+        at = places(values.numel(), self.most, values.device)
         chosen = values.clone() if at is None else values.index_select(0, at)
         self.outputs[place] = type(module), chosen, values.numel()
-        if output.dim() > 1 and not any(True for _ in module.parameters(recurse=False)):
+        if self.units and output.dim() > 1 and not any(True for _ in module.parameters(recurse=False)):
             self.live[place] = live_units(output)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
-from nbdebug.numbers import Sampler
+from nbdebug.numbers import MOST, Sampler
 from nbdebug.probes.batches import batches, comes_from
 from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
@@ -31,6 +31,8 @@ from nbdebug.watching.places import Match, Places
 from nbdebug.watching.recorder import Recorder, kept
 from nbdebug.watching.strides import Strides, root
 
+UNITS = 4  # looks of a fixed rhythm, of which one asks which units are dead
+
 
 class Session:
     """Hears the events of a loop and fills a record; after each whole step ``boundary`` is true once."""
@@ -40,7 +42,8 @@ class Session:
         self.record = Record(about=described(setup))
         self.follower, self.recorder = Follower(setup), Recorder(self.record)
         watched = Places(setup.eager, match)
-        sampler = Sampler(list(watched.parameters.values()))
+        self.most, self.looks = MOST if meter.every is None else MOST // 2, 0
+        sampler = Sampler(list(watched.parameters.values()), self.most)
         self.watched, self.lens = watched, Lens(watched, sampler, self.record)
         self.strides, self.outputs = Strides(watched, sampler), Outputs(setup.eager, self.take)
         self.fixed = Fixed.of(setup)
@@ -90,7 +93,8 @@ class Session:
         """Makes ready for the next step: a look, where one is due."""
         self.strides.look, self.strides.square = None, None
         if self.meter.look_is_due(self.recorder.step):
-            self.strides.look = Look()
+            self.looks += 1
+            self.strides.look = Look(self.most, units=self.meter.every is None or self.looks % UNITS == 1)
             self.outputs.open()
         else:
             self.outputs.close()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nbdebug.numbers import Sampler, scales
+from nbdebug.numbers import Sampler, squared_norm
 from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
 from nbdebug.watching.recorder import Number, kept
@@ -29,7 +30,6 @@ class Strides:
 
     def __init__(self, watched: Places, sampler: Sampler) -> None:
         self.sampler, self.parameters = sampler, list(watched.parameters.values())
-        self.scales = scales(sampler)
         self.known: dict[tuple[int, ...], list[bool]] = {}
         self.look: Look | None = None
         self.square: Number | None = None
@@ -48,18 +48,23 @@ class Strides:
         """Gathers the gradients that an optimizer is about to use, without the factor of a scaled loss."""
         held = self.held(optimizer)
         found = [p.grad if mine else None for p, mine in zip(self.parameters, held, strict=True)]
-        if not any(one is not None for one in found):
+        given = [one for one in found if one is not None]
+        if not given:
             return
-        values = self.sampler.gather(found)
-        scale = getattr(optimizer, "grad_scale", None)
+        square, scale = squared_norm(given, self.sampler.home), getattr(optimizer, "grad_scale", None)
+        if isinstance(scale, Tensor):
+            square = square / scale.to(square) ** 2
+        self.square = kept(square) if self.square is None else self.square + kept(square)
+        if self.look is not None:
+            self.gather(self.look, found, scale)
+
+    def gather(self, look: Look, found: list[Tensor | None], scale: Any) -> None:
+        """Gathers samples of the gradients that are there, beside those of other optimizers."""
+        values, there = self.sampler.gather(found), np.array([one is not None for one in found], bool)
         if isinstance(scale, Tensor):
             values = values / scale.to(values)
-        square = kept(torch.dot(values * values, self.scales))
-        self.square = square if self.square is None else self.square + square
-        if self.look is not None:
-            there = np.array([one is not None for one in found], bool)
-            self.look.gradients = values if self.look.gradients is None else self.look.gradients + values
-            self.look.there = there if not self.look.there.size else self.look.there | there
+        look.gradients = values if look.gradients is None else look.gradients + values
+        look.there = there if not look.there.size else look.there | there
 
     @property
     def finite(self) -> bool | None:
