@@ -181,7 +181,7 @@ def finding(dead: list[Units], layers: list[Units]) -> Finding:
         else "They were dead from the beginning: biases far below zero, or inputs that hardly differ.",
         fix="torch.nn.init.zeros_(layer.bias)   # and a lower rate; or torch.nn.LeakyReLU() in place of the ReLU",
         evidence={"layers": [one.name for one in dead], "share": [one.share for one in dead], "others": others},
-        explains=("G403", "G409", "G416", "T601", "T606", "T607", "T608", "T610"),
+        explains=("G403", "G409", "G416", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
 
 

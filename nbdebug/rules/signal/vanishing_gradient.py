@@ -76,7 +76,7 @@ def finding(seen: Depth, low: int, top: int) -> Finding:
             "gradient / weight": shares.tolist(),
             "median": float(np.median(shares)),
         },
-        explains=("G409", "T601", "T606", "T607", "T608", "T610"),
+        explains=("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
 
 
