@@ -147,7 +147,8 @@ class Debugger:
     ) -> Watch:
         """A block to put around your own training loop: every layer, live, and what the rules say of the run.
 
-        Watching takes at most the share ``budget`` of the time, or looks at every layer at each ``every`` steps;
+        Looks take at most the share ``budget`` of the time, or are made at each ``every`` steps; what else is heard of
+        a step costs a fraction of a millisecond, and all of it is measured and shown;
         ``match`` picks layers by glob, regular expression or kind; ``save`` is a file that grows with the run, for
         ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or "warning", or ``on_finding`` is a
         function that is given it, or "pause". Raises SetupError for a value that cannot be.
