@@ -207,6 +207,15 @@ def show(view: View, *, clock: Callable[[], float] = time.monotonic, every: floa
     return LiveScreen(view, clock, every) if _in_kernel() else Screen()
 
 
+def put(result: Any) -> None:
+    """Shows the static picture of ``result`` under the cell, where a notebook kernel runs; never live before it."""
+    if _in_kernel():
+        from IPython.display import display
+
+        display(_bundle(result), raw=True)  # type: ignore[no-untyped-call]
+        _shown.append((_reference(result), _execution_count()))
+
+
 def was_just_shown(result: object) -> bool:
     """Whether a screen put ``result`` under the cell that is running now."""
     now = _execution_count()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from nbdebug.record.table import Numbers, Shapes, Table
 from nbdebug.views.series import thin
 
 TABLES = ("run", "evaluations", "layers")
+ATTEMPTS = 50
 KEPT_BITS = np.uint32(0xFFFFF000)
 LEVELS = 25
 MOST_RUN_ROWS, MOST_LAYER_ROWS, MOST_HISTOGRAMS = 1_600, 160, 96
@@ -151,9 +153,9 @@ def floats(steps: NDArray[np.int64], values: Numbers) -> bytes:
 
 def steady(read: Callable[[], Read]) -> Read:
     """What ``read`` gives, tried again where the record was thinned or widened by another thread meanwhile."""
-    for _ in range(5):
+    for _ in range(ATTEMPTS):
         try:
             return read()
         except (IndexError, ValueError):
-            continue
+            time.sleep(0.001)  # lets the thread that writes come to an end
     return read()

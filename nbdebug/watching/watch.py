@@ -20,7 +20,7 @@ from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
 from nbdebug.tools.checkup import judged
 from nbdebug.tools.clip import ClipThreshold, clip_threshold
-from nbdebug.views.screen import show
+from nbdebug.views.screen import put, show
 from nbdebug.watching.controls import Controls, StopOn, Stopped
 from nbdebug.watching.judge import Judge
 from nbdebug.watching.meter import Meter
@@ -95,8 +95,7 @@ class Watch:
             self.screen.finish(self.result)
         self.meter.attempt("file", self.save)
         if report.loud:
-            with show(report.view()) as screen:
-                screen.finish(report)
+            put(report)
         return isinstance(error, Stopped)
 
     def between(self) -> None:
@@ -106,15 +105,19 @@ class Watch:
         try:
             self.controls.obey()
         except Stopped as reason:
+            self.tell()
             self.note("stopped", f"stopped by {reason}")
             raise
         except Exception as error:
             self.meter.troubles["on_finding"] = f"{type(error).__name__}: {error}"
-        finally:
-            for text in self.controls.notes:
-                self.note("note", text)
-            self.controls.notes.clear()
-            self.meter.forget(time.perf_counter() - begun)
+        self.tell()
+        self.meter.forget(time.perf_counter() - begun)
+
+    def tell(self) -> None:
+        """Keeps what was done at the user's wish."""
+        for text in self.controls.notes:
+            self.note("note", text)
+        self.controls.notes.clear()
 
     def refresh(self, _: None) -> None:
         """Brings in what waits, shows it, asks a rule, and keeps the file up to date."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -31,10 +31,11 @@ def folder(version: str, cache: Path) -> Path | None:
     if not target.exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
         free = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
-        parts = target.with_suffix(".part")
+        parts = target.with_name(f"{target.name}-{os.getpid()}")
         command = [*pip, "--upgrade", "--target", str(parts), f"ipykernel=={version}"]
         subprocess.run(command, check=True, env=free, capture_output=True, text=True)
-        parts.rename(target)
+        with suppress(OSError):  # another process has just put the same there
+            parts.rename(target)
     return target
 
 

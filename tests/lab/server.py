@@ -61,7 +61,7 @@ class Lab:
         finally:
             self.end_kernels()
             context.close()
-        assert page.errors == []
+        assert page.errors == [], page.errors
 
     def set(self, plugin: str, values: dict[str, Any]) -> None:
         """Writes the settings of a plugin of JupyterLab; they count from the next page on."""

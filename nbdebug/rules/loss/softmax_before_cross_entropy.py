@@ -17,7 +17,22 @@ from nbdebug.setup import Setup
 TWICE = Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"}))
 WITH_LOGITS = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"}))
 CALLS = {"softmax", "log_softmax", "sigmoid", "Softmax"}
-CONSEQUENCES = ("L208", "L209", "L210", "G402", "G403", "T601", "T606", "T607", "T608", "T610", "E703", "L218", "O502", "T614")
+CONSEQUENCES = (
+    "L208",
+    "L209",
+    "L210",
+    "G402",
+    "G403",
+    "T601",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "E703",
+    "L218",
+    "O502",
+    "T614",
+)
 
 
 @rule("L201", "error")
