@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pandas
 
-MOST_LAYER_ROWS, MOST_HISTOGRAMS = 512, 128
+MOST_LAYER_ROWS, MOST_HISTOGRAMS, MOST_EVENTS = 512, 128, 1000
 Steps = NDArray[np.int64]
 
 
@@ -91,6 +91,11 @@ class Record:
         found = {step: row for i, step in enumerate(shapes.steps) if at < len(row := shapes.row(i))}
         rows = [row[at] for row in found.values()]
         return np.array(list(found), np.int64), np.array(rows, np.uint8).reshape(-1, COUNT)
+
+    def note(self, step: int, kind: str, text: str) -> None:
+        """Keeps that something has happened, up to a thousand times of a kind."""
+        if len(self.happened(kind)) < MOST_EVENTS:
+            self.events.append(Event(step, kind, text))
 
     def happened(self, kind: str) -> list[Event]:
         """The events of one kind."""

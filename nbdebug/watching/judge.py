@@ -10,7 +10,6 @@ from nbdebug import registry
 from nbdebug.errors import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.record import Record
-from nbdebug.record.record import Event
 from nbdebug.registry import Rule
 from nbdebug.report import Report, ranked
 
@@ -58,7 +57,7 @@ class Judge:
             key = one.code, one.where.module or one.where.parameter or ""
             if key not in self.known:
                 self.known.add(key)
-                self.record.events.append(Event(step, "finding", f"{one.code} {one.name}"))
+                self.record.note(step, "finding", f"{one.code} {one.name}")
                 self.tell(one)
 
     @property

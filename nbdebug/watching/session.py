@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager
 from typing import Any
@@ -20,7 +21,6 @@ from nbdebug.probes.losses import Roots, backwards
 from nbdebug.probes.outputs import Outputs
 from nbdebug.probes.steps import steps_of_any
 from nbdebug.record import Record
-from nbdebug.record.record import Event
 from nbdebug.replay import Ring
 from nbdebug.replay.hearing import hearing
 from nbdebug.setup import Setup
@@ -52,7 +52,7 @@ class Session:
         self.measure(0)
         self.fixed.spent = 0.0
         self.boundary = self.ended = self.pulled = False
-        self.iterator: Any = None
+        self.iterator: weakref.ref[Any] | None = None
         self.skipped, self.ring = 0, Ring(setup)
         self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
         self.lines: dict[str, Line] = {}
@@ -114,9 +114,10 @@ class Session:
             return
         self.meter.attempt("replay", self.ring.batch_drawn, batch)
         self.waited += seconds
-        if iterator is not self.iterator:
-            self.iterator, self.epoch = iterator, self.epoch + 1
-            self.record.events.append(Event(self.recorder.step, "epoch", f"epoch {self.epoch}"))
+        if self.iterator is None or self.iterator() is not iterator:
+            # Held weakly: a loader's workers end with its iterator.
+            self.iterator, self.epoch = weakref.ref(iterator), self.epoch + 1
+            self.record.note(self.recorder.step, "epoch", f"epoch {self.epoch}")
 
     def evaluated(self, loss: Tensor) -> None:
         """The user's own loss of a batch that is not trained on."""
@@ -185,7 +186,7 @@ class Session:
             recorder.finish({"skipped": 1.0})
         elif recorder.waiting:
             recorder.waiting[-1].numbers["skipped"] = 1.0
-        self.record.events.append(Event(recorder.step - 1, "skipped", "the GradScaler left this step out"))
+        self.record.note(recorder.step - 1, "skipped", "the GradScaler left this step out")
 
     def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Closes the row of a step, and writes what was looked at."""

@@ -14,7 +14,6 @@ from nbdebug.finding import Finding
 from nbdebug.graph.source import Line
 from nbdebug.record import Record
 from nbdebug.record.file import Writer
-from nbdebug.record.record import Event
 from nbdebug.replay import Replay, abandoned, replay
 from nbdebug.report import Report, merged
 from nbdebug.setup import Setup
@@ -148,7 +147,7 @@ class Watch:
         wrong = self.session.recorder.wrong
         for step, loss in wrong:
             if not self.record.happened("nonfinite"):
-                self.record.events.append(Event(step, "nonfinite", f"the loss is {loss}"))
+                self.record.note(step, "nonfinite", f"the loss is {loss}")
             if self.session.ring.deferred:
                 self.session.ring.seen_non_finite(step, loss=loss)
         wrong.clear()
@@ -162,7 +161,7 @@ class Watch:
     def note(self, kind: str, text: str) -> None:
         """Keeps that something has happened at this step."""
         assert self.session is not None
-        self.record.events.append(Event(self.session.recorder.step - 1, kind, text))
+        self.record.note(self.session.recorder.step - 1, kind, text)
 
     def log(self, **values: float) -> None:
         """Adds values that only you know to the record, at this step: ``run.log(accuracy=0.9)``."""
