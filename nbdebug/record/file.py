@@ -55,7 +55,7 @@ class Writer:
             table: Table = getattr(record, name)
             start = self.written.get(name, (0, 0))[1]
             if table.rows > start or not start:
-                head = {"table": name, "columns": list(table.columns), "stride": table.stride, "seen": table.seen}
+                head = {"table": name, "columns": list(table.columns), "stride": table.stride}
                 body = table.steps[start:].tobytes() + table.values[start:].tobytes()
                 put(file, {**head, "rows": table.rows - start}, body)
             self.written[name] = table.stride, table.rows
@@ -133,4 +133,4 @@ def take(record: Record, head: dict[str, Any], body: bytes) -> None:
         steps = np.frombuffer(body, np.int64, head["rows"])
         values = np.frombuffer(body, np.float32, offset=steps.nbytes).reshape(head["rows"], len(head["columns"]))
         table.put(steps.tolist(), values)
-        table.stride, table.seen = head["stride"], head["seen"]
+        table.stride = head["stride"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -14,12 +15,14 @@ Numbers = NDArray[np.float32]
 class Table:
     """Columns of float32 by step. Past ``most`` rows every second one goes and the stride doubles.
 
+    Rows may be of several kinds, each of which is thinned by itself, so that none goes missing where they alternate.
     A column that is named later is NaN in the rows before.
     """
 
     def __init__(self, columns: Iterable[str] = (), most: int = 8192) -> None:
         self.columns = {name: i for i, name in enumerate(columns)}
-        self.most, self.stride, self.seen, self.rows = most, 1, 0, 0
+        self.most, self.stride, self.rows = most, 1, 0
+        self.counts, self._kinds = Counter[str](), list[str]()
         self._steps = np.zeros(64, np.int64)
         self._values: Numbers = np.zeros((64, len(self.columns)), np.float32)
 
@@ -34,15 +37,25 @@ class Table:
         return self._values[: self.rows]
 
     @property
+    def seen(self) -> int:
+        """How many rows were given, kept or not."""
+        return self.counts.total()
+
+    @property
     def due(self) -> bool:
         """Whether the next row would be kept."""
-        return self.seen % self.stride == 0
+        return self.counts[""] % self.stride == 0
 
-    def append(self, step: int, row: Mapping[str, float] | Numbers) -> None:
-        """Keeps a row if its turn has come: a whole one, or some columns by name."""
-        if self.due:
-            self.put([step], np.asarray(row if isinstance(row, np.ndarray) else self.filled(row), np.float32)[None])
-        self.seen += 1
+    def leave_out(self) -> None:
+        """Counts a row whose turn has not come."""
+        self.counts[""] += 1
+
+    def append(self, step: int, row: Mapping[str, float] | Numbers, kind: str = "") -> None:
+        """Keeps a row if the turn of its kind has come: a whole one, or some columns by name."""
+        if self.counts[kind] % self.stride == 0:
+            whole = row if isinstance(row, np.ndarray) else self.filled(row)
+            self.put([step], np.asarray(whole, np.float32)[None], kind)
+        self.counts[kind] += 1
         if self.rows > self.most:
             self.thin()
 
@@ -62,8 +75,9 @@ class Table:
             fresh = np.full((len(self._values), 1), np.nan, np.float32)
             self._values = np.concatenate([self._values, fresh], axis=1)
 
-    def put(self, steps: Iterable[int], values: Numbers) -> None:
+    def put(self, steps: Iterable[int], values: Numbers, kind: str = "") -> None:
         """Adds rows as they are."""
+        self._kinds += [kind] * len(values)
         end = self.rows + len(values)
         while end > len(self._steps):
             room = min(len(self._steps), self.most + 1)
@@ -74,10 +88,15 @@ class Table:
         self.rows = end
 
     def thin(self) -> None:
-        """Drops every second row."""
-        kept = (self.rows + 1) // 2
-        self._steps[:kept] = self.steps[::2].copy()
-        self._values[:kept] = self.values[::2].copy()
+        """Drops every second row of each kind."""
+        ranks, keep = Counter[str](), list[int]()
+        for i, kind in enumerate(self._kinds):
+            if ranks[kind] % 2 == 0:
+                keep.append(i)
+            ranks[kind] += 1
+        kept = len(keep)
+        self._steps[:kept], self._values[:kept] = self.steps[keep], self.values[keep]
+        self._kinds = [self._kinds[i] for i in keep]
         self.rows, self.stride = kept, 2 * self.stride
 
     def column(self, name: str) -> tuple[NDArray[np.int64], Numbers]:

@@ -42,7 +42,7 @@ class Recorder:
         """A validation pass of the user's own has ended: the mean of its losses is one value."""
         if self.evaluation:
             losses = fetched(self.evaluation)
-            self.record.evaluations.append(self.step - 1, {"eval_loss": sum(losses) / len(losses)})
+            self.record.evaluations.append(self.step - 1, {"eval_loss": sum(losses) / len(losses)}, "own")
             self.evaluation.clear()
 
     def finish(self, numbers: dict[str, float]) -> None:

@@ -209,7 +209,7 @@ class Session:
         """Measures the fixed samples now."""
         self.ended, self.measured = False, step
         if row := self.fixed.measured():
-            self.record.evaluations.append(step, row)
+            self.record.evaluations.append(step, row, "fixed")
 
     def close(self) -> None:
         """Brings in all that still waits, once the probes are closed."""

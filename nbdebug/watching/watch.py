@@ -167,7 +167,8 @@ class Watch:
         """Adds values that only you know to the record, at this step: ``run.log(accuracy=0.9)``."""
         if self.session is None:
             raise SetupError("nothing runs yet; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
-        self.record.evaluations.append(self.session.recorder.step - 1, {name: float(v) for name, v in values.items()})
+        row = {name: float(value) for name, value in values.items()}
+        self.record.evaluations.append(self.session.recorder.step - 1, row, " ".join(sorted(row)))
 
     @property
     def trouble(self) -> str:

@@ -44,6 +44,18 @@ def test_a_table_is_thinned_and_never_cut() -> None:
     assert table.values[:, 0].tolist() == table.steps.tolist()
 
 
+def test_kinds_of_rows_that_alternate_are_thinned_each_by_itself() -> None:
+    table = Table(most=100)
+    for step in range(5_000):
+        table.append(step, {"loss": float(step)}, "loss")
+        table.append(step, {"score": float(step)}, "score")
+    for name in ("loss", "score"):
+        steps, values = table.column(name)
+        assert 25 <= len(steps) <= 51
+        assert len(set(np.diff(steps))) == 1
+        assert values.tolist() == steps.tolist()
+
+
 def test_a_column_may_come_later() -> None:
     record = Record()
     record.run.append(0, {"loss": 1.0})

@@ -41,7 +41,7 @@ def grown(record: Record, steps: int, look: int = 10) -> None:
             record.layers.append(step, statistics(record, random))
             record.shapes.append(step, packed(np.stack([humps(SPREADS[one], step, random) for one in families])))
         elif step % look == 0:
-            record.layers.seen += 1
+            record.layers.leave_out()
             record.shapes.seen += 1
 
 

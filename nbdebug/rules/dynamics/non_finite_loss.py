@@ -15,6 +15,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.replay import Replay
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 
@@ -124,10 +125,7 @@ def squares() -> tuple[Tensor, Tensor]:
 
 def loop(setup: Setup) -> None:
     """Forward, backward, step, in three epochs."""
-    for x, y in [*setup.train_loader] * 3:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 3)
 
 
 bad_loop = good_loop = loop

@@ -12,6 +12,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop import Loop
 from nbdebug.loop.metrics import Degenerate, degenerate
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 
@@ -70,11 +71,7 @@ def bad() -> Setup:
 
 def bad_loop(setup: Setup) -> None:
     """The largest of one value."""
-    for _ in range(2):
-        for x, y in setup.train_loader:
-            setup.optimizers[0].zero_grad()
-            setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-            setup.optimizers[0].step()
+    train(setup, 2)
     with torch.no_grad():
         for x, y in setup.train_loader:
             (setup.model(x).argmax(1) == y.squeeze(1)).float().mean()
@@ -87,11 +84,7 @@ def good() -> Setup:
 
 def good_loop(setup: Setup) -> None:
     """The sign of a logit."""
-    for _ in range(2):
-        for x, y in setup.train_loader:
-            setup.optimizers[0].zero_grad()
-            setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-            setup.optimizers[0].step()
+    train(setup, 2)
     with torch.no_grad():
         for x, y in setup.train_loader:
             ((setup.model(x) > 0) == y).float().mean()

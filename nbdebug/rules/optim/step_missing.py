@@ -9,6 +9,7 @@ from nbdebug.finding import Finding
 from nbdebug.graph.source import Line, where_of
 from nbdebug.loop import Loop
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
 
@@ -85,7 +86,4 @@ def good() -> Setup:
 
 def good_loop(setup: Setup) -> None:
     """Cleared before the backward pass."""
-    for x, y in [*setup.train_loader] * 2:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 2)

@@ -14,6 +14,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.looks import Flags, Values, batch_size, called, counts, looks, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 from nbdebug.watching.units import MOST_VALUES, WINDOW
@@ -206,10 +207,7 @@ def good() -> Setup:
 
 def loop(setup: Setup) -> None:
     """A plain loop of sixty steps."""
-    for x, y in [*setup.train_loader] * 15:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 15)
 
 
 bad_loop = good_loop = loop

@@ -16,6 +16,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.looks import LEAST, learned, settled
 from nbdebug.record import Record
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import program, regressor
 from nbdebug.setup import Setup
 
@@ -165,10 +166,7 @@ def whole(setup: Setup) -> tuple[torch.Tensor, torch.Tensor]:
 
 def loop(setup: Setup) -> None:
     """A plain loop of forty steps."""
-    for x, y in [*setup.train_loader] * 10:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 10)
 
 
 def bad() -> Setup:

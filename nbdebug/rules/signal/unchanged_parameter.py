@@ -17,6 +17,7 @@ from nbdebug.looks import looks
 from nbdebug.loop import Loop
 from nbdebug.record import Record
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 
@@ -127,10 +128,7 @@ def turned(contiguous: bool) -> Setup:
 
 def loop(setup: Setup) -> None:
     """A plain loop."""
-    for x, y in [*setup.train_loader] * 2:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 2)
 
 
 def bad() -> Setup:

@@ -13,6 +13,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, settled, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
@@ -110,10 +111,7 @@ def trained_at(rate: float) -> Setup:
 
 def loop(setup: Setup) -> None:
     """A plain loop of sixty steps."""
-    for x, y in [*setup.train_loader] * 15:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 15)
 
 
 def bad() -> Setup:

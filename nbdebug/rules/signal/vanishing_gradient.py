@@ -14,6 +14,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.looks import LEAST, settled, told
 from nbdebug.record import Record
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
@@ -91,10 +92,7 @@ def deep(act: type[nn.Module]) -> Setup:
 
 def loop(setup: Setup) -> None:
     """A plain loop of eighty steps."""
-    for x, y in [*setup.train_loader] * 20:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 20)
 
 
 def bad() -> Setup:

@@ -12,6 +12,7 @@ from nbdebug.finding import Finding, Severity, Where
 from nbdebug.looks import Flags, Looks, from_zero, learned, looks, module_of, told, weights
 from nbdebug.record import Record
 from nbdebug.registry import rule
+from nbdebug.rules.loops import train
 from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
 
@@ -134,10 +135,7 @@ def upside_down(output: Tensor, target: Tensor) -> Tensor:
 
 def loop(setup: Setup) -> None:
     """A plain loop of three hundred steps."""
-    for x, y in [*setup.train_loader] * 75:
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
-        setup.optimizers[0].step()
+    train(setup, 75)
 
 
 def bad() -> Setup:
