@@ -1,0 +1,93 @@
+"""What a problem comes to at a rate, and at each rate of a grid: the measure of every suggestion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, isfinite
+from pathlib import Path
+from statistics import mean
+
+import torch
+from lr_problems import Descent, Problem
+from torch import Tensor
+
+SEEDS = 10
+FIRST = 3  # seeds that see the whole grid; the others see the rates that may be the best
+NEAR = 1.5
+
+
+def batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of a fresh shuffle each time the data is through, without an end."""
+    data, source = problem.data(), torch.Generator().manual_seed(seed)
+    while True:
+        order = torch.randperm(len(data.x), generator=source)
+        for start in range(0, len(order) - problem.batch + 1, problem.batch):
+            chosen = order[start : start + problem.batch]
+            yield data.x[chosen], data.y[chosen]
+
+
+def trained(problem: Problem, descent: Descent, rate: float, seed: int) -> float:
+    """The loss on held-out data after all steps at one rate; infinity where the training loss stops being finite."""
+    torch.manual_seed(seed)
+    model = problem.model()
+    optimizer = descent.make(model.parameters(), lr=rate)
+    for _, (x, y) in zip(range(problem.steps), batches(problem, seed), strict=False):
+        optimizer.zero_grad()
+        loss = problem.loss_fn(model(x), y)
+        if not isfinite(loss.item()):
+            return inf
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    data = problem.data()
+    with torch.no_grad():
+        found = problem.loss_fn(model(data.test_x), data.test_y).item()
+    return found if isfinite(found) else inf
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The loss that each rate trains to, by seed: some seeds at each rate, all of them where it may be the best."""
+
+    losses: dict[float, list[float]]
+
+    @property
+    def best(self) -> float:
+        """The rate with the lowest mean loss, of those that all seeds have seen."""
+        most = max(map(len, self.losses.values()))
+        return min((rate for rate in self.losses if len(self.losses[rate]) == most), key=lambda r: mean(self.losses[r]))
+
+    @property
+    def useful(self) -> tuple[float, float]:
+        """The lowest and the highest of the neighboring rates around the best whose mean is within 10 % of its."""
+        rates, bound = sorted(self.losses), 1.1 * mean(self.losses[self.best])
+        low = high = rates.index(self.best)
+        while low and mean(self.losses[rates[low - 1]]) <= bound:
+            low -= 1
+        while high + 1 < len(rates) and mean(self.losses[rates[high + 1]]) <= bound:
+            high += 1
+        return rates[low], rates[high]
+
+
+def grid(problem: Problem, descent: Descent, seeds: int = SEEDS) -> Grid:
+    """Trains at each rate."""
+    losses = {rate: [trained(problem, descent, rate, seed) for seed in range(FIRST)] for rate in descent.rates}
+    best = min(map(mean, losses.values()))
+    for rate, found in losses.items():
+        if mean(found) <= NEAR * best:
+            found += [trained(problem, descent, rate, seed) for seed in range(FIRST, seeds)]
+    return Grid(losses)
+
+
+def kept_grid(problem: Problem, descent: Descent, path: Path, anew: bool = False) -> Grid:
+    """The grid as it is kept at ``path``; trained and kept there where it is missing, or ``anew``."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    name = f"{problem.name}, {descent.name}"
+    if anew or name not in kept:
+        found = grid(problem, descent)
+        kept[name] = {f"{rate:.9g}": [float(f"{loss:.5g}") for loss in found.losses[rate]] for rate in found.losses}
+        lines = (f"  {json.dumps(one)}: {json.dumps(kept[one])}" for one in kept)
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    return Grid({float(rate): found for rate, found in kept[name].items()})
