@@ -52,10 +52,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Finder:
-    """One tool: what it suggests, and the steps that it takes for it; ``packages`` must be there."""
+    """One tool: what it suggests to a trial, with ``end`` for its highest rate, and the steps that it takes for it."""
 
     name: str
-    suggest: Callable[[Trial], float | None]
+    suggest: Callable[..., float | None]
     steps: int = SWEEP
     packages: tuple[str, ...] = ()
 
@@ -75,23 +75,23 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def nbdebug(trial: Trial) -> float | None:
+def nbdebug(trial: Trial, end: float = 10) -> float | None:
     """The recommended rate."""
     from nbdebug import Debugger
 
     debugger = Debugger(trial.model, trial.loader, loss_fn=trial.problem.loss_fn, optimizer=trial.optimizer(1e-3))
-    suggestion: float | None = debugger.lr_range().suggestion
+    suggestion: float | None = debugger.lr_range(end=end).suggestion
     return suggestion
 
 
-def torch_lr_finder(trial: Trial) -> float | None:
+def torch_lr_finder(trial: Trial, end: float = 10) -> float | None:
     """The steepest descent of its smoothed curve."""
     from matplotlib import pyplot
     from torch_lr_finder import LRFinder
 
     finder = LRFinder(trial.model, trial.optimizer(1e-7), trial.problem.loss_fn, device="cpu")
     with quiet():
-        finder.range_test(trial.loader, end_lr=10, num_iter=SWEEP)
+        finder.range_test(trial.loader, end_lr=end, num_iter=SWEEP)
         figure, axes = pyplot.subplots()
         found = finder.plot(ax=axes)
         finder.reset()
@@ -99,7 +99,7 @@ def torch_lr_finder(trial: Trial) -> float | None:
     return float(found[1]) if isinstance(found, tuple) else None
 
 
-def fastai(trial: Trial) -> float | None:
+def fastai(trial: Trial, end: float = 10) -> float | None:
     """Its valley."""
     from fastai.callback import schedule  # noqa: F401 - gives Learner its lr_find
     from fastai.data.core import DataLoaders
@@ -111,10 +111,10 @@ def fastai(trial: Trial) -> float | None:
         loaders = DataLoaders(trial.loader, trial.loader)
         learner = Learner(loaders, trial.model, trial.problem.loss_fn, opt_func=wrapped, path=folder)
         with learner.no_bar():
-            return float(learner.lr_find(show_plot=False).valley)
+            return float(learner.lr_find(end_lr=end, show_plot=False).valley)
 
 
-def lightning(trial: Trial) -> float | None:
+def lightning(trial: Trial, end: float = 1) -> float | None:
     """What its tuner suggests."""
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.tuner import Tuner
@@ -134,7 +134,7 @@ def lightning(trial: Trial) -> float | None:
     with TemporaryDirectory() as folder, quiet():
         options = {"enable_model_summary": False, "accelerator": "cpu", "default_root_dir": folder}
         tuner = Tuner(Trainer(max_epochs=-1, **silent, **options))
-        found = tuner.lr_find(Module(), train_dataloaders=trial.loader, update_attr=False)
+        found = tuner.lr_find(Module(), train_dataloaders=trial.loader, max_lr=end, update_attr=False)
         return None if found is None else found.suggestion()
 
 
