@@ -33,7 +33,7 @@ class Feed(Iterator[Batch]):
 
     def endless(self) -> Iterator[Batch]:
         """Every batch of the loader, round after round; raises SetupError where it is empty."""
-        for self.rounds in count(1):  # noqa: B020
+        for self.rounds in count(1):
             given = left_out = 0
             for raw in self.raw():
                 if self.picky and size(raw) == 1:

@@ -32,7 +32,9 @@ def code(quantity: str, value: float | None, setter: Setter | None) -> str:
         return ""
     if quantity != "lr":
         return f"{quantity}={value:.2g}"
-    return "\n".join(ONE_CYCLE.format(optimizer=name, rates=rates, epochs=EPOCHS) for name, rates in named(value, setter))
+    return "\n".join(
+        ONE_CYCLE.format(optimizer=name, rates=rates, epochs=EPOCHS) for name, rates in named(value, setter)
+    )
 
 
 def warmup_code(quantity: str, value: float | None, setter: Setter | None) -> str:

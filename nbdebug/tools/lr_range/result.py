@@ -130,10 +130,10 @@ class LrRange(Result):
         for one in self.sweeps:
             (drawn,) = ax.plot(one.values, one.smooth, label=f"seed {one.seed}")
             ax.plot(one.values, one.losses, color=drawn.get_color(), alpha=0.25, linewidth=0.8)
-        if self.recommended is not None and self.recommended.value is not None:
-            low, high = self.recommended.low, self.recommended.high
-            ax.axvspan(low, high, color="tab:green", alpha=0.15)
-            ax.axvline(self.recommended.value, color="tab:green", label=f"recommended {self.recommended.value:.2g}")
+        best = self.recommended
+        if best is not None and best.value is not None and best.low is not None and best.high is not None:
+            ax.axvspan(best.low, best.high, color="tab:green", alpha=0.15)
+            ax.axvline(best.value, color="tab:green", label=f"recommended {best.value:.2g}")
         if self.current is not None:
             ax.axvline(self.current, color="gray", linestyle="--", label=f"yours {self.current:.2g}")
         scale = "log" if self.mode == "exp" else "linear"

@@ -16,7 +16,7 @@ Log = Callable[[str], None] | None
 
 
 def lr_range(setup: Setup, *, optimizer: Any = None, log: Log = None, **asked: Any) -> LrRange:
-    """What each learning rate between ``start`` and ``end`` does to the loss, from the same weights, over several seeds.
+    """What each learning rate from ``start`` to ``end`` does to the loss, from the same weights, over several seeds.
 
     ``asked`` are the fields of ``Plan``. The user's own objects are trained and put back after each sweep. An interrupt
     in a notebook is a Stop and gives what there is; elsewhere it is raised. Raises SetupError for what cannot be run.

@@ -76,7 +76,8 @@ class Trainer:
                 raise SetupError("the loss has no gradient; expected one. Look for detach(), .data or no_grad().")
             if self.accumulate > 1:
                 loss = loss / self.accumulate
-            (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+            scaled = loss if self.scaler is None else self.scaler.scale(loss)
+            scaled.backward()  # type: ignore[no-untyped-call]
             total = loss.detach() + total
         if self.max_norm is not None:
             self.clip(self.max_norm)
@@ -84,8 +85,9 @@ class Trainer:
 
     def clip(self, norm: float) -> None:
         """Shortens the gradient as the user's loop does."""
-        for one in self.optimizers if self.scaler is not None else ():
-            self.scaler.unscale_(one)
+        if self.scaler is not None:
+            for one in self.optimizers:
+                self.scaler.unscale_(one)
         torch.nn.utils.clip_grad_norm_(self.held, norm)
 
     @property
