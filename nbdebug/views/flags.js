@@ -1,14 +1,15 @@
 // @ts-check
 /** Labels over a plot, each beside the pole that stands on its place. */
 
-/** @typedef {{at: number, text: string, wide: number}} Flag `at` and `wide` in pixels */
+/** @typedef {{at: number, wide: number}} Flag in pixels */
 /** @typedef {Flag & {start: number, row: number}} Placed */
 
 const GAP = 6;
 const ROWS = 9;
 
 /**
- * Where each label goes: the lowest row in which none lies on another, nor on a pole where that can be.
+ * Where each label goes, from right to left: the lowest row in which it lies on no other, and, where that can be, on no
+ * pole and under none.
  * @template {Flag} T
  * @param {T[]} flags @param {number} left @param {number} right
  * @returns {(T & Placed)[]}
@@ -17,11 +18,9 @@ export function placed(flags, left, right) {
   /** @type {(T & Placed)[]} */
   const out = [];
   for (const flag of [...flags].sort((a, b) => b.at - a.at)) {
-    const starts = [flag.at + 3, flag.at - 3 - flag.wide].filter((x) => x >= left && x + flag.wide <= right);
-    if (!starts.length) starts.push(Math.max(left, Math.min(flag.at, right - flag.wide)));
-    const all = [...Array(ROWS).keys()].flatMap((row) => starts.map((start) => ({ ...flag, start, row })));
+    const start = Math.max(left, Math.min(flag.at + 3, right - flag.wide)), all = [...Array(ROWS).keys()].map((row) => ({ ...flag, start, row }));
     const free = all.filter((one) => !out.some((other) => overlaps(one, other)));
-    out.push(free.find((one) => !out.some((other) => crosses(one, other) || crosses(other, one))) ?? free[0] ?? all[all.length - 1]);
+    out.push(free.find((one) => !out.some((other) => crosses(one, other) || crosses(other, one))) ?? free[0] ?? all[0]);
   }
   return out;
 }

@@ -2,7 +2,7 @@
 /** @import { Props } from "./kit.js" */
 /** @import { Picture } from "./chart.js" */
 import { follow, h, heading, keep, num, press, root } from "./kit.js";
-import { chart, dot, rule } from "./chart.js";
+import { chart, rule } from "./chart.js";
 import { code } from "./code.js";
 import { placed } from "./flags.js";
 import { handle } from "./handle.js";
@@ -12,6 +12,9 @@ import { band, ends, reading, tops } from "./sweeps.js";
 /** @typedef {{name: string, value: number | null, low: number | null, high: number | null, label: string}} Suggestion */
 
 const ROW = 15;
+const NARROW = 560;
+/** @type {Record<string, number[]>} */
+const POLES = { soft: [2, 3], ink: [6, 3], good: [] };
 /** @type {Record<string, [string, string]>} */
 const SIGNS = { clear: ["✓", "good"], "diverges at once": ["✕", "error"] };
 
@@ -27,13 +30,13 @@ function add(state, row) {
 function render({ model, el }) {
   const live = model.get("live"), { node, title, status } = heading(model, model.get("state").stoppable);
   const banner = h("div"), said = h("div.reading", { ariaLive: "polite" }), answer = h("span", { role: "status" }), rest = h("div");
-  const use = press("use", "", take, { hidden: true }), line = h("code"), without = h("div.note", {}, "In code: ", line);
+  const use = press("use", "", take, { hidden: true }), line = h("code"), without = h("div.note", {}, "To use it, write ", line);
   root(el, node, banner);
   const grip = handle(read), picture = chart(el, (x) => { if (!live) grip.put(x); });
   el.querySelector(".nb-plot")?.append(grip.node);
   el.append(h("div.choice", {}, said, use, answer), without, rest);
   const ask = asking(model, (there) => {
-    use.hidden = !there || !grip.node.isConnected;
+    use.hidden = !there;
     without.hidden = there;
   });
   let key = "";
@@ -43,18 +46,18 @@ function render({ model, el }) {
     title.textContent = state.title;
     status.textContent = state.status;
     grip.span(state, chosen(state));
-    picture(drawn(state, grip.place));
+    picture(drawn(state, el, grip.place));
     if (key === (key = JSON.stringify([state.verdict, state.suggestions, state.current]))) return;
     banner.replaceChildren(...verdict(state));
-    rest.replaceChildren(...(state.verdict ? [table(state, grip.put), ...recipes(state)] : []));
+    rest.replaceChildren(...(state.verdict ? [table(state, grip.put), recipes(state)] : []).flatMap((one) => one || []));
   }
 
   /** Says what the curves have at `value`. @param {number} value */
   function read(value) {
     const state = model.get("state"), { loss, low, high, slope, count } = reading(state.lines, value, state.log_x);
-    const over = count > 1 ? ` (${num(low)} to ${num(high)} over ${count} seeds)` : "", wide = state.log_x ? "a decade" : "per 1";
-    const text = loss === null ? "no loss there" : `loss ${num(loss)}${over}, slope ${num(slope)} ${wide}`;
-    said.replaceChildren(h("b", {}, `${state.x_label} ${num(value)}`), ` ${text}`);
+    const over = count > 1 ? ` (${three(low)} to ${three(high)} over ${count} seeds)` : "", wide = state.log_x ? "a decade" : "per 1";
+    const text = loss === null ? "no loss there" : `loss ${three(loss)}${over}, slope ${three(slope)} ${wide}`;
+    said.replaceChildren(h("b", {}, `At ${state.x_label} ${num(value)}: `), text);
     use.textContent = `Use ${num(value)}`;
     line.textContent = state.setting.replaceAll("VALUE", String(value));
     return `${num(value)}, ${text}`;
@@ -72,11 +75,16 @@ function render({ model, el }) {
     answer.textContent = said.trouble ?? said.said;
     answer.className = said.trouble ? "nb-wrong" : "nb-right";
     if (said.trouble) return;
-    model.get("state").current = said.current;
+    Object.assign(model.get("state"), { current: said.current, judgement: "" });
     draw();
   }
 
   follow(model, draw);
+}
+
+/** @param {number | null} v */
+function three(v) {
+  return num(v === null ? v : Number(v.toPrecision(3)));
 }
 
 /** Where the handle stands at first. @param {any} state @returns {number | null} */
@@ -86,22 +94,29 @@ function chosen({ recommended, current, lines, verdict }) {
   return recommended?.value ?? current ?? xs[Math.floor(xs.length / 2)] ?? null;
 }
 
-/** The chart. @param {any} state @param {(f: any) => void} place @returns {Picture} */
-function drawn(state, place) {
-  const { recommended, current, lines } = state, pen = h("canvas"), font = "11px " + getComputedStyle(document.body).fontFamily;
-  const measure = /** @type {CanvasRenderingContext2D} */ (/** @type {HTMLCanvasElement} */ (pen).getContext("2d"));
-  measure.font = `600 ${font}`;
-  const marks = [
-    ...state.suggestions.map((/** @type {Suggestion} */ one) => ({ v: one.value, text: `${one.label} ${num(one.value)}`, kind: "soft" })),
-    recommended && { v: recommended.value, text: `recommended ${num(recommended.value)}`, kind: "good" },
-    { v: current, text: `yours ${num(current)}`, kind: "yours" },
-  ].filter((one) => one && one.v !== null && (one.v > 0 || !state.log_x));
+/** The values that are marked, and how. @param {any} state @returns {{v: number, name: string, kind: "soft" | "good" | "ink"}[]} */
+function marked({ suggestions, recommended, current, log_x }) {
+  const all = [
+    ...suggestions.map((/** @type {Suggestion} */ one) => ({ v: one.value, name: one.label, kind: "soft" })),
+    { v: recommended?.value ?? null, name: "recommended", kind: "good" },
+    { v: current, name: "yours", kind: "ink" },
+  ];
+  return all.filter((one) => one.v !== null && (one.v > 0 || !log_x));
+}
+
+/** The chart. @param {any} state @param {HTMLElement} el @param {(f: any) => void} place @returns {Picture} */
+function drawn(state, el, place) {
+  const { recommended, lines } = state, marks = marked(state), font = `11px ${getComputedStyle(el).fontFamily}`;
+  const pen = /** @type {CanvasRenderingContext2D} */ (/** @type {HTMLCanvasElement} */ (h("canvas")).getContext("2d"));
+  pen.font = `600 ${font}`;
   /** @type {any[]} */
   let flags = [];
   return {
-    ...state, marks: [], limits: [], height: 300, high: tops(lines), wide: [...state.span, ...marks.map((one) => one.v)],
+    ...state, y_label: `${state.y_label}: thin as measured, thick smoothed${ends(lines).length ? ", ✕ diverged" : ""}`,
+    marks: [], limits: [], height: 300, high: tops(lines), wide: [...state.span, ...marks.map((one) => one.v)],
     room(x, left, right) {
-      flags = placed(marks.map((one) => ({ ...one, at: x(one.v), wide: measure.measureText(one.text).width })), left, right);
+      const all = marks.map((one) => ({ ...one, at: x(one.v), text: right < NARROW ? one.name : `${one.name} ${num(one.v)}` }));
+      flags = placed(all.map((one) => ({ ...one, wide: pen.measureText(one.text).width })), left, right + 12);
       return 22 + ROW * Math.max(1, ...flags.map((one) => one.row + 1));
     },
     under(g, f, colors) {
@@ -115,13 +130,14 @@ function drawn(state, place) {
       g.globalAlpha = 1;
     },
     over(g, f, colors) {
-      for (const { at, start, row, text, kind } of flags) {
-        const y = f.top - 6 - ROW * row, ink = kind === "good" ? colors.good : kind === "yours" ? colors.error : colors.soft;
+      for (const { at, start, row, kind } of flags) {
         g.lineWidth = kind === "soft" ? 1 : 2;
-        rule(g, at, y - 9, at, f.bottom, ink, kind === "soft" ? [2, 3] : kind === "yours" ? [6, 3] : []);
-        g.lineWidth = 1;
-        g.font = (kind === "soft" ? "" : "600 ") + font;
-        Object.assign(g, { fillStyle: kind === "soft" ? colors.ink : ink, textAlign: "left" });
+        rule(g, at, f.top - 6 - ROW * row + (start > at ? -9 : 4), at, f.bottom, colors[/** @type {"ink"} */ (kind)], POLES[kind]);
+      }
+      for (const { start, row, text, kind } of flags) {
+        const soft = kind === "soft", y = f.top - 6 - ROW * row;
+        Object.assign(g, { fillStyle: colors[soft ? "ink" : /** @type {"ink"} */ (kind)], strokeStyle: colors.paper, lineWidth: 3, textAlign: "left", font: (soft ? "" : "600 ") + font });
+        g.strokeText(text, start, y);
         g.fillText(text, start, y);
       }
       for (const { x, y, color } of ends(lines)) cross(g, f.x(x), Math.max(f.top, Math.min(f.bottom, f.y(y))), colors.lines[color % 6]);
@@ -170,14 +186,14 @@ function table(state, go) {
     h("td", {}, one.value === null ? one.label : press("entry", one.label, () => go(Number(one.value)))), cell(one.value),
     h("td", {}, one.low === null ? "–" : `${num(one.low)} to ${num(one.high)}`), ...one.each.map(cell));
   const names = ["read as", state.x_label, "interval", ...state.lines.map((/** @type {any} */ line) => line.name)];
-  const all = [state.recommended, ...state.suggestions].filter(Boolean);
-  return all.length ? h("div.scroll", {}, h("table.table.readings", {}, h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...all.map(row)))) : "";
+  const all = [state.recommended, ...state.suggestions].filter(Boolean), some = all.some((one) => one.value !== null);
+  return some && h("div.scroll", {}, h("table.table.readings", {}, h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...all.map(row))));
 }
 
 /** Schedules to paste. @param {any} state */
 function recipes({ recipes }) {
   const all = Object.entries(recipes).filter(([, text]) => text);
-  return all.length ? [h("details.fold", {}, h("summary", {}, "Schedules to paste"), ...all.map(([name, text]) => code(name, text)))] : [];
+  return all.length > 0 && h("details.fold", {}, h("summary", {}, "Schedules to paste"), ...all.map(([name, text]) => code(name, text)));
 }
 
 export default { initialize: keep(add), render };

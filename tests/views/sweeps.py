@@ -34,8 +34,9 @@ def sweep(seed: int, steps: int = 100, ended: str = "diverged") -> Plain:
     return Plain(seed=seed, values=tuple(values), losses=tuple(losses), smooth=tuple(smooth), ended=ended)
 
 
-def suggestion(name: str, *each: float | None) -> Plain:
+def suggestion(name: str, *each: float | None, seeds: int = 3) -> Plain:
     """A suggestion out of what it is for each seed."""
+    each = each[:seeds]
     known = [one for one in each if one is not None]
     middle = (median(known), min(known), max(known)) if known else (None,) * 3
     return Plain(name=name, value=middle[0], low=middle[1], high=middle[2], each=each)
@@ -46,20 +47,20 @@ def lr_range(seeds: int = 3, **given: Any) -> LrRangeView:
     options: dict[str, Any] = {
         "sweeps": [sweep(seed) for seed in range(seeds)],
         "suggestions": [
-            suggestion("steepest", 7.1e-4, 6.0e-4, 5.1e-4),
-            suggestion("valley", 2.9e-3, 2.4e-3, 2.0e-3),
-            suggestion("slide", 3.1e-2, 2.6e-2, 2.2e-2),
-            suggestion("minimum", 2.1e-2, 2.5e-2, 1.9e-2),
-            suggestion("divergence", 1.9e-1, 2.1e-1, 1.7e-1),
+            suggestion("steepest", 7.1e-4, 6.0e-4, 5.1e-4, seeds=seeds),
+            suggestion("valley", 2.9e-3, 2.4e-3, 2.0e-3, seeds=seeds),
+            suggestion("slide", 3.1e-2, 2.6e-2, 2.2e-2, seeds=seeds),
+            suggestion("minimum", 2.1e-2, 2.5e-2, 1.9e-2, seeds=seeds),
+            suggestion("divergence", 1.9e-1, 2.1e-1, 1.7e-1, seeds=seeds),
         ],
-        "recommended": suggestion("recommended", 2.1e-2, 2.4e-2, 1.8e-2),
+        "recommended": suggestion("recommended", 2.1e-2, 2.4e-2, 1.8e-2, seeds=seeds),
         "verdict": "clear",
         "headline": "Train at a learning rate of about 0.021.",
         "reasons": ["all three sweeps fall from 2.3 to 0.7 and agree within a factor of 1.4"],
         "notes": ["weight decay 0.01 is part of the curve", "the last losses were not finite and are left out"],
         "current": 1e-4,
         "judgement": "O502: it is 200 times lower than what the curves recommend.",
-        "setting": 'for group in optimizer.param_groups:\n    group["lr"] = VALUE',
+        "setting": 'for group in optimizer.param_groups: group["lr"] = VALUE',
         "recipes": {"One cycle": "scheduler = OneCycleLR(optimizer, max_lr=0.021)", "Warm-up": "warmup = …"},
         "status": "3 sweeps, 282 steps in 4.1 s",
     }
