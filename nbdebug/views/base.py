@@ -123,7 +123,9 @@ def carried(path: Path) -> str:
 @cache
 def css() -> str:
     """The style sheet of every view."""
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css"))
+    return "".join(
+        (HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css")
+    )
 
 
 def static_html(view: View, name: str | None = None) -> str:

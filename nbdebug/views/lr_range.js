@@ -36,8 +36,8 @@ function render({ model, el }) {
   el.querySelector(".nb-plot")?.append(grip.node);
   el.append(h("div.choice", {}, said, use, answer), without, rest);
   const ask = asking(model, (there) => {
-    use.hidden = !there;
-    without.hidden = there;
+    use.hidden = !there || !model.get("state").usable;
+    without.hidden = !use.hidden;
   });
   let key = "";
 

@@ -5,46 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.views.base import View
 from nbdebug.views.markup import listed, paragraph, table
 from nbdebug.views.plain import plain, rounded, short
 from nbdebug.views.series import number, sketch, thin
 
+if TYPE_CHECKING:
+    from nbdebug.tools.lr_range.result import Suggestion, Sweep
+
 POINTS_OF_A_PAGE = 6_000
 NAMES = {"lr": "learning rate", "momentum": "momentum", "weight_decay": "weight decay"}
 LABELS = {"minimum": "minimum ÷ 10", "divergence": "divergence ÷ 10"}
-
-
-class Sweep(Protocol):
-    """One pass over the values; the three lists are of one length."""
-
-    @property
-    def seed(self) -> int: ...
-    @property
-    def values(self) -> Sequence[float]: ...
-    @property
-    def losses(self) -> Sequence[float]: ...
-    @property
-    def smooth(self) -> Sequence[float]: ...
-    @property
-    def ended(self) -> str: ...
-
-
-class Suggestion(Protocol):
-    """One reading of the curves, over all sweeps and of each; None where there is none."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-    @property
-    def each(self) -> Sequence[float | None]: ...
 
 
 @dataclass
@@ -54,7 +27,8 @@ class LrRangeView(View):
     ``span`` is the first and the last value that it means to try, ``seeds`` are of all sweeps that it means to make.
     A row for ``append`` is one step of one sweep: ``{"sweep": 0, "value": 1e-3, "loss": 2.3, "smooth": 2.2}``.
     ``verdict`` is "" while it sweeps. ``setting`` is code that sets the value, in which VALUE stands for it: what is
-    shown where no Python is there to do it. ``recipes`` maps a name to code to paste.
+    shown where no Python is there to do it; where it is, there is a button for it, if ``usable``. ``recipes`` maps a
+    name to code to paste.
     """
 
     module: ClassVar[str] = "lr_range.js"
@@ -75,6 +49,7 @@ class LrRangeView(View):
     current: float | None = None
     judgement: str = ""
     setting: str = ""
+    usable: bool = True
     recipes: Mapping[str, str] = field(default_factory=dict)
     status: str = ""
     stoppable: bool = False
@@ -105,7 +80,7 @@ class LrRangeView(View):
         most = max(100, POINTS_OF_A_PAGE // max(1, len(self._lines)))
         texts = {name: plain(getattr(self, name)) for name in ("title", "verdict", "headline", "judgement", "setting")}
         lists = {name: plain(list(getattr(self, name))) for name in ("reasons", "notes")}
-        switches = {"log": False, "log_x": self.mode == "exp", "stoppable": self.stoppable}
+        switches = {"log": False, "log_x": self.mode == "exp", "stoppable": self.stoppable, "usable": self.usable}
         return {
             **texts,
             **lists,
@@ -126,10 +101,14 @@ class LrRangeView(View):
         words = paragraph(f"{self.verdict or 'running'}: {self.headline} {self.status}")
         own = paragraph(f"Yours, {short(self.current)}: {self.judgement}" if self.judgement else "")
         shown = [*filter(None, [self.recommended]), *self.suggestions]
-        readings = table([_texts(one) for one in shown], ("read as", NAMES.get(self.quantity, self.quantity), "interval"))
+        readings = table(
+            [_texts(one) for one in shown], ("read as", NAMES.get(self.quantity, self.quantity), "interval")
+        )
         sweeps = table([[one.name, f"{len(one.x)} steps", one.ended, sketch(one.y)] for one in self._lines])
         code = "".join(f"<pre>{escape(one)}</pre>" for one in self.recipes.values() if one)
-        return paragraph(self.title) + words + listed(self.reasons) + own + readings + sweeps + listed(self.notes) + code
+        return (
+            paragraph(self.title) + words + listed(self.reasons) + own + readings + sweeps + listed(self.notes) + code
+        )
 
 
 @dataclass
@@ -146,7 +125,13 @@ class _Line:
         """What the browser reads."""
         keep = thin(self.raw, most)
         columns = {name: [rounded(getattr(self, name)[i]) for i in keep] for name in ("y", "raw")}
-        return {"name": self.name, "x": [float(f"{self.x[i]:.6g}") for i in keep], **columns, "bad": 0, "ended": self.ended}
+        return {
+            "name": self.name,
+            "x": [float(f"{self.x[i]:.6g}") for i in keep],
+            **columns,
+            "bad": 0,
+            "ended": self.ended,
+        }
 
 
 def _suggestion(one: Suggestion) -> dict[str, Any]:

@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nbdebug.tools.lr_range.result import Ended, Suggestion, Sweep
 from nbdebug.views.lr_range import LrRangeView
-
-
-class Plain:
-    """Named values."""
-
-    def __init__(self, **given: Any) -> None:
-        self.__dict__.update(given)
 
 
 def loss_at(rate: float) -> float:
@@ -25,21 +19,22 @@ def loss_at(rate: float) -> float:
     return 2.3 - down + max(0.0, position + 0.6) ** 2 * 2.5
 
 
-def sweep(seed: int, steps: int = 100, ended: str = "diverged") -> Plain:
+def sweep(seed: int, steps: int = 100, ended: Ended = "diverged") -> Sweep:
     """One sweep with the noise of its batches."""
     rng = np.random.default_rng(seed)
     values = np.geomspace(1e-7, 10, steps)[: steps if ended == "finished" else round(steps * (0.9 + 0.01 * seed))]
     smooth = [loss_at(rate * (1 + 0.3 * seed)) for rate in values]
     losses = [loss + rng.normal(0, 0.12) for loss in smooth]
-    return Plain(seed=seed, values=tuple(values), losses=tuple(losses), smooth=tuple(smooth), ended=ended)
+    return Sweep(seed, tuple(values.tolist()), tuple(losses), tuple(smooth), ended)
 
 
-def suggestion(name: str, *each: float | None, seeds: int = 3) -> Plain:
+def suggestion(name: str, *each: float | None, seeds: int = 3) -> Suggestion:
     """A suggestion out of what it is for each seed."""
     each = each[:seeds]
     known = [one for one in each if one is not None]
-    middle = (median(known), min(known), max(known)) if known else (None,) * 3
-    return Plain(name=name, value=middle[0], low=middle[1], high=middle[2], each=each)
+    if not known:
+        return Suggestion(name, None, None, None, each)
+    return Suggestion(name, median(known), min(known), max(known), each)
 
 
 def lr_range(seeds: int = 3, **given: Any) -> LrRangeView:
