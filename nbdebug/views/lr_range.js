@@ -55,8 +55,8 @@ function render({ model, el }) {
   /** Says what the curves have at `value`. @param {number} value */
   function read(value) {
     const state = model.get("state"), { loss, low, high, slope, count } = reading(state.lines, value, state.log_x);
-    const over = count > 1 ? ` (${three(low)} to ${three(high)} over ${count} seeds)` : "", wide = state.log_x ? "a decade" : "per 1";
-    const text = loss === null ? "no loss there" : `loss ${three(loss)}${over}, slope ${three(slope)} ${wide}`;
+    const over = count > 1 ? ` (${brief(low)} to ${brief(high)} over ${count} seeds)` : "", wide = state.log_x ? "a decade" : "per 1";
+    const text = loss === null ? "no loss there" : `loss ${brief(loss)}${over}, slope ${brief(slope)} ${wide}`;
     said.replaceChildren(h("b", {}, `At ${state.x_label} ${num(value)}: `), text);
     use.textContent = `Use ${num(value)}`;
     line.textContent = state.setting.replaceAll("VALUE", String(value));
@@ -82,16 +82,16 @@ function render({ model, el }) {
   follow(model, draw);
 }
 
-/** @param {number | null} v */
-function three(v) {
-  return num(v === null ? v : Number(v.toPrecision(3)));
+/** A number in few digits. @param {number | null} v @param {number} [digits] */
+function brief(v, digits = 3) {
+  return num(v === null ? v : Number(v.toPrecision(digits)));
 }
 
 /** Where the handle stands at first. @param {any} state @returns {number | null} */
 function chosen({ recommended, current, lines, verdict }) {
   if (!verdict) return null;
   const xs = lines.flatMap((/** @type {any} */ line) => line.x);
-  return recommended?.value ?? current ?? xs[Math.floor(xs.length / 2)] ?? null;
+  return (recommended?.value && Number(recommended.value.toPrecision(2))) ?? current ?? xs[Math.floor(xs.length / 2)] ?? null;
 }
 
 /** The values that are marked, and how. @param {any} state @returns {{v: number, name: string, kind: "soft" | "good" | "ink"}[]} */
@@ -115,7 +115,7 @@ function drawn(state, el, place) {
     ...state, y_label: `${state.y_label}: thin as measured, thick smoothed${ends(lines).length ? ", ✕ diverged" : ""}`,
     marks: [], limits: [], height: 300, high: tops(lines), wide: [...state.span, ...marks.map((one) => one.v)],
     room(x, left, right) {
-      const all = marks.map((one) => ({ ...one, at: x(one.v), text: right < NARROW ? one.name : `${one.name} ${num(one.v)}` }));
+      const all = marks.map((one) => ({ ...one, at: x(one.v), text: right < NARROW ? one.name : `${one.name} ${brief(one.v, 2)}` }));
       flags = placed(all.map((one) => ({ ...one, wide: pen.measureText(one.text).width })), left, right + 12);
       return 22 + ROW * Math.max(1, ...flags.map((one) => one.row + 1));
     },
@@ -181,10 +181,10 @@ function verdict(state) {
 
 /** The suggestions side by side; each takes the handle to its place. @param {any} state @param {(value: number) => void} go */
 function table(state, go) {
-  const cell = (/** @type {number | null} */ v) => h("td", {}, num(v));
+  const cell = (/** @type {number | null} */ v) => h("td", {}, brief(v, 2));
   const row = (/** @type {Suggestion & {each: (number | null)[]}} */ one) => h("tr", {},
-    h("td", {}, one.value === null ? one.label : press("entry", one.label, () => go(Number(one.value)))), cell(one.value),
-    h("td", {}, one.low === null ? "–" : `${num(one.low)} to ${num(one.high)}`), ...one.each.map(cell));
+    h("td", {}, one.value === null ? one.label : press("entry", one.label, () => go(Number(one.value?.toPrecision(2))))), cell(one.value),
+    h("td", {}, one.low === null ? "–" : `${brief(one.low, 2)} to ${brief(one.high, 2)}`), ...one.each.map(cell));
   const names = ["read as", state.x_label, "interval", ...state.lines.map((/** @type {any} */ line) => line.name)];
   const all = [state.recommended, ...state.suggestions].filter(Boolean), some = all.some((one) => one.value !== null);
   return some && h("div.scroll", {}, h("table.table.readings", {}, h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...all.map(row))));

@@ -43,7 +43,7 @@ def drawn(result: LrRange, **given: Any) -> LrRangeView:
     from nbdebug.views.lr_range import LrRangeView
 
     return LrRangeView(
-        title=f"{NAMES[result.quantity].capitalize()} range test",
+        title=f"{NAMES[result.quantity].replace(' ', '-').capitalize()} range test",
         quantity=result.quantity,
         mode=result.mode,
         sweeps=result.sweeps,
