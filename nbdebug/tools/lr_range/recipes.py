@@ -53,6 +53,19 @@ def warmup_code(quantity: str, value: float | None, setter: Setter | None) -> st
     return "\n".join(found)
 
 
+def setting(quantity: str, setter: Setter | None) -> str:
+    """A line that sets VALUE in every group as a sweep does; the option alone where there is no optimizer to set."""
+    if setter is None or not setter.owned:
+        return f"{quantity}=VALUE"
+    groups = "optimizer.param_groups"
+    if len(setter.dial.optimizers) > 1:
+        groups = "[group for one in optimizers for group in one.param_groups]"
+    if quantity == "momentum" and "momentum" not in setter.dial.optimizers[0].param_groups[0]:
+        return f'for group in {groups}: group["betas"] = (VALUE, group["betas"][1])'
+    change = "= VALUE" if setter.dial.is_even else f"*= VALUE / {setter.dial.current:.6g}"
+    return f'for group in {groups}: group["{quantity}"] {change}'
+
+
 def named(value: float, setter: Setter | None) -> list[tuple[str, str]]:
     """For each optimizer how it is called and its rate, a list of them where its groups differ."""
     several = setter.rates(value) if setter is not None else [[value]]

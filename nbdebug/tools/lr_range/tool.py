@@ -46,7 +46,7 @@ def weight_decay_range(setup: Setup, *, optimizer: Any = None, log: Log = None, 
 def swept(setup: Setup, plan: Plan, optimizer: Any, log: Log) -> LrRange:
     """The sweeps of a plan, shown while they run."""
     trial = Trial(setup, plan, chosen(setup, optimizer), log)
-    with show(picture.view(trial.result(), live=True)) as screen:
+    with show(picture.growing(trial.result(), plan)) as screen:
         trial.run(screen)
         result = trial.result()
         screen.finish(result)
