@@ -39,9 +39,10 @@ class Result:
         return ax
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from nbdebug.views.answers import name_of
         from nbdebug.views.base import static_html
 
-        return {"text/plain": str(self), "text/html": static_html(self.view())}
+        return {"text/plain": str(self), "text/html": static_html(self.view(), name_of(self))}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -46,9 +46,9 @@ class Setter:
             for group in optimizer.param_groups:
                 if "initial_lr" in group:
                     group["initial_lr"] = float(group["lr"])
-        optimizer = getattr(self.scheduler, "optimizer", None)
-        if optimizer in self.dial.optimizers and hasattr(self.scheduler, "base_lrs"):
-            self.scheduler.base_lrs = [float(group["lr"]) for group in optimizer.param_groups]
+        held = getattr(self.scheduler, "optimizer", None)
+        if held in self.dial.optimizers and hasattr(self.scheduler, "base_lrs"):
+            self.scheduler.base_lrs = [float(group["lr"]) for group in held.param_groups]
 
 
 def apply(result: LrRange, value: float | None) -> float:

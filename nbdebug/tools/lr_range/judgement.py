@@ -29,7 +29,7 @@ class Judged:
         if self.word == "too high":
             return f"{current:.2g} is too high: the loss is lost from {self.lost:.2g} on"
         if self.word == "too low":
-            return f"{current:.2g} is too low: there the loss has made {self.way:.0%} of its way down"
+            return f"{current:.2g} is too low: there the loss is {self.way:.0%} of its way down"
         if self.word == "fine":
             return f"{current:.2g} is fine" + (f"; recommended is {recommended.value:.2g}" if recommended else "")
         return f"{current:.2g}, of which the sweeps say nothing"

@@ -32,7 +32,9 @@ def code(quantity: str, value: float | None, setter: Setter | None) -> str:
         return ""
     if quantity != "lr":
         return f"{quantity}={value:.2g}"
-    return "\n".join(ONE_CYCLE.format(optimizer=name, rates=rates, epochs=EPOCHS) for name, rates in named(value, setter))
+    return "\n".join(
+        ONE_CYCLE.format(optimizer=name, rates=rates, epochs=EPOCHS) for name, rates in named(value, setter)
+    )
 
 
 def warmup_code(quantity: str, value: float | None, setter: Setter | None) -> str:
@@ -49,6 +51,19 @@ def warmup_code(quantity: str, value: float | None, setter: Setter | None) -> st
             text = "\n".join([SEVERAL.format(optimizer=name, rates=rates), *text.split("\n")[1:]])
         found.append(text)
     return "\n".join(found)
+
+
+def setting(quantity: str, setter: Setter | None) -> str:
+    """A line that sets VALUE in every group as a sweep does; the option alone where there is no optimizer to set."""
+    if setter is None or not setter.owned:
+        return f"{quantity}=VALUE"
+    groups = "optimizer.param_groups"
+    if len(setter.dial.optimizers) > 1:
+        groups = "[group for one in optimizers for group in one.param_groups]"
+    if quantity == "momentum" and "momentum" not in setter.dial.optimizers[0].param_groups[0]:
+        return f'for group in {groups}: group["betas"] = (VALUE, group["betas"][1])'
+    change = "= VALUE" if setter.dial.is_even else f"*= VALUE / {setter.dial.current:.6g}"
+    return f'for group in {groups}: group["{quantity}"] {change}'
 
 
 def named(value: float, setter: Setter | None) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -107,6 +108,11 @@ class LrRange(Result):
 
         return apply(self, value)
 
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a click in the picture does and is told: the value that it reads is set."""
+        value = self.apply(asked["value"])
+        return {"current": value, "said": f"{self.quantity} is {value:.3g} now."}
+
     def view(self) -> View:
         """The curves of all sweeps over the values, with what is suggested."""
         from nbdebug.tools.lr_range.picture import view
@@ -130,10 +136,10 @@ class LrRange(Result):
         for one in self.sweeps:
             (drawn,) = ax.plot(one.values, one.smooth, label=f"seed {one.seed}")
             ax.plot(one.values, one.losses, color=drawn.get_color(), alpha=0.25, linewidth=0.8)
-        if self.recommended is not None and self.recommended.value is not None:
-            low, high = self.recommended.low, self.recommended.high
-            ax.axvspan(low, high, color="tab:green", alpha=0.15)
-            ax.axvline(self.recommended.value, color="tab:green", label=f"recommended {self.recommended.value:.2g}")
+        best = self.recommended
+        if best is not None and best.value is not None and best.low is not None and best.high is not None:
+            ax.axvspan(best.low, best.high, color="tab:green", alpha=0.15)
+            ax.axvline(best.value, color="tab:green", label=f"recommended {best.value:.2g}")
         if self.current is not None:
             ax.axvline(self.current, color="gray", linestyle="--", label=f"yours {self.current:.2g}")
         scale = "log" if self.mode == "exp" else "linear"

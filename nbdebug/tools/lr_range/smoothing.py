@@ -47,6 +47,7 @@ class Guard:
         self.running, self.factor = Running(steps), factor
         self.losses: list[float] = []
         self.best, self.mean, self.first = inf, inf, 0.0
+        self.measured_at, self.height = 0, 0.0
 
     def diverged(self, loss: float) -> bool:
         """Takes in a finite loss, and says whether it is the end."""
@@ -58,7 +59,14 @@ class Guard:
             return False
         self.best = min(self.best, self.first, self.mean)
         low = min(loss, self.mean)
-        return low > self.limit() and low > self.limit(NOISE * spread(np.array(self.losses)))
+        return low > self.limit() and low > self.limit(self.noise())
+
+    def noise(self) -> float:
+        """The height of a rise that is none, measured anew each time the curve has grown by a tenth."""
+        if len(self.losses) >= 1.1 * self.measured_at:
+            self.measured_at = len(self.losses)
+            self.height = NOISE * spread(np.array(self.losses))
+        return self.height
 
     def limit(self, noise: float = 0.0) -> float:
         """The loss that counts as diverged, where ``noise`` is no way down yet."""

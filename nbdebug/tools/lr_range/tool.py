@@ -16,7 +16,7 @@ Log = Callable[[str], None] | None
 
 
 def lr_range(setup: Setup, *, optimizer: Any = None, log: Log = None, **asked: Any) -> LrRange:
-    """What each learning rate between ``start`` and ``end`` does to the loss, from the same weights, over several seeds.
+    """What each learning rate from ``start`` to ``end`` does to the loss, from the same weights, over several seeds.
 
     ``asked`` are the fields of ``Plan``. The user's own objects are trained and put back after each sweep. An interrupt
     in a notebook is a Stop and gives what there is; elsewhere it is raised. Raises SetupError for what cannot be run.
@@ -46,7 +46,7 @@ def weight_decay_range(setup: Setup, *, optimizer: Any = None, log: Log = None, 
 def swept(setup: Setup, plan: Plan, optimizer: Any, log: Log) -> LrRange:
     """The sweeps of a plan, shown while they run."""
     trial = Trial(setup, plan, chosen(setup, optimizer), log)
-    with show(picture.view(trial.result(), live=True)) as screen:
+    with show(picture.growing(trial.result(), plan)) as screen:
         trial.run(screen)
         result = trial.result()
         screen.finish(result)

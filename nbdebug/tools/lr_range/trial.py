@@ -49,6 +49,8 @@ class Trial:
     def run(self, screen: Screen) -> None:
         """One sweep for each seed, unless the user stops."""
         for seed in range(self.plan.seeds):
+            if seed:
+                screen.update(picture.growing(self.result(), self.plan))
             self.sweep(seed, screen)
             if self.sweeps[-1].ended in ("stopped", "interrupted"):
                 return
@@ -57,7 +59,7 @@ class Trial:
         """One sweep, after which everything is as it was."""
 
         def seen(value: float, loss: float, smooth: float) -> bool:
-            screen.append(picture.row(self.plan.quantity, seed, value, smooth))
+            screen.append(picture.row(seed, value, loss, smooth))
             return screen.stopped
 
         setup = self.setup
