@@ -160,8 +160,8 @@ PROBLEMS = (
     Problem("noisy quadratic", partial(least_squares, 4000, 20, 0.5), partial(nn.Linear, 20, 1), MSE, 16),
     Problem("logistic", digits, partial(nn.Linear, 64, 10), CE, 64),
     Problem("MLP", partial(mnist, (196,)), partial(mlp, 196, 64, 10), CE, 64),
-    Problem("CNN", partial(mnist, (1, 14, 14)), partial(cnn, 6), CE, 32),
-    Problem("Transformer", surnames, Transformer, CE, 32),
+    Problem("CNN", partial(mnist, (1, 14, 14)), partial(cnn, 6), CE, 32, 300),
+    Problem("Transformer", surnames, Transformer, CE, 32, 300),
 )
 DESCENTS = (
     Descent("SGD", momentum, -12, 4),

@@ -75,7 +75,7 @@ def main() -> None:
     """The table, and how often each tool was good on at least nine seeds of ten."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", help="names, with commas between")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=int, choices=range(1, SEEDS + 1), default=SEEDS)
     for name in ("--others", "--anew", "--cost"):
         parser.add_argument(name, action="store_true")
     asked = parser.parse_args()
@@ -90,7 +90,7 @@ def main() -> None:
     pairs = [pair for pair in (OTHERS if asked.others else PAIRS) if names is None or pair[0].name in names]
     print(f"    {'':16} {'rate suggested, of the seeds':34} {'loss, ×':>8} {'good':>4}")
     goods = [
-        compare(problem, descent, finders, kept_grid(problem, descent, KEPT, asked.anew), min(asked.seeds, SEEDS))
+        compare(problem, descent, finders, kept_grid(problem, descent, KEPT, SEEDS, asked.anew), asked.seeds)
         for problem, descent in pairs
     ]
     for one in finders:

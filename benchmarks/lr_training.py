@@ -14,8 +14,10 @@ from lr_problems import Descent, Problem
 from torch import Tensor
 
 SEEDS = 10
-FIRST = 3  # seeds that see the whole grid; the others see the rates that may be the best
-NEAR = 1.5
+ROUNDS = (
+    (3, 1.5),
+    (SEEDS, 1.15),
+)  # how many seeds see rates whose loss is so many times the best one, and their neighbors
 
 
 def batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -49,7 +51,7 @@ def trained(problem: Problem, descent: Descent, rate: float, seed: int) -> float
 
 @dataclass(frozen=True)
 class Grid:
-    """The loss that each rate trains to, by seed: some seeds at each rate, all of them where it may be the best."""
+    """The loss that each rate trains to, by seed: all seeds where it may be the best, fewer elsewhere."""
 
     losses: dict[float, list[float]]
 
@@ -72,21 +74,24 @@ class Grid:
 
 
 def grid(problem: Problem, descent: Descent, seeds: int = SEEDS) -> Grid:
-    """Trains at each rate."""
-    losses = {rate: [trained(problem, descent, rate, seed) for seed in range(FIRST)] for rate in descent.rates}
-    best = min(map(mean, losses.values()))
-    for rate, found in losses.items():
-        if mean(found) <= NEAR * best:
-            found += [trained(problem, descent, rate, seed) for seed in range(FIRST, seeds)]
-    return Grid(losses)
+    """Trains at one rate an octave with one seed, then at all rates beside hopeful ones, with more and more seeds."""
+    losses = {rate: [trained(problem, descent, rate, 0)] for rate in descent.rates[::2]}
+    for count, near in ROUNDS:
+        bound = near * min(map(mean, losses.values()))
+        hopeful = {rate for rate, found in losses.items() if mean(found) <= bound}
+        for rate in descent.rates:
+            if any(2**-0.6 < rate / one < 2**0.6 for one in hopeful):
+                found = losses.setdefault(rate, [])
+                found += [trained(problem, descent, rate, seed) for seed in range(len(found), min(count, seeds))]
+    return Grid({rate: losses[rate] for rate in descent.rates if rate in losses})
 
 
-def kept_grid(problem: Problem, descent: Descent, path: Path, anew: bool = False) -> Grid:
+def kept_grid(problem: Problem, descent: Descent, path: Path, seeds: int = SEEDS, anew: bool = False) -> Grid:
     """The grid as it is kept at ``path``; trained and kept there where it is missing, or ``anew``."""
     kept = json.loads(path.read_text()) if path.exists() else {}
     name = f"{problem.name}, {descent.name}"
     if anew or name not in kept:
-        found = grid(problem, descent)
+        found = grid(problem, descent, seeds)
         kept[name] = {f"{rate:.9g}": [float(f"{loss:.5g}") for loss in found.losses[rate]] for rate in found.losses}
         lines = (f"  {json.dumps(one)}: {json.dumps(kept[one])}" for one in kept)
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
