@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nbdebug.finding import Finding
+    from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
@@ -133,6 +134,20 @@ class Debugger:
 
         result = summary(self.setup, self.findings if self.reports else None)
         self.results["summary"] = result
+        return result
+
+    def batch_size(
+        self, *, start: int = 8, most: int | None = None, seconds: float = 60.0, noise: bool = True
+    ) -> BatchSize:
+        """What a training step takes at each batch size: memory and samples a second, and which size is suggested.
+
+        Sizes double from ``start`` until memory, data, ``most`` or about ``seconds`` end; ``noise`` says whether the
+        gradient-noise scale is measured too. Raises SetupError for a set-up that cannot be run.
+        """
+        from nbdebug.tools.batch_size import batch_size
+
+        result = batch_size(self.setup, start=start, most=most, seconds=seconds, noise=noise)
+        self.results["batch_size"] = result
         return result
 
     def watch(
