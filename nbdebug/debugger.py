@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbdebug.finding import Finding
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.checkup import Budget
+    from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
@@ -87,6 +88,7 @@ class Debugger:
         self.reports: dict[str, Report] = {}
         self.results: dict[str, Result] = {}
         self.watched: Watch | None = None
+        self.log: list[str] = []
 
     @property
     def train_loader(self) -> Any:
@@ -123,6 +125,37 @@ class Debugger:
         result = overfit(self.setup, examples=examples, steps=steps, seed=seed)
         self.results["overfit"] = result
         self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
+        return result
+
+    def lr_range(self, start: float = 1e-7, end: float = 10.0, steps: int = 100, **asked: Any) -> LrRange:
+        """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
+
+        Further: ``seeds=3`` sweeps, ``mode="exp"`` or "linear", ``val=True`` for the loss of a validation batch,
+        ``optimizer`` in place of the set-up's (one, a list, or a class), ``groups="scale"`` or "same", ``accumulate``
+        batches a step, ``max_norm`` as the gradient is clipped. Changes nothing; ``apply()`` of the result does, and
+        writes it into ``log``. Raises SetupError for what cannot be run.
+        """
+        from nbdebug.tools.lr_range import lr_range
+
+        result = lr_range(self.setup, start=start, end=end, steps=steps, log=self.log.append, **asked)
+        self.results["lr_range"] = result
+        self.reports["lr_range"] = checkups.judged(self.setup, lr_range=result)
+        return result
+
+    def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, **asked: Any) -> LrRange:
+        """The same for momentum, at the present learning rate; the first beta for optimizers of Adam's kind."""
+        from nbdebug.tools.lr_range import momentum_range
+
+        result = momentum_range(self.setup, start=start, end=end, steps=steps, log=self.log.append, **asked)
+        self.results["momentum_range"] = result
+        return result
+
+    def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, **asked: Any) -> LrRange:
+        """The same for weight decay, at the present learning rate."""
+        from nbdebug.tools.lr_range import weight_decay_range
+
+        result = weight_decay_range(self.setup, start=start, end=end, steps=steps, log=self.log.append, **asked)
+        self.results["weight_decay_range"] = result
         return result
 
     def summary(self) -> Summary:
@@ -201,6 +234,13 @@ def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given
     """The tiny-batch overfit test in one call; takes what Debugger and its ``overfit`` take."""
     options = {name: given.pop(name) for name in ("examples", "steps", "seed") if name in given}
     return Debugger(model, train_loader, val_loader, **given).overfit(**options)
+
+
+def lr_range(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> LrRange:
+    """The learning-rate range test in one call; takes what Debugger and its ``lr_range`` take."""
+    names = ("start", "end", "steps", "seeds", "mode", "val", "groups", "accumulate", "max_norm")
+    options = {name: given.pop(name) for name in names if name in given}
+    return Debugger(model, train_loader, val_loader, **given).lr_range(**options)
 
 
 def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:
