@@ -26,7 +26,7 @@ class Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, known: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.live = self.peak = 0
+        self.live, self.peak = 0, 0
         self.known = {one.untyped_storage()._cdata for each in known for one in stored(each)}
         self.seen: dict[int, weakref.ref[Any]] = {}
 
@@ -69,10 +69,11 @@ def peak(step: Callable[[], object], held: list[Tensor], device: torch.device) -
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+        before: int = torch.cuda.memory_allocated(device)
         step()
         torch.cuda.synchronize(device)
-        return resident + int(torch.cuda.max_memory_allocated(device)) - int(before)
+        most: int = torch.cuda.max_memory_allocated(device)
+        return resident + most - before
     with Following(held) as seen:
         step()
     return resident + seen.peak
