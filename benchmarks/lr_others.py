@@ -70,6 +70,6 @@ OTHERS = (
     (Problem("deep MLP", partial(mnist, (196,)), partial(mlp, 196, 32, 10, 4), CE, 16, 500), NADAM),
     (Problem("CNN, groups", partial(digits, (1, 8, 8)), partial(cnn, 8, groups), CE, 128, 300), NESTEROV),
     (Problem("CNN, groups", partial(digits, (1, 8, 8)), partial(cnn, 8, groups), CE, 128, 300), ADAM),
-    (Problem("Transformer, 1 layer", surnames, partial(Transformer, 64, 1, 0.0), CE, 64, 300), NESTEROV),
-    (Problem("Transformer, 1 layer", surnames, partial(Transformer, 64, 1, 0.0), CE, 64, 300), ADAM),
+    (Problem("wide Transformer", surnames, partial(Transformer, 64, 2, 0.0), CE, 16, 300), NESTEROV),
+    (Problem("wide Transformer", surnames, partial(Transformer, 64, 2, 0.0), CE, 16, 300), ADAM),
 )

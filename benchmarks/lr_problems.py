@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 STEPS = 600
 PLACES = ["it_IT", "nl_NL", "fi_FI", "sv_SE", "de_DE", "fr_FR", "hr_HR"]
-LETTERS = 10
+LETTERS = 8
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ PROBLEMS = (
     Problem("logistic", digits, partial(nn.Linear, 64, 10), CE, 64),
     Problem("MLP", partial(mnist, (196,)), partial(mlp, 196, 64, 10), CE, 64),
     Problem("CNN", partial(mnist, (1, 14, 14)), partial(cnn, 6), CE, 32, 300),
-    Problem("Transformer", surnames, Transformer, CE, 32, 300),
+    Problem("Transformer", surnames, partial(Transformer, 32, 1), CE, 32, 300),
 )
 DESCENTS = (
     Descent("SGD", momentum, -12, 4),

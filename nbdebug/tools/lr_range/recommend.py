@@ -66,7 +66,7 @@ def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep]) -> Sugge
     value, each = read(descent), tuple(read(one) for one in map(Descent, sweeps) if one.depth > 0)
     step = exp(descent.place[-1] - descent.place[-2])
     low, high = min((*each, value / step)), max((*each, value * step))
-    return Suggestion("recommended", value, low, high, each)
+    return Suggestion("recommended", value, significant(low), significant(high), each)
 
 
 def rate(descent: Descent) -> float:
