@@ -82,7 +82,8 @@ def smoothed(losses: Sequence[float]) -> tuple[float, ...]:
     y = np.asarray(losses, np.float64)
     if len(y) < 3:
         return tuple(y.tolist())
-    return tuple(local_lines(bounded(y), max(1.5, SHARE * len(y) / 2)).tolist())
+    kept = bounded(y) if len(y) >= 2 * OPENING else y
+    return tuple(local_lines(kept, max(1.5, SHARE * len(y) / 2)).tolist())
 
 
 def bounded(y: Curve) -> Curve:
@@ -100,4 +101,4 @@ def local_lines(y: Curve, width: float) -> Curve:
     weight = np.exp(-0.5 * (offset / width) ** 2)
     s0, s1, s2 = weight.sum(1), (weight * offset).sum(1), (weight * offset**2).sum(1)
     share = weight * (s2[:, None] - s1[:, None] * offset) / (s0 * s2 - s1**2)[:, None]
-    return np.asarray(share @ y)
+    return np.asarray(y[0] + share @ (y - y[0]))  # so that rounding leaves a constant what it is
