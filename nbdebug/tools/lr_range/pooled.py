@@ -44,7 +44,7 @@ class Descent:
     def place(self) -> Curve:
         """Logarithms of the values; of those that are zero, the lowest there is."""
         values = np.asarray(self.sweep.values, np.float64)
-        return np.log(np.maximum(values, values[values > 0].min(initial=np.inf)))
+        return np.asarray(np.log(np.maximum(values, values[values > 0].min(initial=np.inf))))
 
     @cached_property
     def loss(self) -> Curve:
