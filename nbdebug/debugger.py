@@ -138,7 +138,7 @@ class Debugger:
     def watch(
         self,
         *,
-        budget: float = 0.02,
+        budget: float = 0.01,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,

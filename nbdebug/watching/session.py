@@ -28,7 +28,7 @@ from nbdebug.watching.fixed import Fixed
 from nbdebug.watching.look import Lens, Look
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.places import Match, Places
-from nbdebug.watching.recorder import Recorder, kept
+from nbdebug.watching.recorder import Number, Recorder, kept, total
 from nbdebug.watching.strides import Strides, root
 
 UNITS = 4  # looks of a fixed rhythm, of which one asks which units are dead
@@ -52,6 +52,7 @@ class Session:
         self.measure(0)
         self.fixed.spent = 0.0
         self.boundary = self.ended = self.pulled = False
+        self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
         self.skipped, self.ring = 0, Ring(setup)
         self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
@@ -92,7 +93,9 @@ class Session:
     def prepare(self) -> None:
         """Makes ready for the next step: a look, where one is due."""
         self.strides.look, self.strides.square = None, None
-        if self.meter.look_is_due(self.recorder.step):
+        self.meter.next_step(self.recorder.step)
+        self.follower.rest(not self.meter.following)
+        if self.meter.looking:
             self.looks += 1
             self.strides.look = Look(self.most, units=self.meter.every is None or self.looks % UNITS == 1)
             self.outputs.open()
@@ -129,7 +132,8 @@ class Session:
         self.skips()
         self.recorder.evaluated()
         self.follower.backward_begins(roots)
-        self.meter.attempt("replay", self.ring.backward_begins, roots)
+        self.losses = [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
+        self.meter.attempt("replay", self.ring.backward_begins, roots, total(self.losses))
 
     def backward_done(self, roots: Roots) -> None:
         """A backward pass has run; where no optimizer is known, it counts as a step."""
@@ -138,7 +142,7 @@ class Session:
         self.meter.attempt("replay", self.ring.backward_done)
         if not self.follower.concerned:
             return
-        self.recorder.row.losses += [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
+        self.recorder.row.losses += self.losses
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
         if not self.follower.steppers:
@@ -152,7 +156,12 @@ class Session:
             self.follower.step_begins(optimizer)
             self.clipped(optimizer)
         self.pulled = False
-        if self.strides.look is not None or self.meter.thrifty:
+        if self.meter.norming:
+            begun = time.perf_counter()
+            self.strides.norm(optimizer)
+            now = time.perf_counter()
+            self.meter.norms.took(now - begun, now)
+        if self.strides.look is not None:
             self.strides.gradients(optimizer)
         if optimizer is not None:
             self.meter.attempt("replay", self.ring.step_begins, optimizer, self.strides.finite)
@@ -164,6 +173,7 @@ class Session:
         self.meter.attempt("replay", self.ring.step_done, optimizer)
         if self.pulled and self.strides.look is not None:
             self.strides.look.gradients, self.strides.square = None, None
+            self.strides.norm(optimizer)
             self.strides.gradients(optimizer)
         self.strides.after(optimizer)
         if optimizer is self.follower.first:

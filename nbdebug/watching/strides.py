@@ -44,23 +44,29 @@ class Strides:
             self.known[key] = [id(p) in own for p in self.parameters]
         return self.known[key]
 
-    def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """Gathers the gradients that an optimizer is about to use, without the factor of a scaled loss."""
-        held = self.held(optimizer)
-        found = [p.grad if mine else None for p, mine in zip(self.parameters, held, strict=True)]
+    def found(self, optimizer: torch.optim.Optimizer | None) -> tuple[list[Tensor | None], Any]:
+        """The gradients that an optimizer is about to use, and the factor of a scaled loss that is still in them."""
+        pairs = zip(self.parameters, self.held(optimizer), strict=True)
+        return [p.grad if mine else None for p, mine in pairs], getattr(optimizer, "grad_scale", None)
+
+    def norm(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Takes the norm of all gradients, beside those of other optimizers."""
+        found, scale = self.found(optimizer)
         given = [one for one in found if one is not None]
         if not given:
             return
-        square, scale = squared_norm(given, self.sampler.home), getattr(optimizer, "grad_scale", None)
+        square = squared_norm(given, self.sampler.home)
         if isinstance(scale, Tensor):
             square = square / scale.to(square) ** 2
         self.square = kept(square) if self.square is None else self.square + kept(square)
-        if self.look is not None:
-            self.gather(self.look, found, scale)
 
-    def gather(self, look: Look, found: list[Tensor | None], scale: Any) -> None:
+    def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers samples of the gradients that are there, beside those of other optimizers."""
-        values, there = self.sampler.gather(found), np.array([one is not None for one in found], bool)
+        look, (found, scale) = self.look, self.found(optimizer)
+        there = np.array([one is not None for one in found], bool)
+        if look is None or not there.any():
+            return
+        values = self.sampler.gather(found)
         if isinstance(scale, Tensor):
             values = values / scale.to(values)
         look.gradients = values if look.gradients is None else look.gradients + values

@@ -43,7 +43,7 @@ class Watch:
         setup: Setup,
         keep: Callable[[Report], None] = lambda _: None,
         *,
-        budget: float = 0.02,
+        budget: float = 0.01,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
