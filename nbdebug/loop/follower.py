@@ -13,14 +13,16 @@ from torch import Tensor, nn
 
 from nbdebug.graph.source import Line, caller
 from nbdebug.loop.clips import Clipping
+from nbdebug.loop.ends import Ends
 from nbdebug.loop.held import Holding
 from nbdebug.loop.interval import Stepper
 from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
 from nbdebug.loop.modes import Modes
-from nbdebug.loop.pulls import Touch, ends
+from nbdebug.loop.pulls import Touch
 from nbdebug.loop.scaling import Scalers
+from nbdebug.loop.seen import seen
 from nbdebug.loop.sums import Summing, is_divided
 from nbdebug.loop.waits import Waiting
 from nbdebug.probes.batches import comes_from
@@ -55,9 +57,9 @@ class Follower:
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for one in setup.optimizers:
             self.adopt(one)
-        self.backwards = self.scheduled = self.fresh = self.copies = self.passes = 0
-        self.followed = 0
-        self.reached = self.from_scaled = self.undivided = self.resting = False
+        self.backwards = self.followed = self.scheduled = self.passes = 0
+        self.ends = Ends()
+        self.from_scaled = self.undivided = self.resting = False
         self.due = self.marking = True
         self.line: Line | None = None
         self.iterator: weakref.ref[Any] | None = None
@@ -168,8 +170,8 @@ class Follower:
             if not one.interval.cleared:
                 one.interval.found(not one.has_gradients)
             one.touch = Touch(one.parameters)
-        if not self.reached:
-            self.trace(roots)
+        if not self.ends.reached:
+            self.ends = Ends.of(roots, self.own)
         self.undivided = not any(is_divided(root, self.from_scaled) for root in roots)
         self.line = caller(sys._getframe(1))
 
@@ -177,14 +179,6 @@ class Follower:
         """The loss that the latest backward pass began from, without the factor of a GradScaler."""
         scale = self.scalers.factor if self.from_scaled else None
         return root.detach() / scale if scale is not None else root.detach()
-
-    def trace(self, roots: Sequence[Tensor]) -> None:
-        """Where a backward pass ends: in the model, in tensors made on the way, in parameters of the same shapes."""
-        leaves = [leaf for root in roots for leaf in (ends(root.grad_fn) if root.grad_fn else [root])]
-        shapes = set(self.own.values())
-        others = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
-        self.reached = any(id(leaf) in self.own for leaf in leaves)
-        self.fresh, self.copies = len(leaves) - len(others), len(others)
 
     def backward_done(self) -> None:
         """A backward pass has run; one that adds to no gradient of the model is another's, once others have.
@@ -230,7 +224,7 @@ class Follower:
         """The gradients of an optimizer or a module were cleared."""
         self.mark("zero_grad")
         for one in self.steppers.values():
-            if one.optimizer is owner or (isinstance(owner, nn.Module) and holds(owner, one)):
+            if one.optimizer is owner or (isinstance(owner, nn.Module) and one.shares(owner)):
                 one.interval.clear()
 
     def clipped(self, clip: Clip) -> None:
@@ -293,37 +287,4 @@ class Follower:
 
     def seen(self, rates: Sequence[float]) -> Loop:
         """All that was seen so far; ``rates`` are the learning rates of the steps."""
-        self.ledger.look_at_values()
-        self.holding.look(self.steps)
-        worst = max(self.steppers.values(), key=lambda one: one.uncleared, default=None)
-        peak = max(rates, default=0.0)
-        return Loop(
-            steps=sum(one.steps for one in self.steppers.values()),
-            followed=self.followed,
-            backwards=self.backwards,
-            known=worst.known if worst else 0,
-            uncleared=worst.uncleared if worst else 0,
-            emptied=sum(one.emptied for one in self.steppers.values()),
-            reached=self.reached,
-            fresh=self.fresh,
-            copies=self.copies,
-            looks=self.ledger.looks,
-            pulled=self.ledger.always_pulled,
-            changed=frozenset(self.ledger.changed),
-            scheduled=self.scheduled,
-            slow=sum(rate < peak / 100 for rate in rates) / max(len(rates), 1),
-            lines=dict(self.lines),
-            clips=self.clipping.seen(),
-            scaling=self.scalers.seen(),
-            passes=self.modes.seen(),
-            sums=self.summing.seen(),
-            held=self.holding.worst,
-            waits=self.waiting.seen(),
-            moved={name: tuple(looks) for name, looks in self.lost.seen.items()},
-        )
-
-
-def holds(module: nn.Module, one: Stepper) -> bool:
-    """Whether an optimizer holds a parameter of a module."""
-    held = {id(p) for p in one.parameters}
-    return any(id(p) in held for p in module.parameters())
+        return seen(self, rates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbdebug.graph.source import Line
 from nbdebug.loop.pulls import Touch, pulled
@@ -67,6 +67,11 @@ class Stepper:
     def parameters(self) -> list[Tensor]:
         """All that it holds."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def shares(self, module: nn.Module) -> bool:
+        """Whether it holds a parameter of a module."""
+        held = {id(p) for p in self.parameters}
+        return any(id(p) in held for p in module.parameters())
 
     @property
     def has_gradients(self) -> bool:

@@ -19,7 +19,7 @@ LEAST_STEPS = 20
 
 
 class Judge:
-    """Asks every rule that needs nothing but the record, again every few seconds, at a quarter of a percent of the time.
+    """Asks every rule that needs nothing but the record, again every few seconds, at a 400th of the time.
 
     ``found`` are the findings of the last round by code; ``tell`` is given each one that is new.
     """

@@ -25,7 +25,8 @@ from nbdebug.replay import Ring
 from nbdebug.replay.hearing import hearing
 from nbdebug.setup import Setup
 from nbdebug.watching.fixed import Fixed
-from nbdebug.watching.look import Lens, Look
+from nbdebug.watching.lens import Lens
+from nbdebug.watching.look import Look
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.places import Match, Places
 from nbdebug.watching.recorder import Number, Recorder, kept, total
@@ -95,9 +96,10 @@ class Session:
         self.strides.look, self.strides.square = None, None
         self.meter.next_step(self.recorder.step)
         self.follower.rest(not self.meter.following)
-        if self.meter.looking:
+        if self.meter.looking and self.lens.wants():
             self.looks += 1
-            self.strides.look = Look(self.most, units=self.meter.every is None or self.looks % UNITS == 1)
+            units = self.meter.every is None or self.looks % UNITS == 1
+            self.strides.look = Look(self.recorder.step, self.most, units)
             self.outputs.open()
         else:
             self.outputs.close()
@@ -208,7 +210,7 @@ class Session:
         if self.strides.square is not None:
             numbers["gradient_norm"] = root(self.strides.square)
         if self.strides.look is not None:
-            self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
+            self.meter.attempt("layers", self.lens.write, self.strides.look)
         recorder.finish(numbers)
         self.waited, self.stepped, self.boundary = 0.0, now, True
         if self.ended and self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
@@ -221,6 +223,11 @@ class Session:
         if row := self.fixed.measured():
             self.record.evaluations.append(step, row, "fixed")
 
+    def fetch(self) -> None:
+        """Brings in the numbers and the looks that wait."""
+        self.recorder.fetch()
+        self.meter.attempt("layers", self.lens.flush)
+
     def close(self) -> None:
         """Brings in all that still waits, once the probes are closed."""
         self.outputs.close()
@@ -228,7 +235,7 @@ class Session:
         self.recorder.evaluated()
         if self.recorder.row.losses:
             self.recorder.finish({})
-        self.recorder.fetch()
+        self.fetch()
         if self.recorder.step - 1 > self.measured:
             self.measure(self.recorder.step - 1)
         places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}

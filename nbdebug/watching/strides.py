@@ -31,6 +31,7 @@ class Strides:
     def __init__(self, watched: Places, sampler: Sampler) -> None:
         self.sampler, self.parameters = sampler, list(watched.parameters.values())
         self.known: dict[tuple[int, ...], list[bool]] = {}
+        self.left: tuple[list[tuple[int, int]], Tensor | None] = [], None
         self.look: Look | None = None
         self.square: Number | None = None
 
@@ -78,13 +79,21 @@ class Strides:
         return True if isinstance(self.square, float) and math.isfinite(self.square) else None
 
     def before(self) -> None:
-        """Gathers the weights, unless another optimizer has begun the same step."""
+        """Gathers the weights, unless another optimizer has begun the same step, or they are as they were left."""
         if self.look is not None and self.look.before is None:
-            self.look.before = self.sampler.gather(self.parameters)
+            left, weights = self.left
+            same = weights is not None and left == self.state
+            self.look.before = weights if same else self.sampler.gather(self.parameters)
+
+    @property
+    def state(self) -> list[tuple[int, int]]:
+        """Where the weights lie, and how often they were written to."""
+        return [(p.data_ptr(), p._version) for p in self.parameters]
 
     def after(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers the weights that a step has left."""
         if self.look is not None:
             moved: NDArray[np.bool_] = np.array(self.held(optimizer), bool)
             self.look.after = self.sampler.gather(self.parameters)
+            self.left = self.state, self.look.after
             self.look.moved = moved if not self.look.moved.size else self.look.moved | moved
