@@ -15,9 +15,11 @@ from nbdebug.record.bins import COUNT, STATISTICS, packed
 from nbdebug.record.record import layer_columns
 from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
+from nbdebug.watching.recorder import fetched
 from nbdebug.watching.units import Silence, saturated
 
-ZEROS = STATISTICS.index("zeros")
+FAMILIES = ("weight", "gradient", "update")
+ZEROS, ABSMAX = STATISTICS.index("zeros"), STATISTICS.index("absmax")
 EPSILON = 1e-8  # of a weight's root mean square: a layer that starts at zero has no ratio yet
 MOST_VALUES = 1 << 18  # that wait, 1 MiB
 Floats = NDArray[np.float32]
@@ -35,7 +37,7 @@ class Lens:
         self.silence, self.known = Silence(), dict[tuple[str, ...], NDArray[np.int64]]()
         self.waiting: list[Look | None] = []
         self.values = 0
-        drawn = [f"{family}|{name}" for family in ("weight", "gradient", "update") for name in self.names]
+        drawn = [f"{family}|{name}" for family in FAMILIES for name in self.names]
         record.drawn.extend(drawn)
         for column in [*layer_columns(drawn), *(f"update.ratio|{name}" for name in self.names)]:
             record.layers.widen(column)
@@ -79,6 +81,7 @@ class Lens:
         table = statistics(values.reshape(-1), tiled(starts, values), np.tile(lengths, len(looks)))
         table = table.reshape(*absent.shape, -1)
         table[absent] = np.nan
+        self.put_largest(table, looks)
         ratios = self.ratios(table)
         for look, numbers, ratio in zip(looks, table, ratios, strict=True):
             row = layers.filled(self.of_units(look, numbers[own:]))
@@ -87,6 +90,13 @@ class Lens:
             row[at] = numbers[own:].ravel()
             layers.append(look.step, row)
         self.draw(looks, names, values, starts, absent)
+
+    def put_largest(self, table: Floats, looks: Sequence[Look]) -> None:
+        """Puts in the largest values that were looked for."""
+        found = [(i, key, value) for i, look in enumerate(looks) for key, value in look.largest.items()]
+        numbers = fetched([value for *_, value in found])
+        for (i, (family, number), _), value in zip(found, numbers, strict=True):
+            table[i, FAMILIES.index(family) * len(self.names) + number, ABSMAX] = value
 
     def gathered(self, looks: Sequence[Look]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
         """All samples on the host, one row a look; where in it each place begins, and how many values it really has."""

@@ -18,7 +18,8 @@ class Look:
     """What was gathered of one step, by number; all still on the device.
 
     ``there`` says which parameters had a gradient, ``moved`` which were stepped on. Of each output ``most`` values are
-    kept, and with ``units`` which of its units spoke.
+    kept, and with ``units`` which of its units spoke. ``largest`` are absolute values of single large parameters or
+    their gradients, by family and number.
     """
 
     step: int
@@ -31,6 +32,7 @@ class Look:
     there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     moved: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     outputs: dict[str, tuple[type[nn.Module], Tensor, int]] = field(default_factory=dict)
+    largest: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     live: dict[str, Tensor] = field(default_factory=dict)
 
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:

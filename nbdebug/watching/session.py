@@ -100,6 +100,7 @@ class Session:
             self.looks += 1
             units = self.meter.every is None or self.looks % UNITS == 1
             self.strides.look = Look(self.recorder.step, self.most, units)
+            self.strides.extremes.next()
             self.outputs.open()
         else:
             self.outputs.close()

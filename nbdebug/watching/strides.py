@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nbdebug.numbers import Sampler, squared_norm
+from nbdebug.watching.extremes import Extremes, largest
 from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
 from nbdebug.watching.recorder import Number, kept
@@ -31,7 +32,7 @@ class Strides:
     def __init__(self, watched: Places, sampler: Sampler) -> None:
         self.sampler, self.parameters = sampler, list(watched.parameters.values())
         self.known: dict[tuple[int, ...], list[bool]] = {}
-        self.left: tuple[list[tuple[int, int]], Tensor | None] = [], None
+        self.extremes = Extremes(sampler.lengths.tolist(), int(sampler.sizes.max(initial=0)))
         self.look: Look | None = None
         self.square: Number | None = None
 
@@ -67,9 +68,13 @@ class Strides:
         there = np.array([one is not None for one in found], bool)
         if look is None or not there.any():
             return
-        values = self.sampler.gather(found)
-        if isinstance(scale, Tensor):
-            values = values / scale.to(values)
+        values, number = self.sampler.gather(found), self.extremes.number
+        factor = scale.to(values) if isinstance(scale, Tensor) else None
+        if factor is not None:
+            values = values / factor
+        if number is not None and (one := found[number]) is not None:
+            most = largest(one)
+            look.largest["gradient", number] = most if factor is None else most / factor.to(most)
         look.gradients = values if look.gradients is None else look.gradients + values
         look.there = there if not look.there.size else look.there | there
 
@@ -79,21 +84,15 @@ class Strides:
         return True if isinstance(self.square, float) and math.isfinite(self.square) else None
 
     def before(self) -> None:
-        """Gathers the weights, unless another optimizer has begun the same step, or they are as they were left."""
+        """Gathers the weights, unless another optimizer has begun the same step."""
         if self.look is not None and self.look.before is None:
-            left, weights = self.left
-            same = weights is not None and left == self.state
-            self.look.before = weights if same else self.sampler.gather(self.parameters)
-
-    @property
-    def state(self) -> list[tuple[int, int]]:
-        """Where the weights lie, and how often they were written to."""
-        return [(p.data_ptr(), p._version) for p in self.parameters]
+            self.look.before = self.sampler.gather(self.parameters)
 
     def after(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers the weights that a step has left."""
         if self.look is not None:
             moved: NDArray[np.bool_] = np.array(self.held(optimizer), bool)
             self.look.after = self.sampler.gather(self.parameters)
-            self.left = self.state, self.look.after
+            if (number := self.extremes.number) is not None:
+                self.look.largest["weight", number] = largest(self.parameters[number])
             self.look.moved = moved if not self.look.moved.size else self.look.moved | moved
