@@ -95,8 +95,6 @@ def burst_of(steps: NDArray[np.int64], norms: NDArray[np.float64], decades: floa
     top = int(np.argmax(norms))
     if not np.isfinite(norms[top]) and float(logs.max()) < usual + 1:
         return None  # not finite out of nothing: an operation made it, which is another rule's
-    if not np.isfinite(norms[top]) and (norms[1 : top + 1] > norms[:top]).all():
-        return None  # longer at every step from the first on: nothing was ever usual, the run diverges
     if norms[top] < 10**far:
         return None
     return Burst(int(steps[top]), float(norms[top]), 10**usual, float(np.percentile(finite[logs < far], 95)))
