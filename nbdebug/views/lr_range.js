@@ -30,7 +30,7 @@ function add(state, row) {
 function render({ model, el }) {
   const live = model.get("live"), { node, title, status } = heading(model, model.get("state").stoppable);
   const banner = h("div"), said = h("div.reading", { ariaLive: "polite" }), answer = h("span", { role: "status" }), rest = h("div");
-  const use = press("use", "", take, { hidden: true }), line = h("code"), without = h("div.note", {}, "To use it, write ", line);
+  const use = press("use", "", take, { hidden: true }), line = h("code"), without = h("div.note", { hidden: live }, "To use it, write ", line);
   root(el, node, banner);
   const grip = handle(read), picture = chart(el, (x) => { if (!live) grip.put(x); });
   el.querySelector(".nb-plot")?.append(grip.node);
@@ -38,6 +38,9 @@ function render({ model, el }) {
   const ask = asking(model, (there) => {
     use.hidden = !there || !model.get("state").usable;
     without.hidden = !use.hidden;
+    if (there) return;
+    answer.textContent = "";
+    use.ariaDisabled = null;
   });
   let key = "";
 
@@ -68,7 +71,7 @@ function render({ model, el }) {
     const value = grip.value();
     use.ariaDisabled = "true";
     answer.textContent = "";
-    const late = setTimeout(() => { answer.textContent = "Waiting for the cell…"; }, 600);
+    const late = setTimeout(() => { if (!use.hidden) answer.textContent = "Waiting for the cell…"; }, 600);
     const said = await ask({ kind: "use", value });
     clearTimeout(late);
     use.ariaDisabled = null;
