@@ -68,7 +68,10 @@ with nbdebug.watch(model, optimizer) as run:
 print("never")
 """
 ASKABLE = """
-class Askable(nbdebug.result.Result):
+from nbdebug.result import Result
+from nbdebug.views import answers
+
+class Askable(Result):
     heard = []
     def view(self):
         return Curves()
@@ -76,8 +79,6 @@ class Askable(nbdebug.result.Result):
         self.heard.append(threading.current_thread() is threading.main_thread())
         return {}
 
-import nbdebug.result
-from nbdebug.views import answers
 result = Askable()
 name = answers.name_of(result)
 print(name, answers._bridge.model_id)
