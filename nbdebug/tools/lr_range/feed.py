@@ -12,6 +12,7 @@ from torch import nn
 from nbdebug.errors import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import Replay
+from nbdebug.setup.splitter import Splitter
 from nbdebug.setup.trees import tensors
 
 
@@ -24,6 +25,7 @@ class Feed(Iterator[Batch]):
 
     def __init__(self, setup: Setup, seed: int) -> None:
         self.setup, self.rounds, self.skipped = setup, 0, 0
+        self.split = Splitter(setup)
         self.picky = takes_batch_statistics(setup.eager)
         reseed(setup.train_loader, seed)
         self.batches = self.endless()
@@ -65,7 +67,7 @@ class Feed(Iterator[Batch]):
 
     def batch(self, raw: Any) -> Batch:
         """A raw batch as the set-up takes it; a ``step_fn`` splits it by itself."""
-        return Batch((), raw=raw) if self.setup.step_fn is not None else self.setup.split(raw)
+        return Batch((), raw=raw) if self.setup.step_fn is not None else self.split(raw)
 
 
 def takes_batch_statistics(model: nn.Module) -> bool:

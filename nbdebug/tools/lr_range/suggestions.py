@@ -116,9 +116,10 @@ def back(place: float) -> float:
 
 def longest_descent(loss: Curve) -> tuple[int, int]:
     """First and last place of the longest strictly falling series, which may leave places out."""
+    rounding = 1e-9 * float(np.ptp(loss))
     length, before = np.ones(len(loss), int), np.full(len(loss), -1)
     for i in range(1, len(loss)):
-        higher = np.flatnonzero(loss[:i] > loss[i])
+        higher = np.flatnonzero(loss[:i] > loss[i] + rounding)
         if len(higher):
             best = higher[length[higher].argmax()]
             length[i], before[i] = length[best] + 1, best

@@ -49,7 +49,7 @@ class Trial:
     def run(self, screen: Screen) -> None:
         """One sweep for each seed, unless the user stops."""
         for seed in range(self.plan.seeds):
-            if seed:
+            if seed and isinstance(screen, LiveScreen):
                 screen.update(picture.growing(self.result(), self.plan))
             self.sweep(seed, screen)
             if self.sweeps[-1].ended in ("stopped", "interrupted"):
