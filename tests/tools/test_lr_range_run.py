@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -17,9 +19,10 @@ from nbdebug.rules.loops import layers, rings, run
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 from nbdebug.tools.lr_range import LrRange
+from nbdebug.tools.lr_range.picture import growing
 from nbdebug.tools.lr_range.plan import Plan, chosen
 from nbdebug.tools.lr_range.trial import Trial
-from nbdebug.views.screen import Screen
+from nbdebug.views.screen import LiveScreen, Screen
 
 
 def lr_range(setup: Setup, **asked: Any) -> LrRange:
@@ -234,6 +237,19 @@ def test_an_iterator_keeps_its_batches_for_the_user() -> None:
     assert [one[0] is kept[0] for one, kept in zip(setup.train_loader, batches, strict=True)] == [True] * 4
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_workers_of_a_loader_are_let_go(persistent: bool) -> None:
+    setup = learner()
+    options = {"num_workers": 1, "persistent_workers": persistent, "multiprocessing_context": "fork"}
+    setup.train_loader = DataLoader(setup.train_loader.dataset, 32, **options)
+    own = iter(setup.train_loader) if persistent else None
+    before = set(multiprocessing.active_children())
+    found = lr_range(setup, steps=15, seeds=2, end=0.01)
+    assert [len(one.losses) for one in found.sweeps] == [15, 15]
+    assert set(multiprocessing.active_children()) == before
+    assert setup.train_loader._iterator is own
+
+
 def test_without_an_optimizer_adam_is_swept_and_said() -> None:
     found = lr_range(learner(optimizer=None, lr=1e-3), optimizer=None)
     setup = learner()
@@ -358,6 +374,32 @@ def test_blocked_gradients_are_told() -> None:
     found = lr_range(setup, seeds=2)
     assert found.verdict == "flat"
     assert "gradient" in found.reasons[0]
+
+
+def test_sparse_gradients_are_taken() -> None:
+    tokens, labels = torch.randint(0, 9, (64, 4)), torch.randint(0, 2, (64,))
+    model = nn.Sequential(nn.EmbeddingBag(9, 2, mode="sum", sparse=True))
+    optimizer = torch.optim.SparseAdam(list(model.parameters()), lr=0.01)
+    setup = run(model, (tokens, labels), (tokens, labels), nn.CrossEntropyLoss(), optimizer=optimizer)
+    assert usual(lr_range(setup, seeds=1))
+
+
+def test_an_interrupt_under_a_live_view_keeps_what_there_is() -> None:
+    setup = learner()
+    calls: list[int] = []
+
+    def step_fn(batch: Any) -> Tensor:
+        calls.append(1)
+        if len(calls) == 131:
+            raise KeyboardInterrupt
+        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
+
+    setup.step_fn = step_fn
+    trial = Trial(setup, Plan(end=1e-2), chosen(setup, None), None)
+    with LiveScreen(growing(trial.result(), trial.plan), time.monotonic, 0.1) as screen:
+        trial.run(screen)
+    assert [one.ended for one in trial.result().sweeps] == ["finished", "interrupted"]
+    assert len(trial.result().sweeps[1].losses) == 30
 
 
 def test_stop_keeps_what_there_is() -> None:
