@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nbdebug.assertion import assert_healthy as assert_healthy
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.debugger import checkup as checkup
+    from nbdebug.debugger import lr_range as lr_range
     from nbdebug.debugger import overfit as overfit
     from nbdebug.debugger import watch as watch
     from nbdebug.errors import SetupError as SetupError
@@ -27,6 +28,7 @@ HOMES = {
     "checkup": "debugger",
     "load": "record",
     "load_ipython_extension": "magics",
+    "lr_range": "debugger",
     "overfit": "debugger",
     "restore": "preserve",
     "unload_ipython_extension": "magics",
@@ -34,7 +36,7 @@ HOMES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "checkup", "load", "overfit", "restore", "watch"),
+    *("assert_healthy", "checkup", "load", "lr_range", "overfit", "restore", "watch"),
 ]
 
 try:

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nbdebug.finding import Finding
+    from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.checkup import Budget
+    from nbdebug.tools.contest import Contest
+    from nbdebug.tools.lr_range import LrRange
+    from nbdebug.tools.lr_range.dial import Groups
+    from nbdebug.tools.lr_range.result import Mode
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
@@ -86,6 +91,7 @@ class Debugger:
         self.reports: dict[str, Report] = {}
         self.results: dict[str, Result] = {}
         self.watched: Watch | None = None
+        self.log: list[str] = []
 
     @property
     def train_loader(self) -> Any:
@@ -124,6 +130,52 @@ class Debugger:
         self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
         return result
 
+    def lr_range(
+        self,
+        start: float = 1e-7,
+        end: float = 10.0,
+        steps: int = 100,
+        *,
+        seeds: int = 3,
+        mode: Mode = "exp",
+        val: bool = False,
+        optimizer: Any = None,
+        groups: Groups = "scale",
+        accumulate: int = 1,
+        max_norm: float | None = None,
+    ) -> LrRange:
+        """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
+
+        ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
+        set-up's; groups keep their ratios, or have the ``"same"`` rate; a step learns ``accumulate`` batches, and clips
+        the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the result, which ``log`` then tells.
+        Raises SetupError for what cannot be run.
+        """
+        from nbdebug.tools.lr_range import Plan, lr_range
+
+        plan = Plan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm)
+        result = lr_range(self.setup, plan, optimizer, self.log.append)
+        self.results["lr_range"] = result
+        self.reports["lr_range"] = checkups.judged(self.setup, lr_range=result)
+        return result
+
+    def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, *, seeds: int = 3) -> LrRange:
+        """The same for momentum, at the present learning rate; the first beta for optimizers of Adam's kind."""
+        from nbdebug.tools.lr_range import Plan, lr_range
+
+        plan = Plan("momentum", start, end, steps, seeds, "linear", groups="same")
+        result = lr_range(self.setup, plan, log=self.log.append)
+        self.results["momentum_range"] = result
+        return result
+
+    def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, *, seeds: int = 3) -> LrRange:
+        """The same for weight decay, at the present learning rate; groups without any stay so."""
+        from nbdebug.tools.lr_range import Plan, lr_range
+
+        result = lr_range(self.setup, Plan("weight_decay", start, end, steps, seeds), log=self.log.append)
+        self.results["weight_decay_range"] = result
+        return result
+
     def summary(self) -> Summary:
         """What each submodule is given and gives, holds and learns, who trains it, and the findings that name it.
 
@@ -133,6 +185,38 @@ class Debugger:
 
         result = summary(self.setup, self.findings if self.reports else None)
         self.results["summary"] = result
+        return result
+
+    def compare_optimizers(
+        self, optimizers: Any = None, schedules: Any = None, *, steps: int = 200, seeds: int = 3, **asked: Any
+    ) -> Contest:
+        """Which optimizers and schedules converge, which are stable, and which are better beyond chance.
+
+        ``optimizers`` are names ("SGD", "SGD+momentum", "AdamW", "yours" ...), classes, what makes one of parameters,
+        or instances for their settings; ``schedules`` are names ("constant", "one-cycle", "cosine", "step", "linear",
+        "all") or functions of optimizer and number of steps. Either may be a dict that names them. Every optimizer runs
+        under every schedule, from your weights, on the same batches, for ``steps`` steps under each of ``seeds``; names
+        and classes at a rate that a short range test finds, unless ``rates`` has one by name. ``accumulate`` and
+        ``max_norm`` are as in ``lr_range``. Raises SetupError for what cannot take part or be run.
+        """
+        from nbdebug.tools.contest import compare_optimizers
+
+        result = compare_optimizers(self.setup, optimizers, schedules, steps=steps, seeds=seeds, **asked)
+        self.results["compare_optimizers"] = result
+        return result
+
+    def batch_size(
+        self, *, start: int = 8, most: int | None = None, seconds: float = 60.0, noise: bool = True
+    ) -> BatchSize:
+        """What a training step takes at each batch size: memory and samples a second, and which size is suggested.
+
+        Sizes double from ``start`` until memory, data, ``most`` or about ``seconds`` end; ``noise`` says whether the
+        gradient-noise scale is measured too. Raises SetupError for a set-up that cannot be run.
+        """
+        from nbdebug.tools.batch_size import batch_size
+
+        result = batch_size(self.setup, start=start, most=most, seconds=seconds, noise=noise)
+        self.results["batch_size"] = result
         return result
 
     def watch(
@@ -187,6 +271,13 @@ def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given
     """The tiny-batch overfit test in one call; takes what Debugger and its ``overfit`` take."""
     options = {name: given.pop(name) for name in ("examples", "steps", "seed") if name in given}
     return Debugger(model, train_loader, val_loader, **given).overfit(**options)
+
+
+def lr_range(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> LrRange:
+    """The learning-rate range test in one call; takes what Debugger and its ``lr_range`` take."""
+    names = ("start", "end", "steps", "seeds", "mode", "val", "groups", "accumulate", "max_norm")
+    options = {name: given.pop(name) for name in names if name in given}
+    return Debugger(model, train_loader, val_loader, **given).lr_range(**options)
 
 
 def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:

@@ -20,6 +20,7 @@ GIVEN = {
     "record": "what was recorded of your own training loop; run it inside `with dbg.watch():`",
     "incident": "a step of your loop whose loss or gradient was not finite, run again; None where there was none",
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
+    "lr_range": "the range test of this set-up; run dbg.lr_range() for it",
 }
 
 

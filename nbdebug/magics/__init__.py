@@ -1,4 +1,4 @@
-"""The magics ``%checkup``, ``%overfit``, ``%nbdebug`` and ``%%watch``, with their completion."""
+"""The magics ``%checkup``, ``%overfit``, ``%lr_range``, ``%nbdebug`` and ``%%watch``, with their completion."""
 
 from __future__ import annotations
 

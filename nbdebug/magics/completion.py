@@ -31,6 +31,8 @@ def choices(magic: str, before: list[str]) -> Iterable[str]:
         from nbdebug.tools.checkup import BUDGETS
 
         return BUDGETS if magic == "checkup" else ()
+    if last in ("--mode", "--groups"):
+        return ("exp", "linear") if last == "--mode" else ("scale", "same")
     if last == "--stop-on":
         return ("error", "warning")
     if last in OPTIONS[magic]:

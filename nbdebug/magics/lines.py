@@ -1,4 +1,4 @@
-"""The magics of one line: ``%checkup``, ``%overfit`` and ``%nbdebug``."""
+"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range`` and ``%nbdebug``."""
 
 from __future__ import annotations
 
@@ -38,6 +38,26 @@ def overfit(line: str) -> Any:
     return debugger.overfit(**options)
 
 
+def lr_range(line: str) -> Any:
+    """What each learning rate does to the loss, which one to take, and how sure that is.
+
+    %lr_range [dbg] [--start 1e-7] [--end 10] [--steps 100] [--seeds 3] [--mode exp|linear] [--groups scale|same]
+              [--accumulate 1] [--max-norm 1.0]
+
+    dbg           a nbdebug.Debugger; the only one there is, if left out
+    --start       the lowest rate
+    --end         the highest rate
+    --steps       in each sweep, from 10 on
+    --seeds       how many sweeps, each with another order of the batches
+    --mode        exp, or linear
+    --groups      scale, which keeps the ratios of parameter groups, or same
+    --accumulate  how many batches a step learns
+    --max-norm    where your loop clips the gradient
+    """
+    debugger, options = parsed("lr_range", line)
+    return debugger.lr_range(**options)
+
+
 def nbdebug(line: str) -> Any:
     """The model at a glance, the rulebook, and the panic button.
 
@@ -67,6 +87,7 @@ def nbdebug(line: str) -> Any:
 MAGICS: dict[str, Callable[..., Any]] = {
     "checkup": checkup,
     "overfit": overfit,
+    "lr_range": lr_range,
     "%watch": watch,
     "nbdebug": nbdebug,
 }

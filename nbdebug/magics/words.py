@@ -19,6 +19,10 @@ def codes(text: str) -> tuple[str, ...]:
 OPTIONS: dict[str, dict[str, Convert]] = {
     "checkup": {"--select": codes, "--ignore": codes, "--budget": str},
     "overfit": {"--examples": int, "--steps": int, "--seed": int},
+    "lr_range": {
+        **{"--start": float, "--end": float, "--steps": int, "--seeds": int},
+        **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float},
+    },
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
 TOPICS = ("summary", "rule", "rules", "restore", "help")

@@ -8,6 +8,7 @@ import torch
 
 from nbdebug.curves import Course, reading
 from nbdebug.curves.rates import TooHigh, too_high
+from nbdebug.errors import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.graph.search import line_setting
 from nbdebug.graph.source import where_of
@@ -16,6 +17,8 @@ from nbdebug.registry import rule
 from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
 from nbdebug.setup.authors import authored
+from nbdebug.tools.lr_range import LrRange
+from nbdebug.tools.lr_range.judgement import judged
 
 WAKE = (
     *("T601", "T602", "T604", "T605", "T606", "T607", "T610", "T614", "E709", "M307"),
@@ -24,12 +27,14 @@ WAKE = (
 
 
 @rule("O501", "error")
-def lr_too_high(setup: Setup, record: Record, *, overwritten: float = 0.15) -> Iterator[Finding]:
+def lr_too_high(
+    setup: Setup, record: Record | NotChecked, lr_range: LrRange | NotChecked, *, overwritten: float = 0.15
+) -> Iterator[Finding]:
     """The learning rate is too high: the first steps wreck the weights, or the loss grows without end.
 
     ## What it does
     Reads from your own run what its steps did: to the weights, whose layers they overwrote in part or whole, and to the
-    loss, which they threw up or made grow without end.
+    loss, which they threw up or made grow without end. A range test tells before there is a run.
 
     ## Why it matters
     After such a start units are dead or saturated and the initialization is lost. The loss may come down again, and
@@ -41,7 +46,7 @@ def lr_too_high(setup: Setup, record: Record, *, overwritten: float = 0.15) -> I
     hangs although every one of several layers had half of itself overwritten; or a loss that is thrown up fifteenfold;
     or one that ends over thrice its start, or grows a hundredfold until it is not finite. A usual step is a thousandth
     of the weights. A run that ends with a score of 0.97, or with a twentieth of the loss, went well, whatever its steps
-    were.
+    were. In a range test: the rate is one at which most sweeps had lost the loss for good.
 
     ## How to fix
     A tenth of the rate, and a warm-up if the first steps are still too long.
@@ -52,6 +57,11 @@ def lr_too_high(setup: Setup, record: Record, *, overwritten: float = 0.15) -> I
     ## References
     CS231n notes: the ratio of updates to weights, about 1e-3. Smith 2017, arXiv:1506.01186: the range test.
     """
+    if not isinstance(lr_range, NotChecked):
+        yield from of_range_test(setup, lr_range)
+        return
+    if isinstance(record, NotChecked):
+        raise record
     course = reading.course(record)
     if (found := too_high(course, overwritten)) is None:
         return
@@ -70,6 +80,22 @@ def lr_too_high(setup: Setup, record: Record, *, overwritten: float = 0.15) -> I
             "constant guess": course.chance,
         },
         explains=(*WAKE, "T603", "G405", "G406", "T609") if found.diverged else WAKE,
+    )
+
+
+def of_range_test(setup: Setup, result: LrRange) -> Iterator[Finding]:
+    """What a range test says of the present rate."""
+    found, rate = judged(result), result.current
+    if found.word != "too high" or rate is None or found.lost is None:
+        return
+    better = result.suggestion or found.lost / 10
+    yield Finding(
+        message=f"At a learning rate of {rate:.3g} the range test loses the loss: it does from {found.lost:.2g} on.",
+        where=where_of(line_setting("lr", rate, authored(setup))),
+        cause="Steps are longer than the region in which the gradient tells the way down.",
+        fix=f"lr = {better:.2g}",
+        evidence={"rate": rate, "lost from": found.lost, "recommended": result.suggestion},
+        explains=WAKE,
     )
 
 

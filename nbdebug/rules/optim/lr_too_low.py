@@ -18,14 +18,19 @@ from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
 from nbdebug.setup.authors import authored
+from nbdebug.tools.lr_range import LrRange
+from nbdebug.tools.lr_range.judgement import judged
 
 
 @rule("O502", "warning")
-def lr_too_low(setup: Setup, record: Record, *, way: float = 0.5) -> Iterator[Finding]:
+def lr_too_low(
+    setup: Setup, record: Record | NotChecked, lr_range: LrRange | NotChecked, *, way: float = 0.5
+) -> Iterator[Finding]:
     """The learning rate is too low: the weights cannot have come far, and the loss creeps.
 
     ## What it does
-    Adds up all steps of each layer, against the length of its weights, and compares with what became of the loss.
+    Adds up all steps of each layer, against the length of its weights, and compares with what became of the loss. A
+    range test tells before there is a run.
 
     ## Why it matters
     A network that is where it was initialized has learned next to nothing. It looks like a hard task, or like a bug,
@@ -36,7 +41,8 @@ def lr_too_low(setup: Setup, record: Record, *, way: float = 0.5) -> Iterator[Fi
     (``way``) of the length of their weights, none to more than all of it, at steps under 1/400 of them, and six tenths
     of a constant guess are left, the rate is too low. So it is where a loss creeps down along a straight line, at eight
     tenths of a constant guess after a hundred steps, or keeps falling at steps under 1/800. Weights that do not move at
-    all have another reason (O503, M301, O507).
+    all have another reason (O503, M301, O507). In a range test: the rate is a tenth of the recommended ones or less,
+    and the loss had made less than a tenth of its way down there.
 
     ## How to fix
     Ten times the rate, then ten times again, until the loss falls within the first epoch.
@@ -47,6 +53,11 @@ def lr_too_low(setup: Setup, record: Record, *, way: float = 0.5) -> Iterator[Fi
     ## References
     CS231n notes: the ratio of updates to weights, about 1e-3, and loss curves by rate.
     """
+    if not isinstance(lr_range, NotChecked):
+        yield from of_range_test(setup, lr_range)
+        return
+    if isinstance(record, NotChecked):
+        raise record
     course = reading.settled(record)
     if not course.travel.ways:
         raise NotChecked("no step of the weights was seen")
@@ -70,6 +81,22 @@ def lr_too_low(setup: Setup, record: Record, *, way: float = 0.5) -> Iterator[Fi
             "end": course.end,
             "constant guess": course.chance,
         },
+        explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),
+    )
+
+
+def of_range_test(setup: Setup, result: LrRange) -> Iterator[Finding]:
+    """What a range test says of the present rate."""
+    found, rate, better = judged(result), result.current, result.suggestion
+    if found.word != "too low" or rate is None or better is None or found.way is None:
+        return
+    yield Finding(
+        message=f"At a learning rate of {rate:.3g} the loss of the range test is {found.way:.0%} of its way down, "
+        f"and {better:.2g} is recommended.",
+        where=where_of(line_setting("lr", rate, authored(setup))),
+        cause="Steps are so short that the network is still about where it was initialized.",
+        fix=f"lr = {better:.2g}",
+        evidence={"rate": rate, "way down": found.way, "recommended": better},
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),
     )
 

@@ -1,0 +1,114 @@
+"""Which value is recommended, how sure that is, and when nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+from nbdebug.tools.lr_range.pooled import Descent, pooled
+from nbdebug.tools.lr_range.result import NAMES, Quantity, Suggestion, Sweep, Verdict
+from nbdebug.tools.lr_range.suggestions import LEAST
+
+FEW = 0.1  # of the values: a sweep that ends before has seen too little
+APART = 10.0  # highest over lowest of the sweeps, from where on they contradict each other
+BOTTOM = 0.9  # of the way down: the loss is as low as it gets
+HALF = 0.5  # of the way down, and of the rate: what a sweep only touches, a training stays at
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The verdict of the sweeps together, and the recommended value where there is one."""
+
+    verdict: Verdict
+    headline: str
+    reasons: tuple[str, ...] = ()
+    recommended: Suggestion | None = None
+
+
+def recommend(
+    quantity: Quantity, sweeps: Sequence[Sweep], suggestions: Sequence[Suggestion], steps: int, blocked: bool = False
+) -> Advice:
+    """What the sweeps come to; ``steps`` is their full length, ``blocked`` that no gradient reached what is trained."""
+    name = NAMES[quantity]
+    usable = [one for one in sweeps if len(one.losses) >= LEAST]
+    if not usable:
+        return too_short(name, sweeps)
+    if all(len(one.losses) < max(LEAST, FEW * steps) and one.ended in ("diverged", "not finite") for one in usable):
+        start = usable[0].values[0]
+        return Advice("diverges at once", f"The loss is lost from {start:.2g} on: begin lower.")
+    descent = Descent(pooled(usable))
+    if not descent.is_one:
+        return flat(name, usable, blocked)
+    found = best(quantity, descent, usable)
+    if found.value is None or found.low is None or found.high is None or found.high > APART * found.low:
+        why = f"the sweeps disagree: {found}".replace("recommended: ", "")
+        return Advice("unclear", f"No {name} can be told from these curves.", (why, "try seeds=5 or steps=200"))
+    said = f"Take a {name} of {found.value:.2g}; the sweeps put it between {found.low:.2g} and {found.high:.2g}."
+    if any(one.ended in ("stopped", "interrupted") for one in sweeps):
+        return Advice("stopped", f"Stopped early. {said}", edges(descent), found)
+    return Advice("clear", said, edges(descent), found)
+
+
+def edges(descent: Descent) -> tuple[str, ...]:
+    """What of the way down lies beyond the values that were swept."""
+    values, found = descent.sweep.values, []
+    if descent.down(HALF) == 0:
+        found.append(f"the loss falls from the first value on, {values[0]:.2g}: begin lower to see where it begins to")
+    if descent.lowest == len(values) - 1:
+        found.append(f"the loss still falls at the last value, {values[-1]:.2g}: raise end to see where it stops")
+    return tuple(found)
+
+
+def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep]) -> Suggestion:
+    """The value that all sweeps come to together, and the spread of what each comes to, of one step at least."""
+    read = rate if quantity == "lr" else lowest
+    value, each = read(descent), tuple(read(one) for one in map(Descent, sweeps) if one.depth > 0)
+    step = exp(descent.place[-1] - descent.place[-2])
+    low, high = min((*each, value / step)), max((*each, value * step))
+    return Suggestion("recommended", value, significant(low), significant(high), each)
+
+
+def rate(descent: Descent) -> float:
+    """Half the rate in the middle, on the logarithm, between half of the way down and the bottom.
+
+    The bottom is the middle of the places that keep nine tenths of the way down. A sweep passes each rate in a step,
+    so that it comes further up than a training that stays at one: the loss begins to rise where steps at this rate
+    undo what the steps before it won.
+    """
+    half, bottom = descent.down(HALF), (descent.down(BOTTOM), descent.up(BOTTOM))
+    middle = (descent.place[bottom[0]] + descent.place[bottom[1]]) / 2
+    return significant(HALF * exp((descent.place[half] + middle) / 2))
+
+
+def lowest(descent: Descent) -> float:
+    """The value at which the loss is lowest."""
+    return significant(descent.sweep.values[descent.lowest])
+
+
+def significant(value: float) -> float:
+    """Three digits: more would say more than is known."""
+    return float(f"{value:.3g}")
+
+
+def too_short(name: str, sweeps: Sequence[Sweep]) -> Advice:
+    """What is said where no sweep has a curve."""
+    if any(one.ended in ("stopped", "interrupted") for one in sweeps) or not sweeps:
+        return Advice("stopped", "Stopped before there was a curve to read.")
+    start = next((one.values[0] for one in sweeps if one.values), None)
+    if start is None:
+        said = f"The loss is not finite on the first batch, before any step: no {name} can be told."
+        return Advice("diverges at once", said, ("run the checkup: it says where the first NaN comes from",))
+    return Advice("diverges at once", f"The loss is lost from {start:.2g} on: begin lower.")
+
+
+def flat(name: str, sweeps: Sequence[Sweep], blocked: bool) -> Advice:
+    """What is said where no sweep goes down."""
+    end = max(one.values[-1] for one in sweeps)
+    if blocked:
+        reasons: tuple[str, ...] = ("no gradient other than zero reaches what the optimizer holds",)
+    elif any(one.ended in ("diverged", "not finite") for one in sweeps):
+        reasons = (f"no {name} lowers the loss before it grows: the model may be trained already",)
+    else:
+        reasons = (f"up to {end:.2g} the loss stays within the noise of the batches", "raise end, or run the checkup")
+    return Advice("flat", f"The loss does not fall at any {name}: no information.", reasons)

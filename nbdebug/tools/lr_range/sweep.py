@@ -1,0 +1,79 @@
+"""One sweep: the dial turned from value to value, a step at each, until the loss diverges or the values are used up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from math import isfinite
+
+import torch
+
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.modes import in_mode
+from nbdebug.tools.lr_range.dial import Dial
+from nbdebug.tools.lr_range.result import Ended, Sweep
+from nbdebug.tools.lr_range.smoothing import FACTOR, Guard, smoothed
+from nbdebug.tools.lr_range.trainer import Trainer
+from nbdebug.tools.overfit.users_code import users_code
+
+Seen = Callable[[float, float, float], bool]
+
+
+@dataclass
+class Pass:
+    """A sweep under way. ``seen`` is given value, loss and running mean of each step, and says whether to stop.
+
+    With ``held_out``, the loss of that batch after the step is what counts.
+    """
+
+    setup: Setup
+    trainer: Trainer
+    dial: Dial
+    values: Sequence[float]
+    seen: Seen
+    held_out: Batch | None = None
+    factor: float = FACTOR
+    ended: Ended = "finished"
+    steps: int = 0
+    guard: Guard = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Starts without a loss."""
+        self.guard = Guard(len(self.values), self.factor)
+
+    def run(self) -> None:
+        """Steps until the end; raises SetupError with the step for what the user's code raises."""
+        with torch.enable_grad(), self.told():
+            for value in self.values:
+                self.dial.turn(value)
+                loss = self.loss()
+                self.steps += 1
+                if not isfinite(loss):
+                    self.ended = "not finite"
+                elif self.guard.diverged(loss):
+                    self.ended = "diverged"
+                if isfinite(loss) and self.seen(value, loss, self.guard.mean):
+                    self.ended = "stopped"
+                if self.ended != "finished":
+                    return
+
+    def told(self) -> AbstractContextManager[None]:
+        """The border to the user's code."""
+        return users_code(lambda: f"in step {self.steps} of the range test, at {self.values[self.steps]:.3g}")
+
+    def loss(self) -> float:
+        """One step and its loss."""
+        loss = self.trainer.step()
+        return self.loss_held_out(self.held_out) if self.held_out is not None and isfinite(loss) else loss
+
+    @torch.no_grad()
+    def loss_held_out(self, batch: Batch) -> float:
+        """The loss of the validation batch, in eval mode."""
+        with in_mode(self.setup.eager, training=False):
+            return float(self.setup.run(batch, self.setup.model)[1])
+
+    def result(self, seed: int) -> Sweep:
+        """The sweep as plain data."""
+        losses = tuple(self.guard.losses)
+        return Sweep(seed, tuple(self.values[: len(losses)]), losses, smoothed(losses), self.ended)

@@ -1,0 +1,131 @@
+"""The sweeps under way, and what they come to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from torch.optim import Optimizer
+
+from nbdebug.errors import SetupError
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.tools.lr_range import notes, picture
+from nbdebug.tools.lr_range.apply import Setter
+from nbdebug.tools.lr_range.dial import dial
+from nbdebug.tools.lr_range.feed import Feed
+from nbdebug.tools.lr_range.judgement import judge
+from nbdebug.tools.lr_range.plan import Plan
+from nbdebug.tools.lr_range.recommend import recommend
+from nbdebug.tools.lr_range.result import LrRange, Sweep
+from nbdebug.tools.lr_range.suggestions import suggestions
+from nbdebug.tools.lr_range.sweep import Pass
+from nbdebug.tools.lr_range.trainer import Trainer
+from nbdebug.tools.overfit.examples import to_train_mode
+from nbdebug.views.screen import LiveScreen, Screen
+
+
+class Trial:
+    """Sweeps over one set-up, each from the same state, which is put back after it."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        plan: Plan,
+        chosen: tuple[tuple[Optimizer, ...], bool, str],
+        log: Callable[[str], None] | None,
+    ) -> None:
+        self.setup, self.plan = setup, plan
+        self.optimizers, self.owned, self.said = chosen
+        self.dial = dial(self.optimizers, plan.quantity, plan.groups, setup.scheduler is not None)
+        self.setter = Setter(self.dial, self.owned, setup.scheduler, log)
+        self.before = tuple(notes.of_setup(setup, self.optimizers, self.dial))
+        self.sweeps: list[Sweep] = []
+        self.feeds: list[Feed] = []
+        self.blocked = False
+        self.steps = 0
+        self.started = time.perf_counter()
+
+    def run(self, screen: Screen) -> None:
+        """One sweep for each seed, unless the user stops."""
+        for seed in range(self.plan.seeds):
+            if seed and isinstance(screen, LiveScreen):
+                screen.update(picture.growing(self.result(), self.plan))
+            self.sweep(seed, screen)
+            if self.sweeps[-1].ended in ("stopped", "interrupted"):
+                return
+
+    def sweep(self, seed: int, screen: Screen) -> None:
+        """One sweep, after which everything is as it was."""
+
+        def seen(value: float, loss: float, smooth: float) -> bool:
+            screen.append(picture.row(seed, value, loss, smooth))
+            return screen.stopped
+
+        setup = self.setup
+        with Preserve(*setup.owned, *self.optimizers, loaders=(setup.train_loader, setup.val_loader)):
+            to_train_mode(setup)
+            held_out = self.held_out()
+            seed_all(seed)
+            with closing(Feed(setup, seed)) as feed:
+                trainer = Trainer(setup, self.optimizers, feed, self.plan.accumulate, self.plan.max_norm)
+                one = Pass(setup, trainer, self.dial, self.plan.values, seen, held_out)
+                self.ran(one, isinstance(screen, LiveScreen))
+            self.blocked = trainer.is_blocked
+            self.feeds.append(feed)
+            self.sweeps.append(one.result(seed))
+            self.steps += one.steps
+
+    def ran(self, one: Pass, live: bool) -> None:
+        """Runs a sweep; an interrupt under a live view is a Stop."""
+        try:
+            one.run()
+        except KeyboardInterrupt:
+            one.ended = "interrupted"
+            if not live:
+                raise
+
+    def held_out(self) -> Batch | None:
+        """The validation batch, the same for every step of every sweep."""
+        if not self.plan.val:
+            return None
+        if self.setup.val_loader is None:
+            raise SetupError("val is True and val_loader is None; expected a loader. Pass one, or leave val out.")
+        return next(iter(self.setup.batches(1, "val")))
+
+    def result(self) -> LrRange:
+        """What is known now, as plain data."""
+        plan = self.plan
+        found = suggestions(plan.quantity, self.sweeps)
+        advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked)
+        current = self.dial.current if self.owned else None
+        low = advice.recommended.low if advice.recommended is not None else None
+        said = judge(current, self.sweeps, low) if current is not None and plan.quantity == "lr" else None
+        return LrRange(
+            quantity=plan.quantity,
+            mode=plan.mode,
+            sweeps=tuple(self.sweeps),
+            suggestions=found,
+            recommended=advice.recommended,
+            verdict=advice.verdict,
+            headline=advice.headline,
+            reasons=advice.reasons,
+            notes=tuple(self.notes()),
+            current=current,
+            judgement=said.sentence(current, advice.recommended) if said is not None and current is not None else "",
+            seconds=time.perf_counter() - self.started,
+            steps=self.steps,
+            setter=self.setter,
+        )
+
+    def notes(self) -> Iterator[str]:
+        """What else is part of the curves."""
+        if self.said:
+            yield self.said
+        yield from self.before
+        if self.plan.accumulate > 1:
+            yield f"each step learns {self.plan.accumulate} batches"
+        if self.plan.val:
+            yield "the loss is that of one validation batch, in eval mode"
+        yield from notes.of_sweeps(self.sweeps, self.plan.steps, self.feeds)
