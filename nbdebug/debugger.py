@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nbdebug.finding import Finding
+    from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.checkup import Budget
+    from nbdebug.tools.contest import Contest
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.lr_range.dial import Groups
     from nbdebug.tools.lr_range.result import Mode
@@ -183,6 +185,38 @@ class Debugger:
 
         result = summary(self.setup, self.findings if self.reports else None)
         self.results["summary"] = result
+        return result
+
+    def compare_optimizers(
+        self, optimizers: Any = None, schedules: Any = None, *, steps: int = 200, seeds: int = 3, **asked: Any
+    ) -> Contest:
+        """Which optimizers and schedules converge, which are stable, and which are better beyond chance.
+
+        ``optimizers`` are names ("SGD", "SGD+momentum", "AdamW", "yours" ...), classes, what makes one of parameters,
+        or instances for their settings; ``schedules`` are names ("constant", "one-cycle", "cosine", "step", "linear",
+        "all") or functions of optimizer and number of steps. Either may be a dict that names them. Every optimizer runs
+        under every schedule, from your weights, on the same batches, for ``steps`` steps under each of ``seeds``; names
+        and classes at a rate that a short range test finds, unless ``rates`` has one by name. ``accumulate`` and
+        ``max_norm`` are as in ``lr_range``. Raises SetupError for what cannot take part or be run.
+        """
+        from nbdebug.tools.contest import compare_optimizers
+
+        result = compare_optimizers(self.setup, optimizers, schedules, steps=steps, seeds=seeds, **asked)
+        self.results["compare_optimizers"] = result
+        return result
+
+    def batch_size(
+        self, *, start: int = 8, most: int | None = None, seconds: float = 60.0, noise: bool = True
+    ) -> BatchSize:
+        """What a training step takes at each batch size: memory and samples a second, and which size is suggested.
+
+        Sizes double from ``start`` until memory, data, ``most`` or about ``seconds`` end; ``noise`` says whether the
+        gradient-noise scale is measured too. Raises SetupError for a set-up that cannot be run.
+        """
+        from nbdebug.tools.batch_size import batch_size
+
+        result = batch_size(self.setup, start=start, most=most, seconds=seconds, noise=noise)
+        self.results["batch_size"] = result
         return result
 
     def watch(

@@ -21,7 +21,7 @@ OPTIONS: dict[str, dict[str, Convert]] = {
     "overfit": {"--examples": int, "--steps": int, "--seed": int},
     "lr_range": {
         **{"--start": float, "--end": float, "--steps": int, "--seeds": int},
-        **{"--mode": str, "--groups": str, "--accumulate": int},
+        **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float},
     },
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
