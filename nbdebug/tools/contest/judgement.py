@@ -76,9 +76,9 @@ def error_of(score: Sequence[Values] | None) -> float | None:
 def described(one: Entry, start: Start, steps: int) -> Entry:
     """An entry with its state, its stability and its losses at the end."""
     last, seen = ends(one.runs, steps), looks(one.runs, steps)
-    one = replace(one, train=mean(last), val=mean(seen), stable=all(map(is_stable, one.runs)))
     if one.lost:
         return replace(one, state="diverges", stable=False)
+    one = replace(one, train=mean(last), val=mean(seen), stable=all(map(is_stable, one.runs)))
     if not last:
         return one
     before = [np.array(each) for each in start.train]
