@@ -67,9 +67,8 @@ def converted(name: str, value: str, convert: Convert) -> Any:
             raise ValueError
         return convert(value)
     except ValueError:
-        kind = {int: "a whole number", float: "a number", codes: "codes such as L,M301", names: "names"}.get(
-            convert, "a word"
-        )
+        kinds = {int: "a whole number", float: "a number", codes: "codes such as L,M301", names: "names"}
+        kind = kinds.get(convert, "a word")
         raise usage(f"{name} is {value!r}; expected {kind}. Write {name} and a value.") from None
 
 

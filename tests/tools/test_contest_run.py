@@ -186,7 +186,8 @@ def test_the_settings_of_an_instance_are_taken_without_its_state() -> None:
 
 
 def test_closures_losses_from_the_model_and_step_functions_run() -> None:
-    lbfgs = compare_optimizers(classifier(), [torch.optim.LBFGS], rates={"LBFGS": 0.1}, steps=10, seeds=1)
+    whole = Setup(network(3), [points()], loss_fn=nn.CrossEntropyLoss())
+    lbfgs = compare_optimizers(whole, [torch.optim.LBFGS], rates={"LBFGS": 0.1}, steps=10, seeds=1)
     assert lbfgs.entries[0].state == "learns"
     model, loss_fn = network(3), nn.CrossEntropyLoss()
     setup = Setup(
