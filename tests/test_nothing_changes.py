@@ -19,7 +19,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "overfit": lambda debugger: debugger.overfit(examples=6, steps=8),
     "summary": lambda debugger: debugger.summary(),
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
-    "batch_size": lambda debugger: debugger.batch_size(most=16, noise=False),
+    "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 # Of longer runs every second, third … step is cut short.
@@ -27,8 +27,8 @@ MANY = {
     "checkup": 60,
     "overfit": 100,
     "summary": 60,
-    "compare_optimizers": 25,
-    "batch_size": 25,
+    "compare_optimizers": 12,
+    "batch_size": 12,
     "thorough checkup": 15,
 }
 every_tool = pytest.mark.parametrize("tool", TOOLS)
