@@ -25,8 +25,11 @@ class Band:
 
 
 def band(runs: Sequence[Run], most: int = POINTS) -> Band:
-    """At most so many points of the runs, as far as the longest goes; of one run the band is the noise of its steps."""
-    curves = [np.asarray(smoothed(one.losses)) for one in runs if one.losses]
+    """At most so many points of the runs, as far as the longest goes; of one run the band is the noise of its steps.
+
+    A run that was lost is drawn as it was: it has no noise that smoothing could take away.
+    """
+    curves = [np.asarray(one.losses if one.lost else smoothed(one.losses)) for one in runs if one.losses]
     length = max(map(len, curves), default=0)
     if not length:
         return Band()

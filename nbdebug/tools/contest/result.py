@@ -20,7 +20,7 @@ ORIGINS = {
     "yours": "your rate",
     "given": "as given",
     "found": "found by a range test",
-    "default": "the range test was not clear: torch's default",
+    "default": "torch's default",
 }
 
 
