@@ -36,7 +36,7 @@ function render({ model, el }) {
     key.textContent = `training loss over ${state.steps} steps, all on the same axes; band: all seeds${panels.some((one) => one.looks.length) ? "; dots: validation loss" : ""}; faint: the others`;
     logs.ariaPressed = String(log);
     const width = grid.firstElementChild?.clientWidth ?? 0, colors = palette(el);
-    if (width) pictures.forEach((one, i) => one.show(panels, i, frame(state, width, log), colors, cursor));
+    if (width) pictures.forEach((one, i) => one.show(panels, i, shared(state, width, log), colors, cursor));
     if (said !== (said = JSON.stringify([state.verdict, state.headline, state.notes, panels.map((one) => [one.train, one.val, one.words])]))) {
       banner.replaceChildren(...verdict(state));
       below.replaceChildren(...tail(state));
@@ -60,7 +60,7 @@ function wide(panels) {
 }
 
 /** The axes that all pictures share; what diverges may leave them at the top. @param {any} state @param {number} width @param {boolean} log @returns {Frame} */
-function frame(state, width, log) {
+function shared(state, width, log) {
   const panels = /** @type {Panel[]} */ (state.panels), calm = panels.filter((one) => one.tone !== "error"), from = calm.length ? calm : panels;
   const first = from.map((one) => one.middle[0] ?? NaN).find(Number.isFinite) ?? 1, most = calm.length ? Infinity : first + 2 * Math.abs(first);
   const high = roomy(extent(from.flatMap((one) => [...one.low, ...one.high, ...one.validation]).filter((v) => v <= most), log), log);
