@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Result:
     """The base of what tools return.
 
-    A subclass is a frozen dataclass of plain data and writes ``view``, ``to_frame``, ``draw`` and ``__str__``.
+    A subclass is a frozen dataclass of plain data and writes ``view``, ``to_frame``, ``draw`` and ``__str__``. One that
+    writes ``answer(asked)`` too is asked by its page while the kernel lives: see ``nbdebug.views.answers``.
     """
 
     def view(self) -> View:
@@ -39,9 +40,10 @@ class Result:
         return ax
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from nbdebug.views.answers import name_of
         from nbdebug.views.base import static_html
 
-        return {"text/plain": str(self), "text/html": static_html(self.view())}
+        return {"text/plain": str(self), "text/html": static_html(self.view(), name_of(self))}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -52,6 +52,15 @@ def test_checkup_and_overfit_take_the_only_debugger(shell: InteractiveShell) -> 
     assert run(shell, "%overfit").verdict == "fail"
 
 
+def test_the_range_test_takes_options(shell: InteractiveShell) -> None:
+    found = run(shell, "%lr_range --start 1e-4 --end=1 --steps 12 --seeds 2 --mode linear --max-norm 0.5")
+    assert [(len(one.losses), one.values[0]) for one in found.sweeps] == [(12, 1e-4)] * 2
+    assert found.mode == "linear"
+    assert "expected a number" in refused(shell, "%lr_range --end high")
+    assert offered(shell, "%lr_range --mode ") == ["exp", "linear"]
+    assert offered(shell, "%lr_range --se") == ["--seeds"]
+
+
 def test_the_summary_takes_a_debugger_or_the_only_one(shell: InteractiveShell) -> None:
     assert run(shell, "%nbdebug summary").whole.parameters == run(shell, "%nbdebug summary dbg").whole.parameters > 0
     assert offered(shell, "%nbdebug summary d") == ["dbg"]

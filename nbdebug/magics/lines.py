@@ -42,7 +42,7 @@ def lr_range(line: str) -> Any:
     """What each learning rate does to the loss, which one to take, and how sure that is.
 
     %lr_range [dbg] [--start 1e-7] [--end 10] [--steps 100] [--seeds 3] [--mode exp|linear] [--groups scale|same]
-              [--accumulate 1]
+              [--accumulate 1] [--max-norm 1.0]
 
     dbg           a nbdebug.Debugger; the only one there is, if left out
     --start       the lowest rate
@@ -52,6 +52,7 @@ def lr_range(line: str) -> Any:
     --mode        exp, or linear
     --groups      scale, which keeps the ratios of parameter groups, or same
     --accumulate  how many batches a step learns
+    --max-norm    where your loop clips the gradient
     """
     debugger, options = parsed("lr_range", line)
     return debugger.lr_range(**options)

@@ -26,7 +26,7 @@ OPTIONS: dict[str, dict[str, Convert]] = {
     "overfit": {"--examples": int, "--steps": int, "--seed": int},
     "lr_range": {
         **{"--start": float, "--end": float, "--steps": int, "--seeds": int},
-        **{"--mode": str, "--groups": str, "--accumulate": int},
+        **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float},
     },
     "compare": {"--optimizers": names, "--schedules": names, "--steps": int, "--seeds": int},
     "batch_size": {"--start": int, "--most": int, "--seconds": float},

@@ -67,12 +67,12 @@ export function sharp(node, width, height) {
 export function palette(el) {
   const probe = document.createElement("i");
   el.append(probe);
-  const [ink, soft, faint, paper, error, ...lines] = "ink soft faint paper error line0 line1 line2 line3 line4 line5".split(" ").map((name) => {
+  const [ink, soft, faint, paper, error, good, ...lines] = "ink soft faint paper error good line0 line1 line2 line3 line4 line5".split(" ").map((name) => {
     probe.style.color = `var(--nb-${name})`;
     return getComputedStyle(probe).color;
   });
   probe.remove();
-  return { ink, soft, faint, paper, error, lines };
+  return { ink, soft, faint, paper, error, good, lines };
 }
 
 /**

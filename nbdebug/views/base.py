@@ -28,7 +28,7 @@ if (el) {{
   const plain = el.firstElementChild, state = {state};
   const url = URL.createObjectURL(new Blob([{module}], {{type: "text/javascript"}}));
   const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
-  const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};
+  const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};{asks}
   try {{
     await (await import(url)).default.render({{model, el}});
   }} catch (error) {{
@@ -40,7 +40,13 @@ if (el) {{
 }}
 </script>"""
 
-LONGEST_MODULE = 16_000
+ASKS = """
+  const to = "{name}", heard = [], hear = (message) => heard.forEach((one) => one(message, message.buffers));
+  model.on = (_, one) => heard.push(one);
+  model.send = (asked) => dispatchEvent(new CustomEvent("nbdebug-ask", {{detail: {{...asked, to}}}}));
+  addEventListener("nbdebug-answer", ({{detail}}) => {{ if (detail.to === to) hear(detail); }});
+  for (const kind of ["opened", "closed"]) addEventListener(`nbdebug-${{kind}}`, () => hear({{kind}}));"""
+LONGEST_MODULE = 15_000
 LOADER = """const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
 const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
 const url = URL.createObjectURL(new Blob([await new Response(stream).text()], {{type: "text/javascript"}}));
@@ -117,14 +123,21 @@ def carried(path: Path) -> str:
 @cache
 def css() -> str:
     """The style sheet of every view."""
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css", "layers.css"))
+    return "".join(
+        (HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css")
+    )
 
 
-def static_html(view: View) -> str:
-    """``view`` as HTML that stands alone: drawn by its module where scripts run, readable as it is elsewhere."""
+def static_html(view: View, name: str | None = None) -> str:
+    """``view`` as HTML that stands alone: drawn by its module where scripts run, readable as it is elsewhere.
+
+    Under ``name`` its clicks reach the result in a living kernel; without one it asks nobody.
+    """
     plain, state = view.html(), script(view.state())
-    key = blake2s((plain + state).encode(), digest_size=6).hexdigest()
-    return PAGE.format(key=key, height=view.height, plain=plain, css=css(), state=state, module=script(module(view)))
+    key = blake2s((plain + state + (name or "")).encode(), digest_size=6).hexdigest()
+    asks = ASKS.format(name=name) if name else ""
+    parts = {"css": css(), "state": state, "module": script(module(view)), "asks": asks}
+    return PAGE.format(key=key, height=view.height, plain=plain, **parts)
 
 
 def script(value: Any) -> str:

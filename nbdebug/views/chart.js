@@ -4,7 +4,13 @@ import { h, num, press, watch } from "./kit.js";
 
 /** @typedef {{name: string, x: number[], y: (number | null)[], bad: number, raw?: (number | null)[]}} Line */
 /** @typedef {{at: number, text: string}} Note */
-/** @typedef {{lines: Line[], marks: Note[], limits: Note[], x_label: string, y_label: string, log: boolean, log_x: boolean, title: string, pin?: number}} Picture */
+/** @typedef {{lines: Line[], marks: Note[], limits: Note[], x_label: string, y_label: string, log: boolean, log_x: boolean, title: string, pin?: number} & Frame} Picture */
+/**
+ * What a view may add: the values that the axes hold, the height, the room over the plot, and what is drawn below and
+ * above the lines, each time anew.
+ * @typedef {{wide?: number[], high?: (number | null)[], height?: number, room?: (x: (v: number) => number, left: number, right: number) => number, under?: Draw, over?: Draw}} Frame
+ * @typedef {(g: Context, f: Layout, colors: Colors) => void} Draw
+ */
 /** @typedef {CanvasRenderingContext2D} Context */
 /** @typedef {ReturnType<typeof palette>} Colors */
 /** @typedef {ReturnType<typeof layout>} Layout */
@@ -32,11 +38,14 @@ export function chart(host, pick) {
   function draw() {
     const width = plot.clientWidth;
     if (!picture || !width) return;
-    const f = drawn = layout(picture, hidden, width, log), g = sharp(node, width, HEIGHT), colors = palette(host);
+    const f = drawn = layout(picture, hidden, width, log), g = sharp(node, width, f.height), colors = palette(host);
+    plot.style.height = `${f.height}px`;
     g.font = `11px ${getComputedStyle(host).fontFamily}`;
     axes(g, f, colors);
+    picture.under?.(g, f, colors);
     for (const line of f.lines) strokes(g, f, line, colors);
     notes(g, f, colors);
+    picture.over?.(g, f, colors);
     if (picture.pin !== undefined) rule(g, f.x(picture.pin), f.top, f.x(picture.pin), f.bottom, colors.soft);
     tip.hidden = cursor === undefined;
     if (cursor !== undefined) readout(g, f, cursor, colors);
@@ -120,11 +129,12 @@ export function chart(host, pick) {
 /** Where everything of a picture goes. @param {Picture} picture @param {Set<string>} hidden @param {number} width @param {boolean} log */
 function layout(picture, hidden, width, log) {
   const lines = picture.lines.filter((line) => !hidden.has(line.name)), places = (/** @type {Note[]} */ notes) => notes.map((one) => one.at);
-  const high = roomy(extent(lines.flatMap((line) => line.raw ?? line.y).concat(places(picture.limits)), log), log);
-  const wide = extent(picture.lines.flatMap((line) => line.x).concat(places(picture.marks)), picture.log_x);
+  const high = roomy(extent((picture.high ?? lines.flatMap((line) => line.raw ?? line.y)).concat(places(picture.limits)), log), log);
+  const wide = extent((picture.wide ?? picture.lines.flatMap((line) => line.x)).concat(places(picture.marks)), picture.log_x);
   const ys = (log ? logTicks : ticks)(high, 5), xs = (picture.log_x ? logTicks : ticks)(wide, Math.max(1, width / 90));
-  const left = Math.max(30, ...ys.map((v) => num(v).length * 6.6 + 14)), top = picture.marks.length ? 32 : 18, bottom = HEIGHT - 22, right = width - 14;
-  return { picture, lines, log, width, left, right, top, bottom, xs, ys, x: scale(wide, [left, right], picture.log_x), y: scale(high, [bottom, top], log) };
+  const left = Math.max(30, ...ys.map((v) => num(v).length * 6.6 + 14)), height = picture.height ?? HEIGHT, bottom = height - 22, right = width - 14;
+  const x = scale(wide, [left, right], picture.log_x), top = picture.room?.(x, left, right) ?? (picture.marks.length ? 32 : 18);
+  return { picture, lines, log, width, height, left, right, top, bottom, xs, ys, x, y: scale(high, [bottom, top], log) };
 }
 
 /** @param {Context} g @param {Layout} f @param {Colors} colors */
@@ -137,7 +147,7 @@ function axes(g, f, colors) {
   }
   g.textAlign = "center";
   for (const v of f.xs) {
-    g.fillText(num(v), Math.min(f.x(v), f.width - g.measureText(num(v)).width / 2), HEIGHT - 6);
+    g.fillText(num(v), Math.min(f.x(v), f.width - g.measureText(num(v)).width / 2), f.height - 6);
     rule(g, f.x(v), f.bottom, f.x(v), f.bottom + 4, colors.soft);
   }
   rule(g, f.left, f.bottom, f.right, f.bottom, colors.soft);
@@ -148,17 +158,27 @@ function axes(g, f, colors) {
 /** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
 function strokes(g, f, line, colors) {
   const i = f.picture.lines.indexOf(line), color = colors.lines[i % 6];
-  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", textAlign: "center", globalAlpha: 0.3 });
+  g.save();
+  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(i / 6) % 3]);
+  if (f.picture.high) g.clip(frame(f));
   for (const points of stretches(line.x, line.raw ?? [], f.x, f.y, f.log)) trace(g, points);
   g.globalAlpha = 1;
   for (const points of stretches(line.x, line.y, f.x, f.y, f.log)) {
     trace(g, points);
     if (line.y.length < 30 || points.length === 1) points.forEach(([x, y]) => dot(g, x, y, 2.5));
   }
-  g.lineWidth = 1;
+  g.restore();
+  g.textAlign = "center";
   g.fillStyle = colors.error;
   line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 4); });
+}
+
+/** The plot without its axes, and a little more. @param {Layout} f */
+function frame(f) {
+  const path = new Path2D();
+  path.rect(f.left - 4, f.top - 4, f.right - f.left + 8, f.bottom - f.top + 4);
+  return path;
 }
 
 /** @param {Context} g @param {Layout} f @param {Colors} colors */
@@ -212,7 +232,7 @@ export function rule(g, x0, y0, x1, y1, color, dash = []) {
 }
 
 /** @param {Context} g @param {number} x @param {number} y @param {number} r */
-function dot(g, x, y, r) {
+export function dot(g, x, y, r) {
   g.beginPath();
   g.arc(x, y, r, 0, 7);
   g.fill();

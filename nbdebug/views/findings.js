@@ -1,6 +1,7 @@
 // @ts-check
 /** @import { Model, Props } from "./kit.js" */
 import { follow, h, heading, keep, num, press, root, stop } from "./kit.js";
+import { code } from "./code.js";
 
 /** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
 
@@ -84,7 +85,7 @@ function draw(card, consequences) {
     h("div.message", {}, card.message),
     where(card),
     card.cause && h("div", {}, h("span.label", {}, "Cause"), card.cause),
-    card.fix && code(card.fix),
+    card.fix && code("Fix", card.fix),
     rows.length > 0 && fold(`Evidence (${rows.length})`, table(rows.map(([name, value]) => [name, text(value)]))),
     consequences.length > 0 && fold(`Explains ${consequences.length} more`, ...consequences));
 }
@@ -97,30 +98,6 @@ function where({ where: at, place }) {
     h("div.place", { title: at.file ?? "" }, h("b", {}, place), place && model.length > 0 && " · ", model.join(" · ")),
     lines.length > 0 && h("pre.code", {}, ...lines.map((/** @type {[number | null, string]} */ [number, line]) =>
       h(number === at.line ? "div.hit" : "div", {}, h("span.number", {}, number == null ? "" : String(number)), line.trimEnd()))));
-}
-
-/** Code to take along. @param {string} source */
-function code(source) {
-  const button = press("copy", "Copy", async () => {
-    button.textContent = (await copy(source)) ? "Copied" : "Select and copy";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  }, { ariaLabel: "Copy the fix" });
-  return h("div", {}, h("div.fix", {}, h("span.label", {}, "Fix"), button), h("pre.code", {}, source));
-}
-
-/** The clipboard, or the old way where a page may not use it. @param {string} source */
-async function copy(source) {
-  try {
-    await navigator.clipboard.writeText(source);
-    return true;
-  } catch {
-    const area = /** @type {HTMLTextAreaElement} */ (h("textarea.unseen", { value: source }));
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
 }
 
 /** What was left out. @param {any[]} skipped @param {number} more */

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from nbdebug.views.base import View, css, module, static_html
+from nbdebug.views.kernel import in_kernel, shell
 from nbdebug.views.series import pack
 
 REPEATS = (1.5, 6.0)
@@ -204,12 +204,12 @@ class LiveScreen(Screen):
 
 def show(view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1) -> Screen:
     """A screen with ``view`` on it: live where a notebook kernel runs, else a silent one with the same face."""
-    return LiveScreen(view, clock, every) if _in_kernel() else Screen()
+    return LiveScreen(view, clock, every) if in_kernel() else Screen()
 
 
 def put(result: Any) -> None:
     """Shows the static picture of ``result`` under the cell, where a notebook kernel runs; never live before it."""
-    if _in_kernel():
+    if in_kernel():
         from IPython.display import display
 
         display(_bundle(result), raw=True)  # type: ignore[no-untyped-call]
@@ -223,17 +223,8 @@ def was_just_shown(result: object) -> bool:
     return any(reference() is result for reference, _ in _shown)
 
 
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython else None
-
-
-def _in_kernel() -> bool:
-    return getattr(_shell(), "kernel", None) is not None
-
-
 def _execution_count() -> int:
-    return int(getattr(_shell(), "execution_count", -1))
+    return int(getattr(shell(), "execution_count", -1))
 
 
 def _reference(result: Any) -> Callable[[], Any]:

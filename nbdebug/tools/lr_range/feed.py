@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import nn
 from nbdebug.errors import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import Replay
+from nbdebug.setup.splitter import Splitter
 from nbdebug.setup.trees import tensors
 
 
@@ -24,6 +25,7 @@ class Feed(Iterator[Batch]):
 
     def __init__(self, setup: Setup, seed: int) -> None:
         self.setup, self.rounds, self.skipped = setup, 0, 0
+        self.split = Splitter(setup)
         self.picky = takes_batch_statistics(setup.eager)
         reseed(setup.train_loader, seed)
         self.batches = self.endless()
@@ -31,7 +33,11 @@ class Feed(Iterator[Batch]):
     def __next__(self) -> Batch:
         return next(self.batches)
 
-    def endless(self) -> Iterator[Batch]:
+    def close(self) -> None:
+        """Lets go of the loader, and of the workers that it has started."""
+        self.batches.close()
+
+    def endless(self) -> Generator[Batch]:
         """Every batch of the loader, round after round; raises SetupError where it is empty."""
         for self.rounds in count(1):
             given = left_out = 0
@@ -65,7 +71,7 @@ class Feed(Iterator[Batch]):
 
     def batch(self, raw: Any) -> Batch:
         """A raw batch as the set-up takes it; a ``step_fn`` splits it by itself."""
-        return Batch((), raw=raw) if self.setup.step_fn is not None else self.setup.split(raw)
+        return Batch((), raw=raw) if self.setup.step_fn is not None else self.split(raw)
 
 
 def takes_batch_statistics(model: nn.Module) -> bool:

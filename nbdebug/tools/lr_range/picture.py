@@ -4,36 +4,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.tools.lr_range import recipes
 from nbdebug.tools.lr_range.result import NAMES
 
 if TYPE_CHECKING:
+    from nbdebug.tools.lr_range.plan import Plan
     from nbdebug.tools.lr_range.result import LrRange
-    from nbdebug.views.base import View
+    from nbdebug.views.lr_range import LrRangeView
 
 
-def view(result: LrRange, live: bool = False) -> View:
-    """The picture of a result; ``live`` for one that rows will be added to."""
-    from nbdebug.views.curves import Curves
-
-    name = NAMES[result.quantity]
-    series: dict[str, Any] = {}
-    for one in result.sweeps:
-        series[f"seed {one.seed}"] = list(zip(one.values, one.smooth, strict=True))
-    marks = [(one.value, f"{one.name} {one.value:.2g}") for one in result.suggestions if one.value is not None]
-    if result.current is not None:
-        marks.append((result.current, f"yours {result.current:.2g}"))
-    return Curves(
-        title=f"{name.capitalize()} range test",
-        x_label=name,
-        y_label="loss",
-        series=series,
-        marks=marks,
-        log_x=result.mode == "exp",
-        status="" if live else f"{result.verdict}: {result.headline}",
-        stoppable=live,
+def view(result: LrRange) -> LrRangeView:
+    """The picture of a result."""
+    sweeps = f"{len(result.sweeps)} {'sweep' if len(result.sweeps) == 1 else 'sweeps'}"
+    return drawn(
+        result,
+        span=span(result),
+        verdict=result.verdict,
+        headline=result.headline,
+        reasons=result.reasons,
+        notes=result.notes,
+        judgement=result.judgement,
+        recommended=result.recommended,
+        setting=recipes.setting(result.quantity, result.setter),
+        usable=result.setter is not None and result.setter.owned,
+        recipes={"One cycle": result.code, "Warm-up and cosine": result.warmup_code} if result.quantity == "lr" else {},
+        status=f"{sweeps}, {result.steps} steps in {result.seconds:.1f} s; all was put back",
     )
 
 
-def row(quantity: str, seed: int, value: float, smooth: float) -> dict[str, Any]:
+def growing(result: LrRange, plan: Plan) -> LrRangeView:
+    """The picture of a test under way, to which rows will be added."""
+    status = f"sweep {min(len(result.sweeps) + 1, plan.seeds)} of {plan.seeds}"
+    return drawn(result, span=(plan.start, plan.end), seeds=range(plan.seeds), status=status, stoppable=True)
+
+
+def drawn(result: LrRange, **given: Any) -> LrRangeView:
+    """The curves, what is suggested, and the present value."""
+    from nbdebug.views.lr_range import LrRangeView
+
+    return LrRangeView(
+        title=f"{NAMES[result.quantity].replace(' ', '-').capitalize()} range test",
+        quantity=result.quantity,
+        mode=result.mode,
+        sweeps=result.sweeps,
+        suggestions=result.suggestions,
+        current=result.current,
+        **given,
+    )
+
+
+def span(result: LrRange) -> tuple[float, float]:
+    """The lowest and the highest value that was tried; around the present one where none was."""
+    values = [value for one in result.sweeps for value in one.values] or [result.current or 1e-3]
+    low, high = min(values), max(values)
+    return (low, high) if low < high else (low / 10, high * 10)
+
+
+def row(sweep: int, value: float, loss: float, smooth: float) -> dict[str, Any]:
     """One step as the view takes it."""
-    return {NAMES[quantity]: value, f"seed {seed}": smooth}
+    return {"sweep": sweep, "value": value, "loss": loss, "smooth": smooth}

@@ -15,9 +15,12 @@ ONE_CYCLE = (
 WARMUP = """\
 {optimizer}.param_groups[0]["lr"] = {rates}
 steps = {epochs} * len(train_loader)
-warmup = torch.optim.lr_scheduler.LinearLR({optimizer}, 0.01, total_iters=steps // 20)
-cosine = torch.optim.lr_scheduler.CosineAnnealingLR({optimizer}, steps - steps // 20)
-scheduler = torch.optim.lr_scheduler.SequentialLR({optimizer}, [warmup, cosine], [steps // 20])"""
+warmup = steps // 20 + 1
+parts = [
+    torch.optim.lr_scheduler.LinearLR({optimizer}, 0.01, total_iters=warmup),
+    torch.optim.lr_scheduler.CosineAnnealingLR({optimizer}, steps - warmup),
+]
+scheduler = torch.optim.lr_scheduler.SequentialLR({optimizer}, parts, milestones=[warmup])"""
 SEVERAL = """\
 for group, rate in zip({optimizer}.param_groups, {rates}, strict=True):
     group["lr"] = rate"""
@@ -51,6 +54,19 @@ def warmup_code(quantity: str, value: float | None, setter: Setter | None) -> st
             text = "\n".join([SEVERAL.format(optimizer=name, rates=rates), *text.split("\n")[1:]])
         found.append(text)
     return "\n".join(found)
+
+
+def setting(quantity: str, setter: Setter | None) -> str:
+    """A line that sets VALUE in every group as a sweep does; the option alone where there is no optimizer to set."""
+    if setter is None or not setter.owned:
+        return f"{quantity}=VALUE"
+    groups = "optimizer.param_groups"
+    if len(setter.dial.optimizers) > 1:
+        groups = "[group for one in optimizers for group in one.param_groups]"
+    if quantity == "momentum" and "momentum" not in setter.dial.optimizers[0].param_groups[0]:
+        return f'for group in {groups}: group["betas"] = (VALUE, group["betas"][1])'
+    change = "= VALUE" if setter.dial.is_even else f"*= VALUE / {setter.dial.current:.6g}"
+    return f'for group in {groups}: group["{quantity}"] {change}'
 
 
 def named(value: float, setter: Setter | None) -> list[tuple[str, str]]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
-import numpy as np
-
-from nbdebug.curves.noise import spread
+from nbdebug.tools.lr_range.pooled import Descent, pooled
 from nbdebug.tools.lr_range.result import NAMES, Quantity, Suggestion, Sweep, Verdict
-from nbdebug.tools.lr_range.suggestions import LEAST, suggestion
+from nbdebug.tools.lr_range.suggestions import LEAST
 
-FALL = 3.0  # standard deviations of the smoothed curve that count as a way down
 FEW = 0.1  # of the values: a sweep that ends before has seen too little
 APART = 10.0  # highest over lowest of the sweeps, from where on they contradict each other
+BOTTOM = 0.9  # of the way down: the loss is as low as it gets
+HALF = 0.5  # of the way down, and of the rate: what a sweep only touches, a training stays at
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,58 @@ def recommend(
     if all(len(one.losses) < max(LEAST, FEW * steps) and one.ended in ("diverged", "not finite") for one in usable):
         start = usable[0].values[0]
         return Advice("diverges at once", f"The loss is lost from {start:.2g} on: begin lower.")
-    if sum(map(falls, usable)) * 2 <= len(usable):
+    descent = Descent(pooled(usable))
+    if not descent.is_one:
         return flat(name, usable, blocked)
-    found = best(quantity, sweeps, suggestions)
-    if found.value is None or found.low is None or found.high is None:
-        return Advice("unclear", f"No {name} can be told from these curves.", ("most sweeps show no descent",))
-    if found.high > APART * found.low:
-        why = f"the sweeps disagree: {found.low:.2g} to {found.high:.2g}"
+    found = best(quantity, descent, usable)
+    if found.value is None or found.low is None or found.high is None or found.high > APART * found.low:
+        why = f"the sweeps disagree: {found}".replace("recommended: ", "")
         return Advice("unclear", f"No {name} can be told from these curves.", (why, "try seeds=5 or steps=200"))
-    said = f"Take a {name} of {found.value:.2g}; from {found.low:.2g} to {found.high:.2g} is about as good."
+    said = f"Take a {name} of {found.value:.2g}; the sweeps put it between {found.low:.2g} and {found.high:.2g}."
     if any(one.ended in ("stopped", "interrupted") for one in sweeps):
-        return Advice("stopped", f"Stopped early. {said}", (), found)
-    return Advice("clear", said, (), found)
+        return Advice("stopped", f"Stopped early. {said}", edges(descent), found)
+    return Advice("clear", said, edges(descent), found)
+
+
+def edges(descent: Descent) -> tuple[str, ...]:
+    """What of the way down lies beyond the values that were swept."""
+    values, found = descent.sweep.values, []
+    if descent.down(HALF) == 0:
+        found.append(f"the loss falls from the first value on, {values[0]:.2g}: begin lower to see where it begins to")
+    if descent.lowest == len(values) - 1:
+        found.append(f"the loss still falls at the last value, {values[-1]:.2g}: raise end to see where it stops")
+    return tuple(found)
+
+
+def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep]) -> Suggestion:
+    """The value that all sweeps come to together, and the spread of what each comes to, of one step at least."""
+    read = rate if quantity == "lr" else lowest
+    value, each = read(descent), tuple(read(one) for one in map(Descent, sweeps) if one.depth > 0)
+    step = exp(descent.place[-1] - descent.place[-2])
+    low, high = min((*each, value / step)), max((*each, value * step))
+    return Suggestion("recommended", value, significant(low), significant(high), each)
+
+
+def rate(descent: Descent) -> float:
+    """Half the rate in the middle, on the logarithm, between half of the way down and the bottom.
+
+    The bottom is the middle of the places that keep nine tenths of the way down. A sweep passes each rate in a step,
+    so that it comes further up than a training that stays at one: the loss begins to rise where steps at this rate
+    undo what the steps before it won.
+    """
+    half, bottom = descent.down(HALF), (descent.down(BOTTOM), descent.up(BOTTOM))
+    middle = (descent.place[bottom[0]] + descent.place[bottom[1]]) / 2
+    return significant(HALF * exp((descent.place[half] + middle) / 2))
+
+
+def lowest(descent: Descent) -> float:
+    """The value at which the loss is lowest."""
+    return significant(descent.sweep.values[descent.lowest])
+
+
+def significant(value: float) -> float:
+    """Three digits: more would say more than is known."""
+    return float(f"{value:.3g}")
 
 
 def too_short(name: str, sweeps: Sequence[Sweep]) -> Advice:
@@ -62,13 +102,6 @@ def too_short(name: str, sweeps: Sequence[Sweep]) -> Advice:
     return Advice("diverges at once", f"The loss is lost from {start:.2g} on: begin lower.")
 
 
-def falls(sweep: Sweep) -> bool:
-    """Whether the smoothed curve goes down by more than its noise allows."""
-    loss = np.asarray(sweep.smooth)
-    drop = float(np.median(sweep.losses[:LEAST])) - float(loss.min())
-    return drop > max(FALL * spread(np.asarray(sweep.losses)) / 2, 1e-6 * abs(float(loss[0])))
-
-
 def flat(name: str, sweeps: Sequence[Sweep], blocked: bool) -> Advice:
     """What is said where no sweep goes down."""
     end = max(one.values[-1] for one in sweeps)
@@ -79,12 +112,3 @@ def flat(name: str, sweeps: Sequence[Sweep], blocked: bool) -> Advice:
     else:
         reasons = (f"up to {end:.2g} the loss stays within the noise of the batches", "raise end, or run the checkup")
     return Advice("flat", f"The loss does not fall at any {name}: no information.", reasons)
-
-
-def best(quantity: Quantity, sweeps: Sequence[Sweep], suggestions: Sequence[Suggestion]) -> Suggestion:
-    """The steepest descent of each sweep, at most a tenth of its lowest place; for what is no rate the lowest place."""
-    by_name = {one.name: one.each for one in suggestions}
-    if quantity != "lr":
-        return suggestion("recommended", by_name["lowest"])
-    both = zip(by_name["steepest"], by_name["minimum"], strict=True)
-    return suggestion("recommended", [min((one for one in two if one is not None), default=None) for two in both])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,6 +107,11 @@ class LrRange(Result):
         from nbdebug.tools.lr_range.apply import apply
 
         return apply(self, value)
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a click in the picture does and is told: the value that it reads is set."""
+        value = self.apply(asked["value"])
+        return {"current": value, "said": f"{self.quantity} is {value:.3g} now."}
 
     def view(self) -> View:
         """The curves of all sweeps over the values, with what is suggested."""

@@ -47,6 +47,7 @@ class Guard:
         self.running, self.factor = Running(steps), factor
         self.losses: list[float] = []
         self.best, self.mean, self.first = inf, inf, 0.0
+        self.measured_at, self.height = 0, 0.0
 
     def diverged(self, loss: float) -> bool:
         """Takes in a finite loss, and says whether it is the end."""
@@ -58,7 +59,14 @@ class Guard:
             return False
         self.best = min(self.best, self.first, self.mean)
         low = min(loss, self.mean)
-        return low > self.limit() and low > self.limit(NOISE * spread(np.array(self.losses)))
+        return low > self.limit() and low > self.limit(self.noise())
+
+    def noise(self) -> float:
+        """The height of a rise that is none, measured anew each time the curve has grown by a tenth."""
+        if len(self.losses) >= 1.1 * self.measured_at:
+            self.measured_at = len(self.losses)
+            self.height = NOISE * spread(np.array(self.losses))
+        return self.height
 
     def limit(self, noise: float = 0.0) -> float:
         """The loss that counts as diverged, where ``noise`` is no way down yet."""
@@ -68,22 +76,30 @@ class Guard:
 def smoothed(losses: Sequence[float]) -> tuple[float, ...]:
     """The curve by local lines, each fitted to the neighbors by their nearness: no lag, constants and lines are kept.
 
-    Cleveland 1979, doi:10.1080/01621459.1979.10481038. What rises over all that the curve held before its lowest place
-    says only that it diverged, and is cut down to that first, so that it does not pull up what lies before it.
+    Cleveland 1979, doi:10.1080/01621459.1979.10481038. What rises far over the start says only that the loss diverged,
+    and a spike says nothing: both are cut down first, so that they do not pull up what lies beside them.
     """
     y = np.asarray(losses, np.float64)
     if len(y) < 3:
         return tuple(y.tolist())
-    return tuple(local_lines(bounded(y), max(1.5, SHARE * len(y) / 2)).tolist())
+    kept = bounded(y) if len(y) >= 2 * OPENING else y
+    return tuple(local_lines(kept, max(1.5, SHARE * len(y) / 2)).tolist())
 
 
 def bounded(y: Curve) -> Curve:
-    """The curve cut off at the height of its start plus the depth of its way down."""
-    opening = float(np.median(y[:OPENING]))
-    low = float(np.percentile(y, 5))
-    noise = spread(y)
-    height = max(abs(opening - low), NOISE * noise)
+    """The curve without spikes, cut off at the height of its start plus the depth of its way down."""
+    noise = NOISE * spread(y)
+    y = unspiked(y, noise)
+    opening, low = float(np.median(y[:OPENING])), float(np.percentile(y, 5))
+    height = max(abs(opening - low), noise)
     return np.clip(y, None, opening + height) if isfinite(height) else y
+
+
+def unspiked(y: Curve, noise: float) -> Curve:
+    """The curve with each loss cut down that the three after it leave behind by more than they differ themselves."""
+    after = np.lib.stride_tricks.sliding_window_view(y[1:], 3)
+    high, low = after.max(1), after.min(1)
+    return np.concatenate([np.minimum(y[:-3], high + (high - low) + noise), y[-3:]])
 
 
 def local_lines(y: Curve, width: float) -> Curve:
@@ -92,4 +108,4 @@ def local_lines(y: Curve, width: float) -> Curve:
     weight = np.exp(-0.5 * (offset / width) ** 2)
     s0, s1, s2 = weight.sum(1), (weight * offset).sum(1), (weight * offset**2).sum(1)
     share = weight * (s2[:, None] - s1[:, None] * offset) / (s0 * s2 - s1**2)[:, None]
-    return np.asarray(share @ y)
+    return np.asarray(y[0] + share @ (y - y[0]))  # so that rounding leaves a constant what it is

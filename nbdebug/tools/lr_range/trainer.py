@@ -47,7 +47,7 @@ class Trainer:
                 one.step()
         if self.scaler is not None:
             self.scaler.update()
-        return float(loss)
+        return loss.item()
 
     def step_with_closures(self) -> float:
         """The same for optimizers of which some evaluate the loss themselves, as L-BFGS does, on the same batches."""
@@ -63,25 +63,26 @@ class Trainer:
                 one.step(again)  # type: ignore[arg-type]
             else:
                 one.step()
-        return float(first)
+        return first.item()
 
     def passed(self, batches: Iterable[Batch]) -> Tensor:
         """The mean loss of some batches, its gradient in place."""
         for one in self.optimizers:
             one.zero_grad()
-        total: Tensor | float = 0.0
-        for batch in batches:
-            loss = self.setup.run(batch, self.setup.model)[1]
-            if not loss.requires_grad:
-                raise SetupError("the loss has no gradient; expected one. Look for detach(), .data or no_grad().")
-            if self.accumulate > 1:
-                loss = loss / self.accumulate
-            scaled = loss if self.scaler is None else self.scaler.scale(loss)
-            scaled.backward()  # type: ignore[no-untyped-call]
-            total = loss.detach() + total
+        losses = [self.pulled(self.setup.run(batch, self.setup.model)[1]) for batch in batches]
         if self.max_norm is not None:
             self.clip(self.max_norm)
-        return torch.as_tensor(total)
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def pulled(self, loss: Tensor) -> Tensor:
+        """The share of one batch in the loss, after its backward pass."""
+        if not loss.requires_grad:
+            raise SetupError("the loss has no gradient; expected one. Look for detach(), .data or no_grad().")
+        if self.accumulate > 1:
+            loss = loss / self.accumulate
+        scaled = loss if self.scaler is None else self.scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
 
     def clip(self, norm: float) -> None:
         """Shortens the gradient as the user's loop does."""
@@ -93,4 +94,9 @@ class Trainer:
     @property
     def is_blocked(self) -> bool:
         """Whether the last pass gave no gradient other than zero to anything that is trained."""
-        return not any(p.grad is not None and bool(p.grad.any()) for p in self.held)
+        return not any(bool(dense(p.grad).any()) for p in self.held if p.grad is not None)
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """The entries of a gradient, of a sparse one those that it has."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient

@@ -1,0 +1,84 @@
+"""All sweeps as one curve: their mean, which has less noise than any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nbdebug.curves.noise import spread
+from nbdebug.tools.lr_range.result import Sweep
+from nbdebug.tools.lr_range.smoothing import OPENING, bounded, smoothed
+
+Curve = NDArray[np.float64]
+
+QUARTER = 4  # the opening is the first quarter of the values
+WINDOW = 9  # places that a smoothed loss is the mean of
+SURE = 4.0  # standard errors, beyond which a way down is none by chance
+
+
+def pooled(sweeps: Sequence[Sweep]) -> Sweep:
+    """The mean of the sweeps at each value; one that diverged stays as high as it came, one that was cut short ends.
+
+    What a sweep lost beyond the height of its start and the depth of its way down counts only as that high.
+    """
+    longest = max(sweeps, key=lambda one: len(one.values))
+    rows = np.full((len(sweeps), len(longest.values)), np.nan)
+    for row, one in zip(rows, sweeps, strict=True):
+        loss = bounded(np.asarray(one.losses, np.float64))
+        row[: len(loss)] = loss
+        if one.ended in ("diverged", "not finite"):
+            row[len(loss) :] = loss.max()
+    losses = np.nanmean(rows, 0).tolist()
+    return replace(longest, losses=tuple(losses), smooth=smoothed(losses))
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The way down of a curve, on the logarithm of its values."""
+
+    sweep: Sweep
+
+    @cached_property
+    def place(self) -> Curve:
+        """Logarithms of the values; of those that are zero, the lowest there is."""
+        values = np.asarray(self.sweep.values, np.float64)
+        return np.log(np.maximum(values, values[values > 0].min(initial=np.inf)))
+
+    @cached_property
+    def loss(self) -> Curve:
+        """The smoothed loss."""
+        return np.asarray(self.sweep.smooth, np.float64)
+
+    @property
+    def lowest(self) -> int:
+        """The index of the lowest place."""
+        return int(self.loss.argmin())
+
+    @property
+    def depth(self) -> float:
+        """How far it goes down from its opening."""
+        return float(np.median(self.sweep.losses[:OPENING]) - self.loss.min())
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it goes down by more than the noise of the batches allows."""
+        losses = np.asarray(self.sweep.losses)
+        quarter = max(len(losses) // QUARTER, 1)
+        drop = float(losses[:quarter].mean() - self.loss.min())
+        error = spread(losses) * sqrt(1 / quarter + 1 / WINDOW)
+        return drop > max(SURE * error, 1e-6 * abs(float(losses[0])))
+
+    def down(self, share: float) -> int:
+        """The index of the first place before the lowest from which on such a share of the way down is made."""
+        over = np.flatnonzero(self.loss[: self.lowest + 1] > self.loss.min() + (1 - share) * self.depth)
+        return min(int(over[-1]) + 1, self.lowest) if len(over) else 0
+
+    def up(self, share: float) -> int:
+        """The index of the last place after the lowest up to which such a share of the way down is kept."""
+        over = np.flatnonzero(self.loss[self.lowest :] > self.loss.min() + (1 - share) * self.depth)
+        return self.lowest + int(over[0]) - 1 if len(over) else len(self.loss) - 1

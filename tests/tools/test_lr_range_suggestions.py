@@ -1,0 +1,111 @@
+"""Where each way of reading a curve finds its place, on curves that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbdebug.tools.lr_range.result import Sweep
+from nbdebug.tools.lr_range.smoothing import smoothed
+from nbdebug.tools.lr_range.suggestions import (
+    READINGS,
+    divergence,
+    longest_descent,
+    lowest,
+    minimum,
+    slide,
+    steepest,
+    suggestion,
+    suggestions,
+    valley,
+)
+
+RATES = np.geomspace(1e-7, 10, 100)
+every_reading = pytest.mark.parametrize("reading", READINGS["lr"])
+
+
+def swept(losses: Any, values: Any = RATES, ended: Any = "finished") -> Sweep:
+    """A sweep with these losses."""
+    losses = [float(one) for one in losses]
+    return Sweep(0, tuple(values[: len(losses)]), tuple(losses), smoothed(losses), ended)
+
+
+def u_curve(noise: float = 0.0, seed: int = 0, shift: float = 0.0) -> Sweep:
+    """Flat up to 1e-4, steepest at 1e-2, lowest at about 0.1, diverged at 1."""
+    x = np.log10(RATES)
+    losses = 2.3 - 1.8 / (1 + np.exp(-4 * (x + 2))) + np.where(x > -1, 4.0 * (np.clip(x, -1, None) + 1) ** 2, 0)
+    losses = losses + np.random.default_rng(seed).normal(0, 1, 100) * noise + shift
+    return swept(losses[: int((RATES < 2).sum())], ended="diverged")
+
+
+@pytest.mark.parametrize("shift", [0.0, -50.0])
+def test_the_places_on_a_u_curve(shift: float) -> None:
+    sweep = u_curve(shift=shift)
+    assert steepest(sweep) == pytest.approx(1e-2, rel=0.3)
+    assert lowest(sweep) == pytest.approx(0.12, rel=0.4)
+    assert minimum(sweep) == pytest.approx(lowest(sweep) / 10)
+    assert steepest(sweep) < slide(sweep) <= lowest(sweep)
+    assert 1e-5 < valley(sweep) < lowest(sweep)
+    assert 0.03 < divergence(sweep) < 0.2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_moves_the_steepest_place_little(seed: int) -> None:
+    assert 2e-3 < steepest(u_curve(noise=0.05, seed=seed)) < 5e-2
+
+
+def test_the_slope_is_against_the_logarithm_of_the_rate() -> None:
+    sweep = u_curve(noise=0.02)
+    linear = RATES[np.gradient(np.array(sweep.smooth), np.array(sweep.values)).argmin()]
+    assert steepest(sweep) > 100 * linear
+
+
+def test_unevenly_spaced_values_give_the_same_place() -> None:
+    x = np.linspace(1e-3, 1, 400)
+    sweep = swept(-np.tanh(4 * np.log10(x / 0.1)), values=x)
+    assert steepest(sweep) == pytest.approx(0.1, rel=0.2)
+
+
+def test_a_value_of_zero_is_left_out() -> None:
+    x = np.linspace(0, 1, 50)
+    assert 0 < steepest(swept(1 - x, values=x)) <= 1
+
+
+@every_reading
+@pytest.mark.parametrize("losses", [[2.0] * 100, [], [2.0], [2.0, 1.0], [2.0, 1.0, 0.5, 0.2], list(range(1, 101))])
+def test_a_curve_without_a_descent_suggests_nothing(reading: Callable[[Sweep], float | None], losses: Any) -> None:
+    assert reading(swept(losses)) is None
+
+
+@every_reading
+def test_a_curve_that_is_lost_at_once_has_no_descent(reading: Callable[[Sweep], float | None]) -> None:
+    found = reading(swept([1.0, 2.0, 50.0, 900.0, 1e5, 1e9], ended="diverged"))
+    assert found is None or (reading is divergence and found < RATES[5])
+
+
+def test_the_longest_descent_may_leave_places_out() -> None:
+    assert longest_descent(np.array([5.0, 9, 4, 8, 3, 7, 2, 6])) == (0, 6)
+    assert longest_descent(np.array([1.0, 2, 3])) in [(0, 0), (1, 1), (2, 2)]
+
+
+def test_suggestions_are_medians_with_their_spread() -> None:
+    found = suggestion("valley", [1e-3, None, 1e-1, 1e-2])
+    assert (found.value, found.low, found.high) == (1e-2, 1e-3, 1e-1)
+    assert str(found) == "valley: 0.01 (0.001 to 0.1)"
+    assert suggestion("valley", [1e-3, 1e-1]).value == pytest.approx(1e-2)
+
+
+@pytest.mark.parametrize("each", [[], [None], [None, None, 1.0]])
+def test_where_most_sweeps_say_nothing_nothing_is_suggested(each: list[float | None]) -> None:
+    found = suggestion("slide", each)
+    assert (found.value, found.low, found.high, found.each) == (None, None, None, tuple(each))
+    assert str(found) == "slide: none"
+
+
+def test_every_suggestion_stands_beside_the_others() -> None:
+    found = suggestions("lr", [u_curve(0.02, seed) for seed in range(3)])
+    assert [one.name for one in found] == ["steepest", "valley", "slide", "minimum", "divergence"]
+    assert all(one.low <= one.value <= one.high and len(one.each) == 3 for one in found)

@@ -1,0 +1,62 @@
+"""Range tests as a tool would have measured them."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from nbdebug.tools.lr_range.result import Ended, Suggestion, Sweep
+from nbdebug.views.lr_range import LrRangeView
+
+
+def loss_at(rate: float) -> float:
+    """The loss that a range test has come to at a rate: flat, down, and up again."""
+    position = math.log10(rate)
+    down = 1.6 / (1 + math.exp(-(position + 3.2) * 2.2))
+    return 2.3 - down + max(0.0, position + 0.6) ** 2 * 2.5
+
+
+def sweep(seed: int, steps: int = 100, ended: Ended = "diverged") -> Sweep:
+    """One sweep with the noise of its batches."""
+    rng = np.random.default_rng(seed)
+    values = np.geomspace(1e-7, 10, steps)[: steps if ended == "finished" else round(steps * (0.9 + 0.01 * seed))]
+    smooth = [loss_at(rate * (1 + 0.3 * seed)) for rate in values]
+    losses = [loss + rng.normal(0, 0.12) for loss in smooth]
+    return Sweep(seed, tuple(values.tolist()), tuple(losses), tuple(smooth), ended)
+
+
+def suggestion(name: str, *each: float | None, seeds: int = 3) -> Suggestion:
+    """A suggestion out of what it is for each seed."""
+    each = each[:seeds]
+    known = [one for one in each if one is not None]
+    if not known:
+        return Suggestion(name, None, None, None, each)
+    return Suggestion(name, median(known), min(known), max(known), each)
+
+
+def lr_range(seeds: int = 3, **given: Any) -> LrRangeView:
+    """A clear range test of which the user's rate is too low."""
+    options: dict[str, Any] = {
+        "sweeps": [sweep(seed) for seed in range(seeds)],
+        "suggestions": [
+            suggestion("steepest", 7.1e-4, 6.0e-4, 5.1e-4, seeds=seeds),
+            suggestion("valley", 2.9e-3, 2.4e-3, 2.0e-3, seeds=seeds),
+            suggestion("slide", 3.1e-2, 2.6e-2, 2.2e-2, seeds=seeds),
+            suggestion("minimum", 2.1e-2, 2.5e-2, 1.9e-2, seeds=seeds),
+            suggestion("divergence", 1.9e-1, 2.1e-1, 1.7e-1, seeds=seeds),
+        ],
+        "recommended": suggestion("recommended", 2.1e-2, 2.4e-2, 1.8e-2, seeds=seeds),
+        "verdict": "clear",
+        "headline": "Train at a learning rate of about 0.021.",
+        "reasons": ["all three sweeps fall from 2.3 to 0.7 and agree within a factor of 1.4"],
+        "notes": ["weight decay 0.01 is part of the curve", "the last losses were not finite and are left out"],
+        "current": 1e-4,
+        "judgement": "O502: it is 200 times lower than what the curves recommend.",
+        "setting": 'for group in optimizer.param_groups: group["lr"] = VALUE',
+        "recipes": {"One cycle": "scheduler = OneCycleLR(optimizer, max_lr=0.021)", "Warm-up": "warmup = …"},
+        "status": "3 sweeps, 282 steps in 4.1 s",
+    }
+    return LrRangeView(**{**options, **given})
