@@ -101,6 +101,14 @@ def test_the_smallest_size_of_nearly_the_best_throughput_is_suggested() -> None:
     assert any("You train with 8" in one for one in said.reasons)
 
 
+def test_where_larger_sizes_may_be_faster_none_is_suggested() -> None:
+    sizes = [sized(8, 0.010), sized(16, 0.011), sized(32, 0.012)]
+    assert judge(sizes, "time", None, None, None, NoiseScale()).suggestion is None
+    assert judge(sizes, "data", None, None, None, NoiseScale()).suggestion == 32
+    slower = [*sizes, sized(64, 0.030)]
+    assert judge(slower, "time", None, None, None, NoiseScale()).suggestion == 32
+
+
 def test_a_size_without_a_margin_of_memory_is_not_suggested() -> None:
     sizes = [sized(8, 1.0, 10), sized(16, 1.0, 20), sized(32, 1.0, 98)]
     assert judge(sizes, "memory", 64, 100, None, NoiseScale()).suggestion == 16
