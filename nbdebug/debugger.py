@@ -206,7 +206,7 @@ class Debugger:
         return result
 
     def batch_size(
-        self, *, start: int = 8, most: int | None = None, seconds: float = 60.0, noise: bool = True
+        self, *, start: int = 8, most: int | None = None, seconds: float = 30.0, noise: bool = True
     ) -> BatchSize:
         """What a training step takes at each batch size: memory and samples a second, and which size is suggested.
 

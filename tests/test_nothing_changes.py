@@ -24,15 +24,8 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 # Of longer runs every second, third … step is cut short.
-MANY = {
-    "checkup": 60,
-    "overfit": 100,
-    "lr_range": 100,
-    "summary": 60,
-    "compare_optimizers": 12,
-    "batch_size": 12,
-    "thorough checkup": 15,
-}
+MANY = {"checkup": 60, "overfit": 100, "lr_range": 100, "summary": 60, "thorough checkup": 15}
+MANY |= {"compare_optimizers": 12, "batch_size": 12}
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

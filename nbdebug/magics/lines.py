@@ -61,7 +61,7 @@ def lr_range(line: str) -> Any:
 def batch_size(line: str) -> Any:
     """What a training step takes at each batch size, and which size is suggested.
 
-    %batch_size [dbg] [--start 8] [--most 1024] [--seconds 60]
+    %batch_size [dbg] [--start 8] [--most 1024] [--seconds 30]
 
     dbg        a nbdebug.Debugger; the only one there is, if left out
     --start    the first size; the next ones double

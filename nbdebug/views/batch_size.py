@@ -58,7 +58,7 @@ class BatchSizeView(View):
     def html(self) -> str:
         """Suggestion, reasons, and a row for each size."""
         rows = [
-            [f"{one.size:,} {self._mark(one)}", one.said, f"{one.throughput:,.4g}", short(one.milliseconds)]
+            [f"{one.size:,} {self._mark(one)}", one.said, short(round(one.throughput, 1)), short(one.milliseconds)]
             for one in self.rows
         ]
         top = paragraph(f"{self.title} {self.status}") + paragraph(self.headline) + listed(self.reasons)

@@ -93,7 +93,7 @@ function picture(point) {
     show(panels, i, f, colors, step) {
       const one = panels[i], g = sharp(canvas, f.width, TALL);
       [at, mine, cursor] = [f, one, step ?? cursor];
-      name.textContent = `${one.rank ? `${one.rank}. ` : ""}${one.name}`;
+      name.textContent = (one.rank ? `${one.rank}. ` : "") + one.name;
       pill.textContent = one.words;
       pill.className = `nb-pill nb-tone nb-${one.tone}`;
       said.textContent = step === undefined ? one.rate : read(one, step);

@@ -190,13 +190,16 @@ def test_closures_losses_from_the_model_and_step_functions_run() -> None:
     lbfgs = compare_optimizers(whole, [torch.optim.LBFGS], rates={"LBFGS": 0.1}, steps=10, seeds=1)
     assert lbfgs.entries[0].state == "learns"
     model, loss_fn = network(3), nn.CrossEntropyLoss()
+    batches = [{"x": x, "y": y} for x, y in zip(points()[0].split(16), points()[1].split(16), strict=True)]
     setup = Setup(
         model,
-        [{"x": x, "y": y} for x, y in zip(points()[0].split(16), points()[1].split(16), strict=True)],
+        batches,
+        batches,
         step_fn=lambda batch: loss_fn(model(batch["x"]), batch["y"]),
     )
     result = compare_optimizers(setup, ["Adam"], rates={"Adam": 0.05}, steps=40, seeds=2)
     assert result.verdict == "clear"
+    assert "of the same 64 samples" in str(result)
 
 
 class StopAfter(Screen):

@@ -19,6 +19,10 @@ ENDS = {
 }
 
 
+CUT_SHORT = ("time", "stopped", "interrupted")
+MORE = "Give it longer, such as seconds=120, or another start."
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The size, and the sentences about it."""
@@ -37,11 +41,11 @@ def judge(
     usable = [one for one in sizes if capacity is None or one.memory <= MARGIN * capacity] or [min(sizes, key=_size)]
     best = max(map(_fastest, usable))
     knee = min((one for one in usable if _fastest(one) >= ENOUGH * best), key=_size)
-    said = (
-        f"Take {knee.size:,}: {knee.throughput:,.4g} samples a second with {binary(knee.memory)} at the peak of a step."
-    )
-    reasons = (growth(usable, knee), f"Largest tried: {sizes[-1].size:,}; {ENDS[ended].format(failed=failed or 0)}.")
-    return Verdict(knee.size, said, (*reasons, *of_users(sizes, knee, now), *of_noise(noise, knee)))
+    said = f"Take {knee.size:,}: {knee.pace} samples a second with {binary(knee.memory)} at the peak of a step."
+    tried = f"Largest tried: {sizes[-1].size:,}; {ENDS[ended].format(failed=failed or 0)}."
+    if ended in CUT_SHORT and knee is sizes[-1]:
+        return Verdict(None, "No size can be suggested: larger ones may give more samples a second.", (tried, MORE))
+    return Verdict(knee.size, said, (growth(usable, knee), tried, *of_users(sizes, knee, now), *of_noise(noise, knee)))
 
 
 def _size(one: Size) -> int:
@@ -57,7 +61,7 @@ def growth(usable: Sequence[Size], knee: Size) -> str:
     """What larger batches add."""
     larger = [one for one in usable if one.size > knee.size]
     if not larger:
-        return "Throughput was still growing there: it is the largest that was tried and leaves a margin of memory."
+        return "Of the sizes that leave a margin of memory it is the largest that was tried, and the fastest."
     best = max(larger, key=_fastest)
     gain = _fastest(best) / _fastest(knee) - 1
     if gain <= 0:
@@ -75,7 +79,7 @@ def of_users(sizes: Sequence[Size], knee: Size, now: int | None) -> tuple[str, .
     yours = next((one for one in sizes if one.size == now), None)
     if yours is None:
         return (f"You train with {now:,}. {again}",)
-    return (f"You train with {now:,}: {yours.throughput:,.4g} samples a second. {again}",)
+    return (f"You train with {now:,}: {yours.pace} samples a second. {again}",)
 
 
 def of_noise(noise: NoiseScale, knee: Size) -> tuple[str, ...]:

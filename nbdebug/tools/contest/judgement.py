@@ -9,9 +9,11 @@ from typing import Literal
 import numpy as np
 
 from nbdebug.curves.noise import spread
+from nbdebug.curves.smoothing import binned
+from nbdebug.tools.contest.band import MOST, calm
 from nbdebug.tools.contest.ranks import Values, interval, is_better, middle, ranks
 from nbdebug.tools.contest.result import Entry, Run, Verdict
-from nbdebug.tools.lr_range.smoothing import SHARE, smoothed
+from nbdebug.tools.lr_range.smoothing import SHARE
 
 LAST = 0.2  # of the steps: the stretch whose mean is the loss at the end
 FEWEST = 5
@@ -111,7 +113,8 @@ def is_stable(run: Run) -> bool:
     """Whether the smoothed loss of a run never rose by more than a part of its way down, noise aside."""
     if run.lost or len(run.losses) < FEWEST:
         return not run.lost
-    losses, curve = np.array(run.losses), np.array(smoothed(run.losses))
+    losses = binned(np.array(run.losses), MOST)
+    curve = calm(run.losses)
     rise = float((curve - np.minimum.accumulate(curve)).max())
     way = float(np.median(losses[:FEWEST]) - curve.min())
     # A Gaussian of width w averages about 3.5 w values.

@@ -41,11 +41,6 @@ class Run:
         """Whether the loss was lost."""
         return self.ended in ("diverged", "not finite")
 
-    @property
-    def whole(self) -> bool:
-        """Whether the run came to its end, whatever that was."""
-        return self.lost or self.ended == "finished"
-
 
 @dataclass(frozen=True)
 class Entry:
