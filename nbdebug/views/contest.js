@@ -107,7 +107,8 @@ function picture(point) {
       own(g, f, one, colors);
       if (step !== undefined) rule(g, f.x(step), TOP, f.x(step), BOTTOM, colors.soft);
       g.restore();
-      canvas.ariaLabel = `${one.name}, ${one.words}: ${one.x.length ? `training loss from ${num(one.middle[0])} to ${num(one.middle.at(-1))}` : "not run yet"}. Arrow keys read values.`;
+      const course = one.x.length ? `training loss from ${num(one.middle[0])} to ${num(one.middle.at(-1))}` : "not run yet";
+      canvas.ariaLabel = `${one.name}, ${one.words}: ${course}. Arrow keys read values.`;
     },
   };
 }
