@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.contest import Contest
     from nbdebug.tools.lr_range import LrRange
+    from nbdebug.tools.lr_range.dial import Groups
+    from nbdebug.tools.lr_range.result import Mode
     from nbdebug.tools.overfit import Overfit
     from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
@@ -128,34 +130,49 @@ class Debugger:
         self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
         return result
 
-    def lr_range(self, start: float = 1e-7, end: float = 10.0, steps: int = 100, **asked: Any) -> LrRange:
+    def lr_range(
+        self,
+        start: float = 1e-7,
+        end: float = 10.0,
+        steps: int = 100,
+        *,
+        seeds: int = 3,
+        mode: Mode = "exp",
+        val: bool = False,
+        optimizer: Any = None,
+        groups: Groups = "scale",
+        accumulate: int = 1,
+        max_norm: float | None = None,
+    ) -> LrRange:
         """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
 
-        Further: ``seeds=3`` sweeps, ``mode="exp"`` or "linear", ``val=True`` for the loss of a validation batch,
-        ``optimizer`` in place of the set-up's (one, a list, or a class), ``groups="scale"`` or "same", ``accumulate``
-        batches a step, ``max_norm`` as the gradient is clipped. Changes nothing; ``apply()`` of the result does, and
-        writes it into ``log``. Raises SetupError for what cannot be run.
+        ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
+        set-up's; groups keep their ratios, or have the ``"same"`` rate; a step learns ``accumulate`` batches, and clips
+        the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the result, which ``log`` then tells.
+        Raises SetupError for what cannot be run.
         """
-        from nbdebug.tools.lr_range import lr_range
+        from nbdebug.tools.lr_range import Plan, lr_range
 
-        result = lr_range(self.setup, start=start, end=end, steps=steps, log=self.log.append, **asked)
+        plan = Plan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm)
+        result = lr_range(self.setup, plan, optimizer, self.log.append)
         self.results["lr_range"] = result
         self.reports["lr_range"] = checkups.judged(self.setup, lr_range=result)
         return result
 
-    def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, **asked: Any) -> LrRange:
+    def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, *, seeds: int = 3) -> LrRange:
         """The same for momentum, at the present learning rate; the first beta for optimizers of Adam's kind."""
-        from nbdebug.tools.lr_range import momentum_range
+        from nbdebug.tools.lr_range import Plan, lr_range
 
-        result = momentum_range(self.setup, start=start, end=end, steps=steps, log=self.log.append, **asked)
+        plan = Plan("momentum", start, end, steps, seeds, "linear", groups="same")
+        result = lr_range(self.setup, plan, log=self.log.append)
         self.results["momentum_range"] = result
         return result
 
-    def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, **asked: Any) -> LrRange:
-        """The same for weight decay, at the present learning rate."""
-        from nbdebug.tools.lr_range import weight_decay_range
+    def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, *, seeds: int = 3) -> LrRange:
+        """The same for weight decay, at the present learning rate; groups without any stay so."""
+        from nbdebug.tools.lr_range import Plan, lr_range
 
-        result = weight_decay_range(self.setup, start=start, end=end, steps=steps, log=self.log.append, **asked)
+        result = lr_range(self.setup, Plan("weight_decay", start, end, steps, seeds), log=self.log.append)
         self.results["weight_decay_range"] = result
         return result
 
@@ -189,7 +206,7 @@ class Debugger:
         return result
 
     def batch_size(
-        self, *, start: int = 8, most: int | None = None, seconds: float = 60.0, noise: bool = True
+        self, *, start: int = 8, most: int | None = None, seconds: float = 30.0, noise: bool = True
     ) -> BatchSize:
         """What a training step takes at each batch size: memory and samples a second, and which size is suggested.
 
@@ -205,7 +222,7 @@ class Debugger:
     def watch(
         self,
         *,
-        budget: float = 0.02,
+        budget: float = 0.01,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
@@ -214,11 +231,12 @@ class Debugger:
     ) -> Watch:
         """A block to put around your own training loop: every layer, live, and what the rules say of the run.
 
-        Looks take at most the share ``budget`` of the time, or are made at each ``every`` steps; what else is heard of
-        a step costs a fraction of a millisecond, and all of it is measured and shown;
-        ``match`` picks layers by glob, regular expression or kind; ``save`` is a file that grows with the run, for
-        ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or "warning", or ``on_finding`` is a
-        function that is given it, or "pause". Raises SetupError for a value that cannot be.
+        Looks and the like take at most the share ``budget`` of the time, or looks are made at each ``every`` steps.
+        What is kept of every step, its loss and what it takes to run it again, costs a fraction of a millisecond on
+        top; all of it is measured and shown. ``match`` picks layers by glob, regular expression or kind; ``save`` is a
+        file that grows with the run, for ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or
+        "warning", or ``on_finding`` is a function that is given it, or "pause". Raises SetupError for a value that
+        cannot be.
         """
         keep = partial(self.reports.__setitem__, "watch")
         options: dict[str, Any] = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Result:
     """The base of what tools return.
 
-    A subclass is a frozen dataclass of plain data and writes ``view``, ``to_frame``, ``draw`` and ``__str__``.
+    A subclass is a frozen dataclass of plain data and writes ``view``, ``to_frame``, ``draw`` and ``__str__``. One that
+    writes ``answer(asked)`` too is asked by its page while the kernel lives: see ``nbdebug.views.answers``.
     """
 
     def view(self) -> View:

@@ -52,9 +52,29 @@ def test_checkup_and_overfit_take_the_only_debugger(shell: InteractiveShell) -> 
     assert run(shell, "%overfit").verdict == "fail"
 
 
+def test_the_range_test_takes_options(shell: InteractiveShell) -> None:
+    found = run(shell, "%lr_range --start 1e-4 --end=1 --steps 12 --seeds 2 --mode linear --max-norm 0.5")
+    assert [(len(one.losses), one.values[0]) for one in found.sweeps] == [(12, 1e-4)] * 2
+    assert found.mode == "linear"
+    assert "expected a number" in refused(shell, "%lr_range --end high")
+    assert offered(shell, "%lr_range --mode ") == ["exp", "linear"]
+    assert offered(shell, "%lr_range --se") == ["--seeds"]
+
+
 def test_the_summary_takes_a_debugger_or_the_only_one(shell: InteractiveShell) -> None:
     assert run(shell, "%nbdebug summary").whole.parameters == run(shell, "%nbdebug summary dbg").whole.parameters > 0
     assert offered(shell, "%nbdebug summary d") == ["dbg"]
+
+
+def test_the_contest_and_the_batch_size_finder_take_options(shell: InteractiveShell) -> None:
+    found = run(shell, "%compare --optimizers yours,LBFGS --schedules constant,step --steps 10 --seeds 1")
+    assert {len(one.runs) for one in found.entries} == {1}
+    assert len(found.entries) == 4
+    assert "expected names" in refused(shell, "%compare --schedules")
+    assert offered(shell, "%compare --optimizers sg") == []
+    assert offered(shell, "%compare --optimizers SGD") == ["SGD", "SGD+momentum"]
+    assert [one.size for one in run(shell, "%batch_size dbg --start 4 --most=16").sizes] == [4, 8, 16]
+    assert "expected a whole number" in refused(shell, "%batch_size --most all")
 
 
 def test_options_reach_the_tools(shell: InteractiveShell) -> None:

@@ -46,7 +46,7 @@ ASKS = """
   model.send = (asked) => dispatchEvent(new CustomEvent("nbdebug-ask", {{detail: {{...asked, to}}}}));
   addEventListener("nbdebug-answer", ({{detail}}) => {{ if (detail.to === to) hear(detail); }});
   for (const kind of ["opened", "closed"]) addEventListener(`nbdebug-${{kind}}`, () => hear({{kind}}));"""
-LONGEST_MODULE = 16_000
+LONGEST_MODULE = 15_000
 LOADER = """const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
 const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
 const url = URL.createObjectURL(new Blob([await new Response(stream).text()], {{type: "text/javascript"}}));

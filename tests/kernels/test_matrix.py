@@ -67,6 +67,22 @@ with nbdebug.watch(model, optimizer) as run:
             print("training")
 print("never")
 """
+ASKABLE = """
+from nbdebug.result import Result
+from nbdebug.views import answers
+
+class Askable(Result):
+    heard = []
+    def view(self):
+        return Curves()
+    def answer(self, asked):
+        self.heard.append(threading.current_thread() is threading.main_thread())
+        return {}
+
+result = Askable()
+name = answers.name_of(result)
+print(name, answers._bridge.model_id)
+"""
 KEPT = "print(run.result.steps > 20, run.result.interrupted, len(optimizer._optimizer_step_post_hooks))"
 ASKED = """
 before = optimizer.param_groups[0]["lr"]
@@ -140,6 +156,24 @@ def test_a_click_on_a_view_that_is_closed_is_no_error(kernel: Kernel) -> None:
     for way in {kernel.subshell, None}:
         kernel.click(comms[-1], {"kind": "stop"}, way)
     assert kernel.run("print(screen.stopped)") == ("False", "")
+
+
+def test_what_a_page_asks_is_answered_between_cells_on_the_main_thread(kernel: Kernel) -> None:
+    name, bridge = kernel.run(ASKABLE)[0].split()
+    answers: list[str] = []
+
+    def during(message: Message) -> None:
+        if message["content"].get("text", "").startswith("busy"):
+            for way in {kernel.subshell, None}:
+                kernel.click(bridge, {"to": name, "ask": 1, "kind": "use"}, way)
+        if message["content"].get("comm_id") == bridge:
+            answers.append(message["content"]["data"]["content"]["kind"])
+
+    clicks = len({kernel.subshell, None})
+    assert kernel.run("print('busy')\ntime.sleep(1)\nprint(Askable.heard)", during) == ("busy\n[]", "")
+    kernel.run("time.sleep(0.1)", during)
+    assert kernel.run("print(Askable.heard)", during) == (str([True] * clicks), "")
+    assert answers == ["use"] * clicks
 
 
 def test_an_interrupt_ends_the_cell_and_keeps_what_was_seen(kernel: Kernel) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from nbdebug.finding import Finding, Where
+from nbdebug.tools.lr_range.result import Suggestion, Sweep
 from nbdebug.views.base import View
 from nbdebug.views.curves import Curves
 from nbdebug.views.findings import Findings
+from nbdebug.views.lr_range import LrRangeView
 from nbdebug.views.overfit import Example, OverfitView
 from nbdebug.views.table import Column, Row, Said, Table, Tag
 
@@ -144,5 +146,17 @@ def nasty() -> list[View]:
             notice=(NASTY, "error"),
             note=NASTY,
             noun=NASTY,
+        ),
+        LrRangeView(
+            **words,
+            sweeps=[Sweep(0, (0.1, 1.0), (2.0, 1.0), (2.0, 1.0))],
+            suggestions=[Suggestion(NASTY, 0.5, 0.4, 0.6, (0.5,))],
+            verdict=NASTY,
+            headline=NASTY,
+            reasons=[NASTY],
+            notes=[NASTY],
+            judgement=NASTY,
+            setting=NASTY,
+            recipes={NASTY: NASTY},
         ),
     ]

@@ -12,10 +12,10 @@ from nbdebug.views.base import HERE, carried, static_html
 from nbdebug.views.curves import Curves
 from nbdebug.views.findings import Findings
 
-from . import samples
+from . import samples, sweeps
 from .conftest import Open
 
-VIEWS = [samples.curves, samples.findings, samples.overfit, samples.table]
+VIEWS = [samples.curves, samples.findings, samples.overfit, samples.table, sweeps.lr_range]
 INK = """node => {
   const p = node.getContext("2d").getImageData(0, 0, node.width, node.height).data, seen = new Set();
   for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 200) seen.add(`${p[i]},${p[i + 1]},${p[i + 2]}`);
@@ -30,7 +30,7 @@ def test_no_view_scrolls_sideways(open_page: Open, view: Any, width: int, dark: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("view", [samples.curves, samples.overfit])
+@pytest.mark.parametrize("view", [samples.curves, samples.overfit, sweeps.lr_range])
 @pytest.mark.parametrize("dark", [False, True])
 def test_charts_are_drawn_in_the_colors_of_their_theme(open_page: Open, view: Any, dark: bool) -> None:
     canvas = open_page(view(), dark=dark).locator(".nb-plot canvas")
@@ -63,7 +63,7 @@ def test_several_views_stand_on_one_page(open_page: Open) -> None:
     assert page.locator(".nb-title").all_inner_texts() == ["Training", "Checkup", "Training", "Tiny-batch overfit test"]
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", range(5))
 def test_text_from_data_never_becomes_markup(open_page: Open, index: int) -> None:
     view = samples.nasty()[index]
     page = open_page(view)

@@ -8,10 +8,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.errors import SetupError
-from nbdebug.tools.lr_range.dial import Dial
+from nbdebug.tools.lr_range.dial import Dial, read
 
 if TYPE_CHECKING:
     from nbdebug.tools.lr_range.result import LrRange
+
+RATES = ("lr", "initial_lr", "max_lr", "min_lr")
 
 
 @dataclass(frozen=True)
@@ -31,24 +33,28 @@ class Setter:
         return self.dial.values(value)
 
     def put(self, value: float) -> None:
-        """Sets the value, and for a rate what a schedule starts from."""
+        """Sets the value; under a schedule the highest rate that it reaches, and all others in proportion."""
         before = self.dial.now
-        self.dial.turn(value)
-        if self.dial.quantity == "lr":
-            self.restart_schedule()
+        if self.dial.quantity == "lr" and self.scheduler is not None:
+            self.reschedule(value)
+        else:
+            self.dial.turn(value)
         names = " and ".join(type(one).__name__ for one in self.dial.optimizers)
         if self.log is not None:
             self.log(f"{self.dial.quantity} of {names}: {before:.3g} → {value:.3g}, as you asked")
 
-    def restart_schedule(self) -> None:
-        """Lets what a schedule has noted as its start be the new rates."""
-        for optimizer in self.dial.optimizers:
-            for group in optimizer.param_groups:
-                if "initial_lr" in group:
-                    group["initial_lr"] = float(group["lr"])
-        held = getattr(self.scheduler, "optimizer", None)
-        if held in self.dial.optimizers and hasattr(self.scheduler, "base_lrs"):
-            self.scheduler.base_lrs = [float(group["lr"]) for group in held.param_groups]
+    def reschedule(self, value: float) -> None:
+        """Stretches all rates that a schedule goes by, so that the highest one comes to be the value."""
+        for optimizer, wanted in zip(self.dial.optimizers, self.dial.values(value), strict=True):
+            for group, rate in zip(optimizer.param_groups, wanted, strict=True):
+                top = read(group, "lr", scheduled=True)
+                for name in RATES if top else ():
+                    if name in group:
+                        group[name] = group[name] * (rate / top)
+        for one in (self.scheduler, *getattr(self.scheduler, "_schedulers", ())):
+            held = getattr(one, "optimizer", None)
+            if held in self.dial.optimizers and hasattr(one, "base_lrs"):
+                one.base_lrs = [float(group.get("initial_lr", group["lr"])) for group in held.param_groups]
 
 
 def apply(result: LrRange, value: float | None) -> float:

@@ -19,13 +19,15 @@ Groups = Literal["scale", "same"]
 class Dial:
     """A quantity of optimizers and, by group, what share of the dial's value it has.
 
-    ``current`` is the dial's value as the user has set it: that of the first group in which it is not zero.
+    ``current`` is the dial's value as the user has set it: that of the first group in which it is not zero. Under a
+    schedule, which is not stepped in a sweep, a rate counts as high as the schedule has written it anywhere.
     """
 
     quantity: Quantity
     optimizers: tuple[Optimizer, ...]
     shares: tuple[tuple[float, ...], ...]
     current: float
+    scheduled: bool = False
 
     def turn(self, value: float) -> None:
         """Sets the quantity of every group."""
@@ -39,9 +41,9 @@ class Dial:
 
     @property
     def now(self) -> float:
-        """Where the dial stands: the highest value of any group, less its share."""
+        """Where the dial stands, by the highest of all groups in proportion to its share."""
         held = (
-            read(group, self.quantity, False) / share
+            read(group, self.quantity, self.scheduled) / share
             for optimizer, shares in zip(self.optimizers, self.shares, strict=True)
             for group, share in zip(optimizer.param_groups, shares, strict=True)
             if share
@@ -55,10 +57,7 @@ class Dial:
 
 
 def dial(optimizers: Sequence[Optimizer], quantity: Quantity, groups: Groups, scheduled: bool = False) -> Dial:
-    """The dial of a quantity; under a schedule, which is not stepped here, a rate counts as high as it will come to be.
-
-    Raises SetupError where no group has the quantity.
-    """
+    """The dial of a quantity; raises SetupError where no group has it."""
     held = tuple(one for one in optimizers if any(has(group, quantity) for group in one.param_groups))
     if not held:
         names = " and ".join(type(one).__name__ for one in optimizers)
@@ -67,7 +66,7 @@ def dial(optimizers: Sequence[Optimizer], quantity: Quantity, groups: Groups, sc
     first = next((value for values in base for value in values if value), 0.0)
     even = groups == "same" or not first
     shares = tuple(tuple(1.0 if even else value / first for value in values) for values in base)
-    return Dial(quantity, held, shares, first)
+    return Dial(quantity, held, shares, first, scheduled)
 
 
 def has(group: dict[str, Any], quantity: Quantity) -> bool:

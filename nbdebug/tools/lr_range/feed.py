@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any
 
@@ -33,7 +33,11 @@ class Feed(Iterator[Batch]):
     def __next__(self) -> Batch:
         return next(self.batches)
 
-    def endless(self) -> Iterator[Batch]:
+    def close(self) -> None:
+        """Lets go of the loader, and of the workers that it has started."""
+        self.batches.close()
+
+    def endless(self) -> Generator[Batch]:
         """Every batch of the loader, round after round; raises SetupError where it is empty."""
         for self.rounds in count(1):
             given = left_out = 0

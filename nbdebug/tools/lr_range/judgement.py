@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from nbdebug.tools.lr_range.pooled import Descent, pooled
 from nbdebug.tools.lr_range.result import LrRange, Suggestion, Sweep
 from nbdebug.tools.lr_range.suggestions import LEAST, lost
 
@@ -29,10 +30,13 @@ class Judged:
         if self.word == "too high":
             return f"{current:.2g} is too high: the loss is lost from {self.lost:.2g} on"
         if self.word == "too low":
-            return f"{current:.2g} is too low: there the loss is {self.way:.0%} of its way down"
-        if self.word == "fine":
-            return f"{current:.2g} is fine" + (f"; recommended is {recommended.value:.2g}" if recommended else "")
-        return f"{current:.2g}, of which the sweeps say nothing"
+            return f"{current:.2g} is too low: there the loss has made {self.way:.0%} of its way down"
+        if self.word == "" or recommended is None or recommended.low is None or recommended.high is None:
+            return f"{current:.2g}, of which the sweeps say nothing"
+        if recommended.low <= current <= recommended.high:
+            return f"{current:.2g} is fine"
+        side = "low" if current < recommended.low else "high"
+        return f"{current:.2g} is fine, on the {side} side of the recommended {recommended.value:.2g}"
 
 
 def judge(current: float, sweeps: Sequence[Sweep], low: float | None) -> Judged:
@@ -43,8 +47,7 @@ def judge(current: float, sweeps: Sequence[Sweep], low: float | None) -> Judged:
         return Judged("too high", end)
     if low is None:
         return Judged("", end)
-    ways = [way_down(one, current) for one in sweeps if len(one.losses) >= LEAST]
-    way = median(ways) if ways else 0.0
+    way = way_down(Descent(pooled([one for one in sweeps if len(one.losses) >= LEAST])), current)
     if current * BELOW < low and way < UNMOVED:
         return Judged("too low", end, way)
     return Judged("fine", end, way)
@@ -58,10 +61,9 @@ def judged(result: LrRange) -> Judged:
     return judge(result.current, result.sweeps, low)
 
 
-def way_down(sweep: Sweep, value: float) -> float:
-    """The share of the fall of the loss that lies below a value."""
-    loss = np.asarray(sweep.smooth)
-    start, end = float(np.median(sweep.losses[:LEAST])), float(loss.min())
-    before = loss[np.asarray(sweep.values) <= value]
-    reached = float(before.min()) if len(before) else start
-    return max(0.0, start - reached) / (start - end) if start > end else 0.0
+def way_down(descent: Descent, value: float) -> float:
+    """The share of the way down that a curve has made for good at a value."""
+    values = np.asarray(descent.sweep.values)
+    ahead = descent.loss[int((values < value).sum()) : descent.lowest + 1]
+    left = float(ahead.max() - descent.loss.min()) / descent.depth if len(ahead) and descent.depth > 0 else 0.0
+    return min(max(0.0, 1 - left), 1.0)

@@ -28,7 +28,7 @@ def view(result: LrRange) -> LrRangeView:
         setting=recipes.setting(result.quantity, result.setter),
         usable=result.setter is not None and result.setter.owned,
         recipes={"One cycle": result.code, "Warm-up and cosine": result.warmup_code} if result.quantity == "lr" else {},
-        status=f"{sweeps}, {result.steps} steps in {result.seconds:.1f} s; nothing was changed",
+        status=f"{sweeps}, {result.steps} steps in {result.seconds:.1f} s; all was put back",
     )
 
 

@@ -15,9 +15,12 @@ ONE_CYCLE = (
 WARMUP = """\
 {optimizer}.param_groups[0]["lr"] = {rates}
 steps = {epochs} * len(train_loader)
-warmup = torch.optim.lr_scheduler.LinearLR({optimizer}, 0.01, total_iters=steps // 20)
-cosine = torch.optim.lr_scheduler.CosineAnnealingLR({optimizer}, steps - steps // 20)
-scheduler = torch.optim.lr_scheduler.SequentialLR({optimizer}, [warmup, cosine], [steps // 20])"""
+warmup = steps // 20 + 1
+parts = [
+    torch.optim.lr_scheduler.LinearLR({optimizer}, 0.01, total_iters=warmup),
+    torch.optim.lr_scheduler.CosineAnnealingLR({optimizer}, steps - warmup),
+]
+scheduler = torch.optim.lr_scheduler.SequentialLR({optimizer}, parts, milestones=[warmup])"""
 SEVERAL = """\
 for group, rate in zip({optimizer}.param_groups, {rates}, strict=True):
     group["lr"] = rate"""

@@ -76,8 +76,8 @@ class Guard:
 def smoothed(losses: Sequence[float]) -> tuple[float, ...]:
     """The curve by local lines, each fitted to the neighbors by their nearness: no lag, constants and lines are kept.
 
-    Cleveland 1979, doi:10.1080/01621459.1979.10481038. What rises over all that the curve held before its lowest place
-    says only that it diverged, and is cut down to that first, so that it does not pull up what lies before it.
+    Cleveland 1979, doi:10.1080/01621459.1979.10481038. What rises far over the start says only that the loss diverged,
+    and a spike says nothing: both are cut down first, so that they do not pull up what lies beside them.
     """
     y = np.asarray(losses, np.float64)
     if len(y) < 3:
@@ -87,12 +87,19 @@ def smoothed(losses: Sequence[float]) -> tuple[float, ...]:
 
 
 def bounded(y: Curve) -> Curve:
-    """The curve cut off at the height of its start plus the depth of its way down."""
-    opening = float(np.median(y[:OPENING]))
-    low = float(np.percentile(y, 5))
-    noise = spread(y)
-    height = max(abs(opening - low), NOISE * noise)
+    """The curve without spikes, cut off at the height of its start plus the depth of its way down."""
+    noise = NOISE * spread(y)
+    y = unspiked(y, noise)
+    opening, low = float(np.median(y[:OPENING])), float(np.percentile(y, 5))
+    height = max(abs(opening - low), noise)
     return np.clip(y, None, opening + height) if isfinite(height) else y
+
+
+def unspiked(y: Curve, noise: float) -> Curve:
+    """The curve with each loss cut down that the three after it leave behind by more than they differ themselves."""
+    after = np.lib.stride_tricks.sliding_window_view(y[1:], 3)
+    high, low = after.max(1), after.min(1)
+    return np.concatenate([np.minimum(y[:-3], high + (high - low) + noise), y[-3:]])
 
 
 def local_lines(y: Curve, width: float) -> Curve:

@@ -14,19 +14,17 @@ Reading = Callable[[Sweep], float | None]
 
 LEAST = 5  # places: a curve of fewer has no shape
 ORDER = 10.0
+HIGH = 0.9  # of the opening's height over the lowest place
 GENTLE = 0.1  # of the steepest descent
 
 
 def steepest(sweep: Sweep) -> float | None:
-    """Where the smoothed loss falls fastest against the logarithm of the value, before its lowest place.
+    """Where the smoothed loss falls fastest against the logarithm of the value, on its way down.
 
     Against the value itself the slope is steepest at the smallest values of all, whatever the curve.
     """
-    place, loss = curve(sweep)
-    if len(place) < LEAST:
-        return None
-    slope = np.gradient(loss, place)[: int(loss.argmin()) + 1]
-    return back(place[slope.argmin()]) if slope.min() < 0 else None
+    place, slope = way_down(sweep)
+    return back(place[slope.argmin()]) if len(slope) and slope.min() < 0 else None
 
 
 def valley(sweep: Sweep) -> float | None:
@@ -40,12 +38,10 @@ def valley(sweep: Sweep) -> float | None:
 
 def slide(sweep: Sweep) -> float | None:
     """Where the descent ends: the last place before the lowest one that falls at a tenth of the steepest slope."""
-    place, loss = curve(sweep)
-    if len(place) < LEAST:
+    place, slope = way_down(sweep)
+    if not len(slope) or slope.min() >= 0:
         return None
-    slope = np.gradient(loss, place)[: int(loss.argmin()) + 1]
-    falling = np.flatnonzero(slope <= GENTLE * slope.min())
-    return back(place[falling[-1]]) if slope.min() < 0 else None
+    return back(place[np.flatnonzero(slope <= GENTLE * slope.min())[-1]])
 
 
 def minimum(sweep: Sweep) -> float | None:
@@ -107,6 +103,21 @@ def curve(sweep: Sweep) -> tuple[Curve, Curve]:
     """The logarithms of the values above zero, and the smoothed losses there."""
     values, loss = np.asarray(sweep.values, np.float64), np.asarray(sweep.smooth, np.float64)
     return np.log(values[values > 0]), loss[values > 0]
+
+
+def way_down(sweep: Sweep) -> tuple[Curve, Curve]:
+    """Logarithms and slopes from the last place that is about as high as the opening, to the lowest.
+
+    What a noisy curve does before it sets out is no way down, however steep. Empty where there are too few places.
+    """
+    place, loss = curve(sweep)
+    if len(place) < LEAST:
+        return place[:0], loss[:0]
+    low = int(loss.argmin())
+    opening = float(np.median(loss[place <= (place[0] + place[low]) / 2]))
+    high = np.flatnonzero(loss[: low + 1] >= loss[low] + HIGH * (opening - loss[low]))
+    way = slice(int(high[-1]) if len(high) else 0, low + 1)
+    return place[way], np.gradient(loss, place)[way]
 
 
 def back(place: float) -> float:

@@ -94,4 +94,9 @@ class Trainer:
     @property
     def is_blocked(self) -> bool:
         """Whether the last pass gave no gradient other than zero to anything that is trained."""
-        return not any(p.grad is not None and bool(p.grad.any()) for p in self.held)
+        return not any(bool(dense(p.grad).any()) for p in self.held if p.grad is not None)
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """The entries of a gradient, of a sparse one those that it has."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 from torch.optim import Optimizer
 
@@ -49,7 +50,7 @@ class Trial:
     def run(self, screen: Screen) -> None:
         """One sweep for each seed, unless the user stops."""
         for seed in range(self.plan.seeds):
-            if seed:
+            if seed and isinstance(screen, LiveScreen):
                 screen.update(picture.growing(self.result(), self.plan))
             self.sweep(seed, screen)
             if self.sweeps[-1].ended in ("stopped", "interrupted"):
@@ -67,19 +68,23 @@ class Trial:
             to_train_mode(setup)
             held_out = self.held_out()
             seed_all(seed)
-            feed = Feed(setup, seed)
-            trainer = Trainer(setup, self.optimizers, feed, self.plan.accumulate, self.plan.max_norm)
-            one = Pass(setup, trainer, self.dial, self.plan.values, seen, held_out)
-            try:
-                one.run()
-                self.blocked = trainer.is_blocked
-            except KeyboardInterrupt:
-                one.ended = "interrupted"
-                if not isinstance(screen, LiveScreen):
-                    raise
+            with closing(Feed(setup, seed)) as feed:
+                trainer = Trainer(setup, self.optimizers, feed, self.plan.accumulate, self.plan.max_norm)
+                one = Pass(setup, trainer, self.dial, self.plan.values, seen, held_out)
+                self.ran(one, isinstance(screen, LiveScreen))
+            self.blocked = trainer.is_blocked
             self.feeds.append(feed)
             self.sweeps.append(one.result(seed))
             self.steps += one.steps
+
+    def ran(self, one: Pass, live: bool) -> None:
+        """Runs a sweep; an interrupt under a live view is a Stop."""
+        try:
+            one.run()
+        except KeyboardInterrupt:
+            one.ended = "interrupted"
+            if not live:
+                raise
 
     def held_out(self) -> Batch | None:
         """The validation batch, the same for every step of every sweep."""
