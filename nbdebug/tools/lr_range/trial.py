@@ -98,7 +98,7 @@ class Trial:
         """What is known now, as plain data."""
         plan = self.plan
         found = suggestions(plan.quantity, self.sweeps)
-        advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked)
+        advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked, self.dial.momentum)
         current = self.dial.current if self.owned else None
         low = advice.recommended.low if advice.recommended is not None else None
         says = plan.quantity == "lr" and advice.verdict != "flat"
