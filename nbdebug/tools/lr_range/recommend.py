@@ -103,7 +103,7 @@ def delay(momentum: float, growth: float) -> float:
     """
     if momentum <= 0:
         return 1.0
-    return growth ** float(log(0.5) / log(min(momentum, MOST)))
+    return exp(log(growth) * log(0.5) / log(min(momentum, MOST)))
 
 
 def lowest(descent: Descent) -> float:
