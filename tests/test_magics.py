@@ -66,6 +66,17 @@ def test_the_summary_takes_a_debugger_or_the_only_one(shell: InteractiveShell) -
     assert offered(shell, "%nbdebug summary d") == ["dbg"]
 
 
+def test_the_contest_and_the_batch_size_finder_take_options(shell: InteractiveShell) -> None:
+    found = run(shell, "%compare --optimizers yours,LBFGS --schedules constant,step --steps 10 --seeds 1")
+    assert {len(one.runs) for one in found.entries} == {1}
+    assert len(found.entries) == 4
+    assert "expected names" in refused(shell, "%compare --schedules")
+    assert offered(shell, "%compare --optimizers sg") == []
+    assert offered(shell, "%compare --optimizers SGD") == ["SGD", "SGD+momentum"]
+    assert [one.size for one in run(shell, "%batch_size dbg --start 4 --most=16").sizes] == [4, 8, 16]
+    assert "expected a whole number" in refused(shell, "%batch_size --most all")
+
+
 def test_options_reach_the_tools(shell: InteractiveShell) -> None:
     assert run(shell, "%checkup dbg --select D,O --ignore D103 --budget quick").findings == ()
     result = run(shell, "%overfit dbg --examples=8 --steps 20 --seed 3")

@@ -19,10 +19,13 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "overfit": lambda debugger: debugger.overfit(examples=6, steps=8),
     "lr_range": lambda debugger: debugger.lr_range(steps=10, seeds=2, val=True),
     "summary": lambda debugger: debugger.summary(),
+    "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
+    "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 # Of longer runs every second, third … step is cut short.
 MANY = {"checkup": 60, "overfit": 100, "lr_range": 100, "summary": 60, "thorough checkup": 15}
+MANY |= {"compare_optimizers": 12, "batch_size": 12}
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

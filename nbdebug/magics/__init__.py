@@ -1,4 +1,4 @@
-"""The magics ``%checkup``, ``%overfit``, ``%lr_range``, ``%nbdebug`` and ``%%watch``, with their completion."""
+"""The magics of nbdebug, such as ``%checkup``, ``%lr_range`` and ``%%watch``, with their completion."""
 
 from __future__ import annotations
 

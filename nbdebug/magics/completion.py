@@ -33,6 +33,10 @@ def choices(magic: str, before: list[str]) -> Iterable[str]:
         return BUDGETS if magic == "checkup" else ()
     if last in ("--mode", "--groups"):
         return ("exp", "linear") if last == "--mode" else ("scale", "same")
+    if last in ("--optimizers", "--schedules"):
+        from nbdebug.tools.contest.kinds import NAMED, SCHEDULES, YOURS
+
+        return (YOURS, *NAMED) if last == "--optimizers" else ("all", *SCHEDULES)
     if last == "--stop-on":
         return ("error", "warning")
     if last in OPTIONS[magic]:

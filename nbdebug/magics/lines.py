@@ -1,4 +1,4 @@
-"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range`` and ``%nbdebug``."""
+"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range``, ``%compare``, ``%batch_size``, ``%nbdebug``."""
 
 from __future__ import annotations
 
@@ -58,6 +58,35 @@ def lr_range(line: str) -> Any:
     return debugger.lr_range(**options)
 
 
+def batch_size(line: str) -> Any:
+    """What a training step takes at each batch size, and which size is suggested.
+
+    %batch_size [dbg] [--start 8] [--most 1024] [--seconds 30]
+
+    dbg        a nbdebug.Debugger; the only one there is, if left out
+    --start    the first size; the next ones double
+    --most     no larger size than this
+    --seconds  about how long it may take
+    """
+    debugger, options = parsed("batch_size", line)
+    return debugger.batch_size(**options)
+
+
+def compare(line: str) -> Any:
+    """Which optimizers and schedules converge, which are stable, and which are better beyond chance.
+
+    %compare [dbg] [--optimizers SGD+momentum,AdamW,yours] [--schedules constant,one-cycle] [--steps 200] [--seeds 3]
+
+    dbg           a nbdebug.Debugger; the only one there is, if left out
+    --optimizers  names, separated by commas; the usual ones, if left out
+    --schedules   names of constant, one-cycle, cosine, step, linear; or all
+    --steps       how many steps each takes
+    --seeds       how many orders of the batches
+    """
+    debugger, options = parsed("compare", line)
+    return debugger.compare_optimizers(**options)
+
+
 def nbdebug(line: str) -> Any:
     """The model at a glance, the rulebook, and the panic button.
 
@@ -88,6 +117,8 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "checkup": checkup,
     "overfit": overfit,
     "lr_range": lr_range,
+    "compare": compare,
+    "batch_size": batch_size,
     "%watch": watch,
     "nbdebug": nbdebug,
 }

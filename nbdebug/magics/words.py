@@ -15,6 +15,11 @@ def codes(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Names, separated by commas."""
+    return tuple(filter(None, (one.strip() for one in text.split(","))))
+
+
 # By the name of the magic, which for one of a whole cell begins with a %.
 OPTIONS: dict[str, dict[str, Convert]] = {
     "checkup": {"--select": codes, "--ignore": codes, "--budget": str},
@@ -23,6 +28,8 @@ OPTIONS: dict[str, dict[str, Convert]] = {
         **{"--start": float, "--end": float, "--steps": int, "--seeds": int},
         **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float},
     },
+    "compare": {"--optimizers": names, "--schedules": names, "--steps": int, "--seeds": int},
+    "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
 TOPICS = ("summary", "rule", "rules", "restore", "help")
@@ -30,19 +37,19 @@ TOPICS = ("summary", "rule", "rules", "restore", "help")
 
 def parsed(magic: str, line: str) -> tuple[Any, dict[str, Any]]:
     """The debugger and the options of a line; refuses what there is not."""
-    known, options, names = OPTIONS[magic], {}, []
+    known, options, given = OPTIONS[magic], {}, []
     words = iter(split(line))
     for word in words:
         if not word.startswith("-"):
-            names.append(word)
+            given.append(word)
             continue
         name, _, value = word.partition("=")
         if name not in known:
             raise usage(f"option of %{magic} is {name!r}; expected one of {', '.join(known)}.{meant(name, known)}")
         options[name[2:].replace("-", "_")] = converted(name, value or next(words, ""), known[name])
-    if len(names) > 1:
-        raise usage(f"%{magic} got {len(names)} names, {', '.join(names)}; expected one Debugger. Give one at a time.")
-    return debugger_of(magic, *names), options
+    if len(given) > 1:
+        raise usage(f"%{magic} got {len(given)} names, {', '.join(given)}; expected one Debugger. Give one at a time.")
+    return debugger_of(magic, *given), options
 
 
 def split(line: str) -> list[str]:
@@ -60,7 +67,8 @@ def converted(name: str, value: str, convert: Convert) -> Any:
             raise ValueError
         return convert(value)
     except ValueError:
-        kind = {int: "a whole number", float: "a number", codes: "codes such as L,M301"}.get(convert, "a word")
+        kinds = {int: "a whole number", float: "a number", codes: "codes such as L,M301", names: "names"}
+        kind = kinds.get(convert, "a word")
         raise usage(f"{name} is {value!r}; expected {kind}. Write {name} and a value.") from None
 
 

@@ -10,7 +10,7 @@ from nbdebug.views.base import View
 from nbdebug.views.markup import listed, paragraph, table
 from nbdebug.views.plain import plain, short
 
-COLUMNS = ("batch size", "memory at the peak", "samples a second", "ms a step", "")
+COLUMNS = ("batch size", "memory at the peak", "samples a second", "ms a step")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class BatchSizeView(View):
     def html(self) -> str:
         """Suggestion, reasons, and a row for each size."""
         rows = [
-            [f"{one.size:,}", one.said, f"{one.throughput:,.4g}", short(one.milliseconds), self._mark(one)]
+            [f"{one.size:,} {self._mark(one)}", one.said, short(round(one.throughput, 1)), short(one.milliseconds)]
             for one in self.rows
         ]
         top = paragraph(f"{self.title} {self.status}") + paragraph(self.headline) + listed(self.reasons)

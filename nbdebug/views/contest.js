@@ -7,10 +7,10 @@ import { rule, trace } from "./chart.js";
 /** @typedef {{name: string, rate: string, words: string, tone: string, rank: number, train: number | null, val: number | null, error: number | null, x: number[], middle: number[], low: number[], high: number[], looks: number[], validation: number[]}} Panel */
 /** @typedef {{x: ReturnType<typeof scale>, y: ReturnType<typeof scale>, ys: number[], xs: number[], left: number, width: number, log: boolean}} Frame */
 
-const HEIGHT = 132, TOP = 8, BOTTOM = HEIGHT - 18;
+const TALL = 132, TOP = 8, BOTTOM = TALL - 18;
 /** @type {Record<string, [string, string]>} */
 const SIGNS = { clear: ["✓", "good"], tie: ["≈", "note"], none: ["✕", "error"], stopped: ["■", "warning"] };
-const GRID = "display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,230px),1fr));gap:10px 18px";
+const GRID = "display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,230px),1fr));gap:14px 18px;align-items:end";
 
 /** @param {Props} props */
 function render({ model, el }) {
@@ -36,7 +36,7 @@ function render({ model, el }) {
     key.textContent = `training loss over ${state.steps} steps, all on the same axes; band: all seeds${panels.some((one) => one.looks.length) ? "; dots: validation loss" : ""}; faint: the others`;
     logs.ariaPressed = String(log);
     const width = grid.firstElementChild?.clientWidth ?? 0, colors = palette(el);
-    if (width) pictures.forEach((one, i) => one.show(panels, i, frame(state, width, log), colors, cursor));
+    if (width) pictures.forEach((one, i) => one.show(panels, i, shared(state, width, log), colors, cursor));
     if (said !== (said = JSON.stringify([state.verdict, state.headline, state.notes, panels.map((one) => [one.train, one.val, one.words])]))) {
       banner.replaceChildren(...verdict(state));
       below.replaceChildren(...tail(state));
@@ -60,11 +60,11 @@ function wide(panels) {
 }
 
 /** The axes that all pictures share; what diverges may leave them at the top. @param {any} state @param {number} width @param {boolean} log @returns {Frame} */
-function frame(state, width, log) {
+function shared(state, width, log) {
   const panels = /** @type {Panel[]} */ (state.panels), calm = panels.filter((one) => one.tone !== "error"), from = calm.length ? calm : panels;
-  const first = panels.map((one) => one.middle[0]).filter((v) => v !== undefined);
-  const high = roomy(extent(from.flatMap((one) => [...one.low, ...one.high, ...one.validation]).concat(first), log), log);
-  const ys = (log ? logTicks : ticks)(high, 3), left = Math.max(24, ...ys.map((v) => num(v).length * 6.2 + 10));
+  const first = from.map((one) => one.middle[0] ?? NaN).find(Number.isFinite) ?? 1, most = calm.length ? Infinity : first + 2 * Math.abs(first);
+  const high = roomy(extent(from.flatMap((one) => [...one.low, ...one.high, ...one.validation]).filter((v) => v <= most), log), log);
+  const ys = (log ? logTicks : ticks)(high, 4), left = Math.max(24, ...ys.map((v) => num(v).length * 6.2 + 10));
   const range = /** @type {[number, number]} */ ([1, Math.max(2, state.steps)]);
   return { x: scale(range, [left, width - 8]), y: scale(high, [BOTTOM, TOP], log), ys, xs: [1, state.steps], left, width, log };
 }
@@ -91,14 +91,14 @@ function picture(point) {
     node,
     /** @param {Panel[]} panels @param {number} i @param {Frame} f @param {ReturnType<typeof palette>} colors @param {number | undefined} step */
     show(panels, i, f, colors, step) {
-      const one = panels[i], g = sharp(canvas, f.width, HEIGHT);
+      const one = panels[i], g = sharp(canvas, f.width, TALL);
       [at, mine, cursor] = [f, one, step ?? cursor];
-      name.textContent = `${one.rank ? `${one.rank}. ` : ""}${one.name}`;
+      name.textContent = (one.rank ? `${one.rank}. ` : "") + one.name;
       pill.textContent = one.words;
-      pill.className = `nb-pill nb-${one.tone === "soft" ? "soft" : one.tone}`;
+      pill.className = `nb-pill nb-tone nb-${one.tone}`;
       said.textContent = step === undefined ? one.rate : read(one, step);
       g.font = "10px system-ui, sans-serif";
-      axes(g, f, colors);
+      rulers(g, f, colors);
       g.save();
       g.beginPath();
       g.rect(f.left, TOP - 2, f.width - f.left, BOTTOM - TOP + 3);
@@ -107,7 +107,8 @@ function picture(point) {
       own(g, f, one, colors);
       if (step !== undefined) rule(g, f.x(step), TOP, f.x(step), BOTTOM, colors.soft);
       g.restore();
-      canvas.ariaLabel = `${one.name}, ${one.words}: ${one.x.length ? `training loss from ${num(one.middle[0])} to ${num(one.middle.at(-1))}` : "not run yet"}. Arrow keys read values.`;
+      const course = one.x.length ? `training loss from ${num(one.middle[0])} to ${num(one.middle.at(-1))}` : "not run yet";
+      canvas.ariaLabel = `${one.name}, ${one.words}: ${course}. Arrow keys read values.`;
     },
   };
 }
@@ -120,7 +121,7 @@ function read(one, step) {
 }
 
 /** @param {CanvasRenderingContext2D} g @param {Frame} f @param {ReturnType<typeof palette>} colors */
-function axes(g, f, colors) {
+function rulers(g, f, colors) {
   g.fillStyle = colors.soft;
   g.textAlign = "right";
   for (const v of f.ys) {
@@ -128,12 +129,12 @@ function axes(g, f, colors) {
     g.fillText(num(v), f.left - 5, f.y(v) + 3);
   }
   rule(g, f.left, BOTTOM, f.width - 8, BOTTOM, colors.soft);
-  for (const v of f.xs) g.fillText(num(v), Math.max(f.left + 8, f.x(v)), HEIGHT - 5);
+  for (const v of f.xs) g.fillText(num(v), Math.max(f.left + 8, f.x(v)), TALL - 5);
 }
 
 /** Band, curve and validation of the candidate itself. @param {CanvasRenderingContext2D} g @param {Frame} f @param {Panel} one @param {ReturnType<typeof palette>} colors */
 function own(g, f, one, colors) {
-  const color = one.tone === "error" ? colors.error : colors.lines[0], height = (/** @type {number} */ v) => (f.log && v <= 0 ? BOTTOM : Math.max(-HEIGHT, f.y(v)));
+  const color = one.tone === "error" ? colors.error : colors.lines[0], height = (/** @type {number} */ v) => (f.log && v <= 0 ? BOTTOM : Math.max(-TALL, f.y(v)));
   Object.assign(g, { fillStyle: color, globalAlpha: 0.22 });
   g.beginPath();
   one.x.forEach((x, i) => g.lineTo(f.x(x), height(one.high[i])));

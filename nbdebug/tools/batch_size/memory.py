@@ -74,7 +74,8 @@ def peak(step: Callable[[], object], held: list[Tensor], device: torch.device) -
         torch.cuda.synchronize(device)
         most: int = torch.cuda.max_memory_allocated(device)
         return resident + most - before
-    with Following(held) as seen:
+    seen = Following(held)
+    with seen:
         step()
     return resident + seen.peak
 

@@ -32,6 +32,11 @@ class Size:
         """Samples a second."""
         return self.size / self.seconds
 
+    @property
+    def pace(self) -> str:
+        """Samples a second in words."""
+        return f"{self.throughput:,.0f}" if self.throughput >= 100 else f"{self.throughput:.3g}"
+
 
 @dataclass(frozen=True)
 class NoiseScale:
@@ -129,7 +134,7 @@ class BatchSize(Result):
         """The suggestion with its reasons, and a line for each size."""
         lines = [f"nbdebug batch_size: {self.headline}", *(f"  - {one}" for one in (*self.reasons, *self.notes))]
         lines += [
-            f"  {one.size:>7,}: {binary(one.memory):>9}, {one.throughput:,.4g} samples/s, {1e3 * one.seconds:.3g} ms"
+            f"  {one.size:>7,}: {binary(one.memory):>9}, {one.pace} samples/s, {1e3 * one.seconds:.3g} ms"
             for one in self.sizes
         ]
         return "\n".join([*lines, f"  {self.code}"] if self.code else lines)

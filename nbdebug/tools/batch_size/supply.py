@@ -41,7 +41,7 @@ class Supply:
         if not self.samples:
             raise SetupError("train_loader is empty; expected at least one sample. Check len(dataset) and the sampler.")
         chosen = [self.samples[row % len(self.samples)] for row in range(size)]
-        return self.setup.split(self.loader.collate_fn(chosen))
+        return self.collated(chosen)
 
     def read(self, size: int) -> None:
         """Reads samples until there are enough, they end, or it takes too long."""
@@ -74,8 +74,9 @@ class Supply:
         return [loaders.read(self.loader.dataset, indices[row]) for row in order]
 
     def collated(self, chosen: list[Any]) -> Batch:
-        """A batch of some samples."""
-        return self.setup.split(self.loader.collate_fn(chosen))
+        """A batch of some samples; a ``step_fn`` splits it by itself."""
+        raw = self.loader.collate_fn(chosen)
+        return Batch((), raw=raw) if self.setup.step_fn is not None else self.setup.split(raw)
 
     @property
     def seconds_a_sample(self) -> float:

@@ -21,7 +21,7 @@ from nbdebug.tools.overfit.examples import to_train_mode
 from nbdebug.tools.overfit.users_code import users_code
 from nbdebug.views.screen import LiveScreen, Screen, show
 
-START, SECONDS = 8, 60.0
+START, SECONDS = 8, 30.0
 SHARE_OF_NOISE = 0.25
 
 

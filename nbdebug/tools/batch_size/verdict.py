@@ -19,6 +19,10 @@ ENDS = {
 }
 
 
+CUT_SHORT = ("time", "stopped", "interrupted")
+MORE = "Give it longer, such as seconds=120, or another start."
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The size, and the sentences about it."""
@@ -37,9 +41,11 @@ def judge(
     usable = [one for one in sizes if capacity is None or one.memory <= MARGIN * capacity] or [min(sizes, key=_size)]
     best = max(map(_fastest, usable))
     knee = min((one for one in usable if _fastest(one) >= ENOUGH * best), key=_size)
-    said = f"{knee.size:,}: {knee.throughput:,.4g} samples a second with {binary(knee.memory)} at the peak of a step."
-    reasons = (growth(usable, knee), f"Largest tried: {sizes[-1].size:,}; {ENDS[ended].format(failed=failed or 0)}.")
-    return Verdict(knee.size, said, (*reasons, *of_users(sizes, knee, now), *of_noise(noise, knee)))
+    said = f"Take {knee.size:,}: {knee.pace} samples a second with {binary(knee.memory)} at the peak of a step."
+    tried = f"Largest tried: {sizes[-1].size:,}; {ENDS[ended].format(failed=failed or 0)}."
+    if ended in CUT_SHORT and knee is sizes[-1]:
+        return Verdict(None, "No size can be suggested: larger ones may give more samples a second.", (tried, MORE))
+    return Verdict(knee.size, said, (growth(usable, knee), tried, *of_users(sizes, knee, now), *of_noise(noise, knee)))
 
 
 def _size(one: Size) -> int:
@@ -55,7 +61,7 @@ def growth(usable: Sequence[Size], knee: Size) -> str:
     """What larger batches add."""
     larger = [one for one in usable if one.size > knee.size]
     if not larger:
-        return "Throughput was still growing there: it is the largest that was tried and leaves a margin of memory."
+        return "Of the sizes that leave a margin of memory it is the largest that was tried, and the fastest."
     best = max(larger, key=_fastest)
     gain = _fastest(best) / _fastest(knee) - 1
     if gain <= 0:
@@ -73,20 +79,18 @@ def of_users(sizes: Sequence[Size], knee: Size, now: int | None) -> tuple[str, .
     yours = next((one for one in sizes if one.size == now), None)
     if yours is None:
         return (f"You train with {now:,}. {again}",)
-    return (f"You train with {now:,}: {yours.throughput:,.4g} samples a second. {again}",)
+    return (f"You train with {now:,}: {yours.pace} samples a second. {again}",)
 
 
 def of_noise(noise: NoiseScale, knee: Size) -> tuple[str, ...]:
-    """What the noise of the gradient says of the size, at the weights as they are now."""
+    """What the noise of the gradient says of the size, at the weights as they are now.
+
+    A batch of B needs ``1 + scale / B`` times the fewest steps (McCandlish et al. 2018, arXiv:1812.06162, section 2.3).
+    """
     if noise.low is None:
         return (f"Gradient-noise scale {noise}.",)
-    if noise.high is None and knee.size >= noise.low:
-        act = "that says little of this size"
-    elif noise.high is not None and knee.size > noise.high:
-        word = "far " if knee.size > 4 * noise.high else ""
-        act = f"it is {word}above it, so at these weights a smaller batch would need hardly more steps"
-    elif knee.size < noise.low:
-        act = "it is below that, so larger batches save steps nearly in proportion"
-    else:
-        act = "it is near that, where a larger batch trades samples for steps about evenly"
+    least, scale = ("", noise.value) if noise.value is not None else ("at least ", noise.low)
+    fewer = 1 - (1 + scale / (2 * knee.size)) / (1 + scale / knee.size)
+    more = (1 + 2 * scale / knee.size) / (1 + scale / knee.size) - 1
+    act = f"twice the batch would need {least}{fewer:.0%} fewer steps, half of it {least}{more:.0%} more"
     return (f"Gradient-noise scale {noise}: {act}. The scale grows while the loss falls.",)

@@ -1,4 +1,4 @@
-"""The curves of one candidate over its seeds as one line with a band."""
+"""The curve of a run without its noise, and those of one candidate as a line with a band."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nbdebug.curves.noise import spread
+from nbdebug.curves.smoothing import Curve, binned
 from nbdebug.tools.contest.result import Run
 from nbdebug.tools.lr_range.smoothing import smoothed
 
 POINTS = 80
+MOST = 400  # a longer run is averaged down to so many stretches first
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,24 @@ class Band:
 
 def band(runs: Sequence[Run], most: int = POINTS) -> Band:
     """At most so many points of the runs, as far as the longest goes; of one run the band is the noise of its steps."""
-    curves = [np.asarray(smoothed(one.losses)) for one in runs if one.losses]
-    length = max(map(len, curves), default=0)
-    if not length:
+    begun = [one for one in runs if one.losses]
+    if not begun:
         return Band()
-    places = np.unique(np.linspace(0, length - 1, min(most, length)).round().astype(int))
-    table = np.full((len(curves), length), np.nan)
-    for row, curve in zip(table, curves, strict=True):
-        row[: len(curve)] = curve
-    picked = table[:, places]
-    noise = spread(np.asarray(next(one.losses for one in runs if one.losses))) if len(curves) == 1 else 0.0
-    low, high = np.nanmin(picked, 0) - noise, np.nanmax(picked, 0) + noise
-    found = (np.nanmean(picked, 0), low, high)
-    return Band(tuple((places + 1).tolist()), *(tuple(one.tolist()) for one in found))
+    last = max(len(one.losses) for one in begun)
+    places = np.unique(np.linspace(1, last, min(most, last)).round())
+    table = np.array([at(one, places) for one in begun])
+    noise = spread(np.asarray(begun[0].losses)) if len(begun) == 1 and not begun[0].lost else 0.0
+    found = (np.nanmean(table, 0), np.nanmin(table, 0) - noise, np.nanmax(table, 0) + noise)
+    return Band(tuple(places.astype(int).tolist()), *(tuple(one.tolist()) for one in found))
+
+
+def at(run: Run, places: Curve) -> Curve:
+    """The curve of a run at some steps, NaN after its end; one that was lost as it was, since it has no calm course."""
+    curve = np.asarray(run.losses) if run.lost else calm(run.losses)
+    steps = np.linspace(1, len(run.losses), len(curve))
+    return np.interp(places, steps, curve, right=np.nan)
+
+
+def calm(losses: Sequence[float]) -> Curve:
+    """The smoothed losses, of a long run by stretches."""
+    return np.asarray(smoothed(binned(np.asarray(losses), MOST).tolist()))

@@ -49,7 +49,7 @@ def candidates(setup: Setup, optimizers: Any, schedules: Any, rates: Mapping[str
     if optimizers is None:
         usual = () if schedules is not None and setup.optimizers else USUAL
         optimizers = (*((YOURS,) if setup.optimizers else ()), *usual)
-    if isinstance(optimizers, (str, type, Optimizer)) or callable(optimizers):
+    if not isinstance(optimizers, (list, tuple, Mapping)):
         optimizers = (optimizers,)
     pairs = optimizers.items() if isinstance(optimizers, Mapping) else ((None, one) for one in optimizers)
     found = rated([candidate(setup, name, one) for name, one in pairs], rates or {})

@@ -9,15 +9,18 @@ from typing import Literal
 import numpy as np
 
 from nbdebug.curves.noise import spread
+from nbdebug.curves.smoothing import binned
+from nbdebug.tools.contest.band import MOST, calm
 from nbdebug.tools.contest.ranks import Values, interval, is_better, middle, ranks
 from nbdebug.tools.contest.result import Entry, Run, Verdict
-from nbdebug.tools.lr_range.smoothing import SHARE, smoothed
+from nbdebug.tools.lr_range.smoothing import SHARE
 
 LAST = 0.2  # of the steps: the stretch whose mean is the loss at the end
 FEWEST = 5
 RISE = 0.25  # of the way down: a smoothed loss that rises by more is not stable
 CHANCE = 8.0  # standard deviations of the smoothed loss: its highest and lowest of many lie some four apart by chance
 ALIKE = 0.02  # of the way down: losses at the end that differ by less are a tie, however sure the difference is
+OF_SPREAD = 0.1  # of the standard deviation between batches: a fall of less is nothing, however sure it is
 STILL = 0.05  # of the way down within the last stretch: falling by more, the loss is still falling
 
 
@@ -38,8 +41,9 @@ def judged(entries: Sequence[Entry], start: Start, steps: int, by: Literal["trai
     """The entries with state, losses and rank, the best first."""
     scores = [scores_of(one, steps, by) for one in entries]
     places = ranks(scores, ALIKE * way_down(scores, start.val if by == "val" else start.train))
+    least = smallest_fall(entries, start, steps)
     found = [
-        replace(described(one, start, steps), rank=place if one.runs else 0, error=error_of(score))
+        replace(described(one, start, steps, least), rank=place if one.runs else 0, error=error_of(score))
         for one, score, place in zip(entries, scores, places, strict=True)
     ]
     order = sorted(range(len(found)), key=lambda i: (not found[i].runs, places[i], middle(scores[i]), i))
@@ -51,6 +55,12 @@ def way_down(scores: Sequence[Sequence[Values] | None], start: Sequence[Sequence
     if not start or all(one is None for one in scores):
         return 0.0
     return max(0.0, float(np.mean([np.mean(one) for one in start])) - min(map(middle, scores)))
+
+
+def smallest_fall(entries: Sequence[Entry], start: Start, steps: int) -> float:
+    """From which fall of the training loss on a candidate learns: beside the best fall, and the spread of batches."""
+    best = way_down([None if one.lost else ends(one.runs, steps) or None for one in entries], start.train)
+    return max(ALIKE * best, OF_SPREAD * max((float(np.std(one)) for one in start.train), default=0.0))
 
 
 def scores_of(one: Entry, steps: int, by: str) -> list[Values] | None:
@@ -73,16 +83,16 @@ def error_of(score: Sequence[Values] | None) -> float | None:
     return interval(score)[1] if score else None
 
 
-def described(one: Entry, start: Start, steps: int) -> Entry:
+def described(one: Entry, start: Start, steps: int, least: float) -> Entry:
     """An entry with its state, its stability and its losses at the end."""
     last, seen = ends(one.runs, steps), looks(one.runs, steps)
-    one = replace(one, train=mean(last), val=mean(seen), stable=all(map(is_stable, one.runs)))
     if one.lost:
         return replace(one, state="diverges", stable=False)
+    one = replace(one, train=mean(last), val=mean(seen), stable=all(map(is_stable, one.runs)))
     if not last:
         return one
     before = [np.array(each) for each in start.train]
-    learns = is_better(last, before)
+    learns = is_better(last, before, least)
     return replace(one, state="learns" if learns else "does not learn", falling=learns and falls(last, before))
 
 
@@ -103,7 +113,8 @@ def is_stable(run: Run) -> bool:
     """Whether the smoothed loss of a run never rose by more than a part of its way down, noise aside."""
     if run.lost or len(run.losses) < FEWEST:
         return not run.lost
-    losses, curve = np.array(run.losses), np.array(smoothed(run.losses))
+    losses = binned(np.array(run.losses), MOST)
+    curve = calm(run.losses)
     rise = float((curve - np.minimum.accumulate(curve)).max())
     way = float(np.median(losses[:FEWEST]) - curve.min())
     # A Gaussian of width w averages about 3.5 w values.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -93,10 +93,10 @@ def scheduled(given: Any) -> dict[str, Schedule | None]:
     """Schedules by name, from names, what makes one of an optimizer and a number of steps, or both by name."""
     if given is None:
         return {"constant": None}
-    if given == "all":
+    if given == "all" or (isinstance(given, (list, tuple)) and "all" in given):
         return dict(SCHEDULES)
-    several = given if isinstance(given, dict) else {None: given} if isinstance(given, str) or callable(given) else None
-    pairs = list(several.items()) if several is not None else [(None, one) for one in given]
+    several = given if isinstance(given, (list, tuple, Mapping)) else (given,)
+    pairs = several.items() if isinstance(several, Mapping) else ((None, one) for one in several)
     found = dict(schedule(name, one) for name, one in pairs)
     if not found:
         raise SetupError("schedules has 0 entries; expected at least one. Leave it out for a constant rate.")

@@ -20,7 +20,7 @@ ORIGINS = {
     "yours": "your rate",
     "given": "as given",
     "found": "found by a range test",
-    "default": "the range test was not clear: torch's default",
+    "default": "torch's default",
 }
 
 
@@ -40,11 +40,6 @@ class Run:
     def lost(self) -> bool:
         """Whether the loss was lost."""
         return self.ended in ("diverged", "not finite")
-
-    @property
-    def whole(self) -> bool:
-        """Whether the run came to its end, whatever that was."""
-        return self.lost or self.ended == "finished"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from nbdebug.preserve import Preserve
-from nbdebug.setup import Batch, Setup
+from nbdebug.setup import Batch, Setup, loaders
 from nbdebug.tools.contest import picture
 from nbdebug.tools.contest.candidates import Candidate
 from nbdebug.tools.contest.judgement import Start, judged, stretch, verdict
@@ -16,6 +16,7 @@ from nbdebug.tools.contest.rates import found
 from nbdebug.tools.contest.recipe import code
 from nbdebug.tools.contest.result import Contest, Entry
 from nbdebug.tools.contest.words import headline, notes, reasons
+from nbdebug.tools.lr_range.feed import size
 from nbdebug.tools.overfit.examples import to_train_mode
 from nbdebug.views.screen import LiveScreen, Screen
 
@@ -103,7 +104,9 @@ class Trial:
         if self.setup.val_loader is None:
             return []
         with self.kept():
-            return list(self.setup.batches(BATCHES, "val"))
+            if self.setup.step_fn is None:
+                return list(self.setup.batches(BATCHES, "val"))
+            return [Batch((), raw=raw) for raw, _ in loaders.batches(self.setup.val_loader, BATCHES, "val_loader")]
 
     @property
     def judged_by(self) -> Literal["train", "val"]:
@@ -115,7 +118,7 @@ class Trial:
         entries = judged(self.entries(), self.start, self.steps, self.judged_by)
         said = verdict(entries)
         start = self.start.val if self.sample else self.start.train
-        sizes = sum(one.size for one in self.sample)
+        sizes = sum(size(one.raw) for one in self.sample)
         return Contest(
             entries=tuple(entries),
             verdict=said,

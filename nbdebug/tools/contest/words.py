@@ -48,7 +48,8 @@ def of_yours(entries: Sequence[Entry]) -> Iterator[str]:
     if own.rank == 1:
         yield "nothing is better than yours beyond chance: keep it"
     else:
-        yield f"yours is behind {own.rank - 1} of {len(entries) - 1}"
+        behind = own.rank - 1
+        yield f"yours is behind {'all' if behind == len(entries) - 1 else behind} of the {len(entries) - 1} others"
 
 
 def of_next(entries: Sequence[Entry], verdict: Verdict, by: str) -> Iterator[str]:

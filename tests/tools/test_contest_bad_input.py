@@ -1,0 +1,73 @@
+"""What a contest says to arguments and programs that it cannot use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nbdebug.errors import SetupError
+from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.tools.contest import compare_optimizers
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"optimizers": "Adamant"}, "optimizer is 'Adamant'; expected one of yours, SGD"),
+        ({"optimizers": 3}, "optimizer is a int; expected a name, a class"),
+        ({"optimizers": []}, "there are 0 candidates; expected 1 to 24"),
+        ({"optimizers": ["SGD", "sgd"]}, "two candidates are called 'SGD'"),
+        ({"optimizers": [lambda p: 3]}, "given made a int; expected a torch.optim.Optimizer"),
+        ({"optimizers": [lambda: 3]}, "given raised TypeError"),
+        ({"optimizers": [torch.optim.SGD([torch.zeros(1, requires_grad=True)])]}, "holds no parameter of the model"),
+        ({"schedules": "sawtooth"}, "schedule is 'sawtooth'; expected one of all, constant"),
+        ({"schedules": 3}, "schedule is a int; expected a name or a function"),
+        ({"schedules": []}, "schedules has 0 entries"),
+        ({"optimizers": ["SGD"], "rates": {"Adam": 0.1}}, "rates name 'Adam'; expected one of SGD"),
+        ({"optimizers": ["SGD"], "rates": {"SGD": -1}}, "the rate of SGD is -1; expected a number above 0"),
+        ({"steps": 5}, "steps is 5; expected a whole number from 10"),
+        ({"seeds": 0}, "seeds is 0; expected a whole number from 1"),
+        ({"max_norm": -1.0}, "max_norm is -1.0; expected more than 0"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(SetupError, match=words):
+        compare_optimizers(classifier(), **given)
+
+
+def test_yours_needs_an_optimizer() -> None:
+    with pytest.raises(SetupError, match="no optimizer was given; expected one"):
+        compare_optimizers(classifier(optimizers=()), "yours")
+
+
+def test_a_frozen_model_is_refused() -> None:
+    model = network(3).requires_grad_(False)
+    with pytest.raises(SetupError, match="no parameter that requires a gradient"):
+        compare_optimizers(program(model, *points(), nn.CrossEntropyLoss(), optimizers=()), "SGD")
+
+
+class Failing(nn.Module):
+    """Raises at its fiftieth pass."""
+
+    calls = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        Failing.calls += 1
+        if Failing.calls == 50:
+            raise RuntimeError("out of luck")
+        output: Tensor = self.inner(x)
+        return output
+
+
+def test_a_model_that_raises_midway_is_told_with_step_and_candidate() -> None:
+    Failing.calls = 0
+    setup = program(Failing(), *points(), nn.CrossEntropyLoss())
+    with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the contest, with your Adam: out of luck"):
+        compare_optimizers(setup, "yours", steps=60, seeds=1)
