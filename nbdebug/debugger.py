@@ -147,9 +147,9 @@ class Debugger:
         """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
 
         ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
-        set-up's; groups keep their ratios, or have the ``"same"`` rate; a step learns ``accumulate`` batches, and clips
-        the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the result, which ``log`` then tells.
-        Raises SetupError for what cannot be run.
+        set-up's, and Adam where it has none; groups keep their ratios, or have the ``"same"`` rate; a step learns
+        ``accumulate`` batches, and clips the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the
+        result, which ``log`` then tells. Raises SetupError for what cannot be run.
         """
         from nbdebug.tools.lr_range import Plan, lr_range
 

@@ -20,12 +20,8 @@ def notebook() -> Any:
 
 def table(notebook: Any) -> list[list[str]]:
     """The rows of what three rates train to."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    text = next(
-        output["data"]["text/plain"]
-        for output in outputs
-        if "recommended:" in output.get("data", {}).get("text/plain", "")
-    )
+    outputs = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+    text = next(data["text/plain"] for data in outputs if "recommended: " in data.get("text/plain", ""))
     return [line.split() for line in text.splitlines()[1:]]
 
 

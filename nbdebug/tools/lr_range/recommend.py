@@ -13,8 +13,8 @@ from nbdebug.tools.lr_range.suggestions import LEAST
 FEW = 0.1  # of the values: a sweep that ends before has seen too little
 APART = 10.0  # highest over lowest of the sweeps, from where on they contradict each other
 HALF = 0.5  # of the way down
-BOTTOM = 0.8  # of the way down: from here on the loss is about as low as it gets
-THIRD = 1 / 3
+BOTTOM = 0.7  # of the way down: from here on the loss is about as low as it gets
+BELOW = 5.0  # times under the bottom, where a training does well that stays at one rate
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,14 @@ def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep]) -> Sugge
 
 
 def rate(descent: Descent) -> float:
-    """A third of the rate that lies, on the logarithm, two thirds of the way from half-way down to the bottom.
+    """A fifth of the rate at the bottom: in the middle, on the logarithm, of the places that keep most of the way down.
 
-    The bottom is the middle of the places that keep four fifths of the way down. A sweep passes each rate in a step, so
-    that it goes higher than a training can that stays at one; how much higher was found by training at a grid of rates
-    (benchmarks/lr_range.py): three to six times, for descents with and without momentum and of Adam's kind.
+    A sweep passes each rate in a step, so that it goes higher than a training can that stays at one. How much higher
+    was found by training at grids of rates (benchmarks/lr_range.py): between 4.5 and 5.5 times hold for the most of
+    them, with momentum and of Adam's kind, from least squares to a Transformer.
     """
     bottom = (descent.place[descent.down(BOTTOM)] + descent.place[descent.up(BOTTOM)]) / 2
-    half = descent.place[descent.down(HALF)]
-    return significant(THIRD * exp(half + (bottom - half) * 2 * THIRD))
+    return significant(exp(bottom) / BELOW)
 
 
 def lowest(descent: Descent) -> float:
