@@ -167,13 +167,13 @@ function outcome(state) {
 /** The table, the code of the best, and how it was compared. @param {any} state */
 function standings(state) {
   const val = state.panels.some((/** @type {Panel} */ one) => one.val !== null), by = state.judged_by;
-  const heads = ["", "candidate", "training loss", ...(val ? ["validation loss"] : []), "outcome"];
+  const heads = ["", "loss at the end", "training", ...(val ? ["validation"] : []), "outcome"];
   const loss = (/** @type {number | null} */ v, /** @type {Panel} */ one, /** @type {string} */ name) => h("td", {}, v === null ? "" : num(v), v !== null && name === by && one.error !== null && h("span.soft", {}, ` ± ${num(Number(one.error.toPrecision(2)))}`));
   const rows = state.panels.filter((/** @type {Panel} */ one) => one.rank).map((/** @type {Panel} */ one) => h("tr", {}, h("td", {}, String(one.rank)), h("td", {}, h("b", {}, one.name), h("span.soft", {}, ` ${one.rate}`)),
     loss(one.train, one, "train"), val && loss(one.val, one, "val"), h("td", {}, one.words)));
   if (!state.verdict) return [];
   return [
-    h("table.table", { style: "margin-top:10px" }, h("thead", {}, h("tr", {}, ...heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, ...rows)),
+    h("table.table", { style: "margin-top:10px;overflow-wrap:normal", ariaLabel: "loss at the end" }, h("thead", {}, h("tr", {}, ...heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, ...rows)),
     state.code && h("pre.code", { style: "margin:8px 0;padding:6px 12px" }, state.code),
     ...state.notes.map((/** @type {string} */ text) => h("div.note", {}, text)),
   ].filter(Boolean);
