@@ -9,12 +9,14 @@ from math import inf, isfinite
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
 import torch
 from lr_problems import Descent, Problem
 from torch import Tensor, nn
 
-SEEDS = 10
+SEEDS = 5
 LAST, LOOKS = 5, 10
+WORST = 100.0  # times the best loss: what is worse, or not finite, counts as that
 # How many seeds see the rates whose loss is so many times the best one, and their neighbors.
 ROUNDS = ((3, 1.3), (SEEDS, 1.12))
 
@@ -72,6 +74,12 @@ class Grid:
         """The rate with the lowest mean loss, of those that all seeds have seen."""
         most = max(map(len, self.losses.values()))
         return min((rate for rate in self.losses if len(self.losses[rate]) == most), key=lambda r: mean(self.losses[r]))
+
+    def ratio(self, rate: float) -> float:
+        """What a rate trains to over what the best one does, in the mean; between two rates on a straight line."""
+        rates, best = sorted(self.losses), mean(self.losses[self.best])
+        means = [min(mean(self.losses[one]), WORST * best) for one in rates]
+        return float(np.interp(np.log(rate), np.log(rates), means)) / best
 
     @property
     def useful(self) -> tuple[float, float]:

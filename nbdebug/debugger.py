@@ -147,9 +147,9 @@ class Debugger:
         """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
 
         ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
-        set-up's; groups keep their ratios, or have the ``"same"`` rate; a step learns ``accumulate`` batches, and clips
-        the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the result, which ``log`` then tells.
-        Raises SetupError for what cannot be run.
+        set-up's, and Adam where it has none; groups keep their ratios, or have the ``"same"`` rate; a step learns
+        ``accumulate`` batches, and clips the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the
+        result, which ``log`` then tells. Raises SetupError for what cannot be run.
         """
         from nbdebug.tools.lr_range import Plan, lr_range
 
@@ -222,7 +222,7 @@ class Debugger:
     def watch(
         self,
         *,
-        budget: float = 0.02,
+        budget: float = 0.01,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
@@ -231,11 +231,12 @@ class Debugger:
     ) -> Watch:
         """A block to put around your own training loop: every layer, live, and what the rules say of the run.
 
-        Looks take at most the share ``budget`` of the time, or are made at each ``every`` steps; what else is heard of
-        a step costs a fraction of a millisecond, and all of it is measured and shown;
-        ``match`` picks layers by glob, regular expression or kind; ``save`` is a file that grows with the run, for
-        ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or "warning", or ``on_finding`` is a
-        function that is given it, or "pause". Raises SetupError for a value that cannot be.
+        Looks and the like take at most the share ``budget`` of the time, or looks are made at each ``every`` steps.
+        What is kept of every step, its loss and what it takes to run it again, costs a fraction of a millisecond on
+        top; all of it is measured and shown. ``match`` picks layers by glob, regular expression or kind; ``save`` is a
+        file that grows with the run, for ``nbdebug.load``. A finding is only told of, unless ``stop_on`` is "error" or
+        "warning", or ``on_finding`` is a function that is given it, or "pause". Raises SetupError for a value that
+        cannot be.
         """
         keep = partial(self.reports.__setitem__, "watch")
         options: dict[str, Any] = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}

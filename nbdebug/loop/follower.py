@@ -13,14 +13,16 @@ from torch import Tensor, nn
 
 from nbdebug.graph.source import Line, caller
 from nbdebug.loop.clips import Clipping
+from nbdebug.loop.ends import Ends
 from nbdebug.loop.held import Holding
 from nbdebug.loop.interval import Stepper
 from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
 from nbdebug.loop.modes import Modes
-from nbdebug.loop.pulls import Touch, ends
+from nbdebug.loop.pulls import Touch
 from nbdebug.loop.scaling import Scalers
+from nbdebug.loop.seen import seen
 from nbdebug.loop.sums import Summing, is_divided
 from nbdebug.loop.waits import Waiting
 from nbdebug.probes.batches import comes_from
@@ -31,7 +33,7 @@ from nbdebug.probes.scaling import Scaled, scaling
 from nbdebug.probes.syncs import Sync, syncs
 from nbdebug.setup import Setup
 
-MARKED, SELDOM = 64, 8  # the graphs of so many steps are marked; later ones of one in eight
+MARKED, SELDOM = 64, 8  # so many steps are followed and their graphs marked; of later ones at least one in eight
 EAGER = 8  # steps that are looked at one by one; later ones at powers of two
 SAMPLE = 64  # parameters whose gradients tell whether a backward pass was one of this model
 MOST_PASSES = 32  # backward passes between two steps that are looked at
@@ -49,14 +51,15 @@ class Follower:
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
         self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
         self.touch = Touch(self.sample)
-        self.concerned, self.ever = True, False
+        self.concerned, self.ever, self.alone = True, False, True
         self.steppers: dict[int, Stepper] = {}
         self.holders: dict[int, Stepper] = {}
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for one in setup.optimizers:
             self.adopt(one)
-        self.backwards = self.scheduled = self.fresh = self.copies = self.passes = 0
-        self.reached = self.from_scaled = self.undivided = False
+        self.backwards = self.followed = self.scheduled = self.passes = 0
+        self.ends = Ends()
+        self.from_scaled = self.undivided = self.resting = False
         self.due = self.marking = True
         self.line: Line | None = None
         self.iterator: weakref.ref[Any] | None = None
@@ -65,11 +68,11 @@ class Follower:
     def probes(self, guard: Guard) -> list[AbstractContextManager[None]]:
         """What hears all events but backward passes, steps and batches; ``guard`` wraps each callback."""
         heard: list[AbstractContextManager[None]] = [
-            calls(torch.optim.Optimizer, "zero_grad", guard(self.cleared)),
-            calls(nn.Module, "zero_grad", guard(self.cleared)),
+            calls(torch.optim.Optimizer, "zero_grad", self.awake(guard(self.cleared))),
+            calls(nn.Module, "zero_grad", self.awake(guard(self.cleared))),
             clipping(guard(self.clipped)),
             scaling(guard(self.scaled)),
-            passes(self.setup.model, guard(self.modes.begins), guard(self.passed)),
+            passes(self.setup.model, self.awake(guard(self.modes.begins)), self.awake(guard(self.passed))),
             switchings(guard(self.modes.switched)),
         ]
         if (kind := self.setup.home.type) == "cuda":
@@ -77,6 +80,23 @@ class Follower:
         if self.setup.scheduler is not None:
             heard.append(calls(type(self.setup.scheduler), "step", guard(self.schedule)))
         return heard
+
+    def awake(self, act: Callable[[Any], None]) -> Callable[[Any], None]:
+        """The same, left out in a step that is not followed, except in passes that may be of an evaluation."""
+
+        def call(value: Any) -> None:
+            if not self.resting or not torch.is_grad_enabled() or self.modes.split == "val":
+                act(value)
+
+        return call
+
+    def rest(self, wish: bool) -> None:
+        """Leaves out the order of events in the step that begins, if that is wished and can be done.
+
+        It cannot where losses are scaled, or where several optimizers or models take turns.
+        """
+        can = len(self.steppers) == 1 and self.alone and self.scalers.scaler is None
+        self.resting = wish and can and not (self.due or self.marking)
 
     @property
     def first(self) -> torch.optim.Optimizer | None:
@@ -86,7 +106,7 @@ class Follower:
     @property
     def steps(self) -> int:
         """The steps of all optimizers; backward passes where there is none."""
-        return sum(one.steps for one in self.steppers.values()) if self.steppers else self.backwards
+        return sum([one.steps for one in self.steppers.values()]) if self.steppers else self.backwards
 
     @property
     def looking(self) -> bool:
@@ -136,6 +156,8 @@ class Follower:
 
     def backward_begins(self, roots: Sequence[Tensor]) -> None:
         """A backward pass is about to run from some roots."""
+        if self.resting:
+            return
         self.mark("backward")
         self.from_scaled = self.scalers.begins_from(roots)
         self.touch = Touch(self.sample)
@@ -148,8 +170,8 @@ class Follower:
             if not one.interval.cleared:
                 one.interval.found(not one.has_gradients)
             one.touch = Touch(one.parameters)
-        if not self.reached:
-            self.trace(roots)
+        if not self.ends.reached:
+            self.ends = Ends.of(roots, self.own)
         self.undivided = not any(is_divided(root, self.from_scaled) for root in roots)
         self.line = caller(sys._getframe(1))
 
@@ -158,24 +180,22 @@ class Follower:
         scale = self.scalers.factor if self.from_scaled else None
         return root.detach() / scale if scale is not None else root.detach()
 
-    def trace(self, roots: Sequence[Tensor]) -> None:
-        """Where a backward pass ends: in the model, in tensors made on the way, in parameters of the same shapes."""
-        leaves = [leaf for root in roots for leaf in (ends(root.grad_fn) if root.grad_fn else [root])]
-        shapes = set(self.own.values())
-        others = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
-        self.reached = any(id(leaf) in self.own for leaf in leaves)
-        self.fresh, self.copies = len(leaves) - len(others), len(others)
-
     def backward_done(self) -> None:
         """A backward pass has run; one that adds to no gradient of the model is another's, once others have.
 
         What is told of it then is in ``concerned``.
         """
+        if self.resting:
+            self.backwards += 1
+            for one in self.steppers.values():
+                one.interval.backward = True
+            return
         unsure = len(self.sample) < len(self.own) and self.modes.under_way is not None
         added = self.touch.added or unsure
         self.ever |= added
         self.concerned = added or not self.ever
         if not self.concerned:
+            self.alone = False
             return
         self.backwards += 1
         self.modes.pulled()
@@ -204,7 +224,7 @@ class Follower:
         """The gradients of an optimizer or a module were cleared."""
         self.mark("zero_grad")
         for one in self.steppers.values():
-            if one.optimizer is owner or (isinstance(owner, nn.Module) and holds(owner, one)):
+            if one.optimizer is owner or (isinstance(owner, nn.Module) and one.shares(owner)):
                 one.interval.clear()
 
     def clipped(self, clip: Clip) -> None:
@@ -227,6 +247,8 @@ class Follower:
 
     def step_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to step."""
+        if self.resting:
+            return
         self.mark("optimizer")
         stepper = self.steppers[id(optimizer)]
         stepper.begin()
@@ -237,8 +259,14 @@ class Follower:
 
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""
+        stepper = self.steppers[id(optimizer)]
+        if self.resting:
+            stepper.rest()
+            self.next_step()
+            return
+        stepper.done()
+        self.followed += 1
         self.lost.done()
-        self.steppers[id(optimizer)].done()
         self.modes.stepped()
         self.waiting.known += self.due
         self.next_step()
@@ -259,36 +287,4 @@ class Follower:
 
     def seen(self, rates: Sequence[float]) -> Loop:
         """All that was seen so far; ``rates`` are the learning rates of the steps."""
-        self.ledger.look_at_values()
-        self.holding.look(self.steps)
-        worst = max(self.steppers.values(), key=lambda one: one.uncleared, default=None)
-        peak = max(rates, default=0.0)
-        return Loop(
-            steps=sum(one.steps for one in self.steppers.values()),
-            backwards=self.backwards,
-            known=worst.known if worst else 0,
-            uncleared=worst.uncleared if worst else 0,
-            emptied=sum(one.emptied for one in self.steppers.values()),
-            reached=self.reached,
-            fresh=self.fresh,
-            copies=self.copies,
-            looks=self.ledger.looks,
-            pulled=self.ledger.always_pulled,
-            changed=frozenset(self.ledger.changed),
-            scheduled=self.scheduled,
-            slow=sum(rate < peak / 100 for rate in rates) / max(len(rates), 1),
-            lines=dict(self.lines),
-            clips=self.clipping.seen(),
-            scaling=self.scalers.seen(),
-            passes=self.modes.seen(),
-            sums=self.summing.seen(),
-            held=self.holding.worst,
-            waits=self.waiting.seen(),
-            moved={name: tuple(looks) for name, looks in self.lost.seen.items()},
-        )
-
-
-def holds(module: nn.Module, one: Stepper) -> bool:
-    """Whether an optimizer holds a parameter of a module."""
-    held = {id(p) for p in one.parameters}
-    return any(id(p) in held for p in module.parameters())
+        return seen(self, rates)

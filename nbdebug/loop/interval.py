@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbdebug.graph.source import Line
 from nbdebug.loop.pulls import Touch, pulled
@@ -68,6 +68,11 @@ class Stepper:
         """All that it holds."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
+    def shares(self, module: nn.Module) -> bool:
+        """Whether it holds a parameter of a module."""
+        held = {id(p) for p in self.parameters}
+        return any(id(p) in held for p in module.parameters())
+
     @property
     def has_gradients(self) -> bool:
         """Whether any gradient is there that is not zero; waits for the device."""
@@ -84,6 +89,11 @@ class Stepper:
             self.known += 1
             self.uncleared += not self.interval.cleared
         self.last, self.interval = self.interval, Interval()
+
+    def rest(self) -> None:
+        """A step is done that was not followed; of its interval nothing is kept."""
+        self.steps += 1
+        self.interval.backward, self.interval.draws, self.interval.clip = False, 0, None
 
     def skip(self) -> None:
         """A GradScaler has left the step out, since a gradient was not finite."""

@@ -21,16 +21,18 @@ from nbdebug.loop.waits import Waits
 class Loop:
     """The events of a training loop, counted, and the parameters that they moved.
 
-    Of the intervals between steps that were looked at (``known``), ``uncleared`` began with the gradients of the one
-    before; ``emptied`` steps found gradients that had been cleared after the backward pass. ``reached`` says whether
-    any backward pass ended in the model; if none did, ``fresh`` and ``copies`` count the tensors and the parameters of
-    the same shapes that it ended in. ``pulled`` are parameters with a gradient at every look, ``changed`` those that
-    are not what they were. ``slow`` is the share of the steps at under a hundredth of the highest rate. ``lines`` are
-    the user's own: "backward", "zero_grad", "schedule", "clip", "optimizer" (its step), and "scale", "unscale", "step"
-    of a GradScaler. ``moved`` are the looks at weights in few bits, by parameter.
+    Of the ``steps``, those ``followed`` were heard in full. Of the intervals between these that were looked at
+    (``known``), ``uncleared`` began with the gradients of the one before; ``emptied`` steps found gradients that had
+    been cleared after the backward pass. ``reached`` says whether any backward pass ended in the model; if none did,
+    ``fresh`` and ``copies`` count the tensors and the parameters of the same shapes that it ended in. ``pulled`` are
+    parameters with a gradient at every look, ``changed`` those that are not what they were. ``slow`` is the share of
+    the steps at under a hundredth of the highest rate. ``lines`` are the user's own: "backward", "zero_grad",
+    "schedule", "clip", "optimizer" (its step), and "scale", "unscale", "step" of a GradScaler. ``moved`` are the looks
+    at weights in few bits, by parameter.
     """
 
     steps: int = 0
+    followed: int = 0
     backwards: int = 0
     known: int = 0
     uncleared: int = 0

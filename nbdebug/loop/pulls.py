@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,19 +45,6 @@ class Touch:
     def added(self) -> bool:
         """Whether a gradient is another one than before, or was changed in place."""
         return any(p.grad is not old or (old is not None and old._version != at) for p, old, at in self.before)
-
-
-def ends(function: Any) -> list[Tensor]:
-    """The leaf tensors that a graph would give gradients to. Nothing is kept of the graph, which must be free to go."""
-    known, todo, found = {function}, [function], []
-    while todo:
-        node = todo.pop()
-        if (variable := getattr(node, "variable", None)) is not None and not node.next_functions:
-            found.append(variable)
-        after = {one for one, _ in node.next_functions if one is not None} - known
-        known |= after
-        todo += after
-    return found
 
 
 def fetched(values: Sequence[Tensor]) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ OPENING = '__import__("nbdebug.magics").magics.watching'
 def watch(line: str, cell: str) -> None:
     """Watches the training loop in this cell; its result is drawn below while it runs.
 
-    %%watch [dbg] [--every N] [--budget 0.02] [--match "conv*"] [--stop-on error|warning]
+    %%watch [dbg] [--every N] [--budget 0.01] [--match "conv*"] [--stop-on error|warning]
 
     dbg        a nbdebug.Debugger; the only one there is, if left out
     --every    measure every so many steps

@@ -41,11 +41,6 @@ class Table:
         """How many rows were given, kept or not."""
         return self.counts.total()
 
-    @property
-    def due(self) -> bool:
-        """Whether the next row would be kept."""
-        return self.counts[""] % self.stride == 0
-
     def leave_out(self) -> None:
         """Counts a row whose turn has not come."""
         self.counts[""] += 1

@@ -86,8 +86,8 @@ class Ring:
         """A GradScaler has scaled a loss: Inf is then by design, and NaN is not."""
         self.scaler = scaler
 
-    def backward_begins(self, roots: Sequence[Tensor]) -> None:
-        """A backward pass is about to run from some roots."""
+    def backward_begins(self, roots: Sequence[Tensor], loss: float | None = None) -> None:
+        """A backward pass is about to run from some roots; ``loss`` is what they come to, where somebody has looked."""
         losses = [one for one in roots if one.numel() == 1]
         self.now.drawn = self.drawn
         self.passes.append((self.step, self.now))
@@ -97,9 +97,10 @@ class Ring:
             if self.spare:
                 self.spare.seen(losses, scaled=self.scaler is not None)
             return
-        value = sum(one.item() for one in losses) / (self.scaler.get_scale() if self.scaler else 1.0)
-        self.passes[-1][1].loss = value if losses else None
-        if math.isnan(value) or (math.isinf(value) and self.scaler is None):
+        if loss is None:
+            loss = sum(one.item() for one in losses) / (self.scaler.get_scale() if self.scaler else 1.0)
+        self.passes[-1][1].loss = loss if losses else None
+        if math.isnan(loss) or (math.isinf(loss) and self.scaler is None):
             self.wrong("loss", lambda: self.read(roots))
 
     def backward_done(self) -> None:

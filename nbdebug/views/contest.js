@@ -36,7 +36,7 @@ function render({ model, el }) {
     key.textContent = `training loss over ${state.steps} steps, all on the same axes; band: all seeds${panels.some((one) => one.looks.length) ? "; dots: validation loss" : ""}; faint: the others`;
     logs.ariaPressed = String(log);
     const width = grid.firstElementChild?.clientWidth ?? 0, colors = palette(el);
-    if (width) pictures.forEach((one, i) => one.show(panels, i, sharedFrame(state, width, log), colors, cursor));
+    if (width) pictures.forEach((one, i) => one.show(panels, i, shared(state, width, log), colors, cursor));
     if (said !== (said = JSON.stringify([state.verdict, state.headline, state.notes, panels.map((one) => [one.train, one.val, one.words])]))) {
       banner.replaceChildren(...outcome(state));
       below.replaceChildren(...standings(state));
@@ -60,7 +60,7 @@ function spansDecades(panels) {
 }
 
 /** The axes that all pictures share; what diverges may leave them at the top. @param {any} state @param {number} width @param {boolean} log @returns {Frame} */
-function sharedFrame(state, width, log) {
+function shared(state, width, log) {
   const panels = /** @type {Panel[]} */ (state.panels), calm = panels.filter((one) => one.tone !== "error"), from = calm.length ? calm : panels;
   const first = from.map((one) => one.middle[0] ?? NaN).find(Number.isFinite) ?? 1, most = calm.length ? Infinity : first + 2 * Math.abs(first);
   const high = roomy(extent(from.flatMap((one) => [...one.low, ...one.high, ...one.validation]).filter((v) => v <= most), log), log);
@@ -93,7 +93,7 @@ function smallPicture(point) {
     show(panels, i, f, colors, step) {
       const one = panels[i], g = sharp(canvas, f.width, PANEL_HEIGHT);
       [at, mine, cursor] = [f, one, step ?? cursor];
-      name.textContent = `${one.rank ? `${one.rank}. ` : ""}${one.name}`;
+      name.textContent = (one.rank ? `${one.rank}. ` : "") + one.name;
       pill.textContent = one.words;
       pill.className = `nb-pill nb-tone nb-${one.tone}`;
       said.textContent = step === undefined ? one.rate : readAt(one, step);
@@ -107,7 +107,8 @@ function smallPicture(point) {
       ownCurve(g, f, one, colors);
       if (step !== undefined) rule(g, f.x(step), PANEL_TOP, f.x(step), PANEL_BOTTOM, colors.soft);
       g.restore();
-      canvas.ariaLabel = `${one.name}, ${one.words}: ${one.x.length ? `training loss from ${num(one.middle[0])} to ${num(one.middle.at(-1))}` : "not run yet"}. Arrow keys read values.`;
+      const course = one.x.length ? `training loss from ${num(one.middle[0])} to ${num(one.middle.at(-1))}` : "not run yet";
+      canvas.ariaLabel = `${one.name}, ${one.words}: ${course}. Arrow keys read values.`;
     },
   };
 }

@@ -33,6 +33,11 @@ export function num(v) {
   return String(Number.isInteger(v) ? v : Number(v.toPrecision(4))).replace("-", "−");
 }
 
+/** A number in few digits. @param {number | null} v @param {number} [digits] */
+export function brief(v, digits = 3) {
+  return num(v === null ? v : Number(v.toPrecision(digits)));
+}
+
 /** Empties `el` and makes it the root of a view. @param {HTMLElement} el @param {...Node} kids */
 export function root(el, ...kids) {
   el.classList.add("nbdebug");

@@ -14,12 +14,12 @@ from nbdebug.registry import Rule
 from nbdebug.report import Report, ranked
 
 EVERY_SECONDS = 3.0
-SHARE = 0.005  # of the time
+SHARE = 0.0025  # of the time
 LEAST_STEPS = 20
 
 
 class Judge:
-    """Asks every rule that needs nothing but the record, again every few seconds, at half a percent of the time.
+    """Asks every rule that needs nothing but the record, again every few seconds, at a 400th of the time.
 
     ``found`` are the findings of the last round by code; ``tell`` is given each one that is new.
     """

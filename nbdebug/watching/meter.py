@@ -8,33 +8,37 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbdebug.errors import SetupError
+from nbdebug.watching.pace import Pace
 
 LOOK_SECONDS = 0.1
+SEEN = 64  # steps that are followed whatever it takes
 
 
 class Meter:
-    """Counts the time that was spent beside the user's own, and keeps it under a share ``budget`` of the whole.
+    """Counts the time that was spent beside the user's own, and keeps what need not be done at each step in a budget.
 
     A look at every layer is due at every ``every`` steps; by default at steps 1, 2, 3, 4, 6, 8, 12, … and otherwise
-    ten times a second at most, as long as the budget holds.
+    ten times a second at most, at half of the budget. A quarter is for ``norms`` of all gradients, a quarter for
+    ``following`` the order of events.
     """
 
     def __init__(self, budget: float, every: int | None) -> None:
         if not 0 < budget <= 1:
-            raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for 0.02.")
+            raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for 0.01.")
         if every is not None and not (isinstance(every, int) and every > 0):
             raise SetupError(
                 f"every is {every!r}; expected a whole number of steps from 1 on. Leave it out for budget."
             )
         self.budget, self.every = budget, every
+        self.looks, self.norms, self.follows = Pace(budget / 2), Pace(budget / 4), Pace(budget / 4)
+        self.looking = self.following = self.norming = self.busy = False
         self.troubles: dict[str, str] = {}
-        self.busy = False
         self.start()
 
     def start(self) -> None:
         """Counts from now on."""
         self.started = self.looked = time.perf_counter()
-        self.spent = 0.0
+        self.spent = self.before = 0.0
 
     @property
     def elapsed(self) -> float:
@@ -46,19 +50,24 @@ class Meter:
         """The share of the time that watching took."""
         return self.spent / max(self.elapsed, 1e-9)
 
-    @property
-    def thrifty(self) -> bool:
-        """Whether the budget has not been used up."""
-        return self.every is not None or self.spent <= self.budget * self.elapsed
+    def next_step(self, step: int) -> None:
+        """The step of this number, from 1, begins: what of it is looked at, measured and followed is settled."""
+        cost, self.before, now = self.spent - self.before, self.spent, time.perf_counter()
+        if self.looking:
+            self.looks.took(cost, now)
+            self.looked = now
+        elif self.following:
+            self.follows.took(cost, now)
+        early = step <= SEEN
+        self.looking = self.look_is_due(step, now)
+        self.following = early or self.follows.due(now)
+        self.norming = early or self.norms.due(now)
 
-    def look_is_due(self, step: int) -> bool:
+    def look_is_due(self, step: int, now: float) -> bool:
         """Whether the step of this number, from 1, is one to look at in full."""
         if self.every is not None:
             return (step - 1) % self.every == 0
-        due = spaced(step) or (self.thrifty and time.perf_counter() - self.looked >= LOOK_SECONDS)
-        if due:
-            self.looked = time.perf_counter()
-        return due
+        return spaced(step) or (self.looks.due(now) and now - self.looked >= LOOK_SECONDS)
 
     def forget(self, seconds: float) -> None:
         """Leaves out a time in which nothing ran, such as a pause."""
@@ -96,7 +105,9 @@ class Meter:
                 return
             begun, self.busy = time.perf_counter(), True
             try:
-                self.attempt(what, act, *given)
+                act(*given)
+            except Exception as error:
+                self.troubles[what] = f"{type(error).__name__}: {error}"
             finally:
                 self.busy = False
                 self.spent += time.perf_counter() - begun

@@ -74,8 +74,13 @@ class Recorder:
 
 def kept(value: Tensor) -> Number:
     """A scalar to be read later: at once where nothing has to be waited for, else a copy on its device."""
-    value = value.detach()
-    return float(value) if value.device.type == "cpu" else value.reshape(()).float().clone()
+    return float(value.item()) if value.is_cpu else value.detach().reshape(()).float().clone()
+
+
+def total(numbers: list[Number]) -> float | None:
+    """The sum of numbers that are known; None where there are none, or one is still on its device."""
+    known = [one for one in numbers if isinstance(one, float)]
+    return sum(known) if known and len(known) == len(numbers) else None
 
 
 def fetched(numbers: list[Number]) -> list[float]:

@@ -25,10 +25,11 @@ from nbdebug.replay import Ring
 from nbdebug.replay.hearing import hearing
 from nbdebug.setup import Setup
 from nbdebug.watching.fixed import Fixed
-from nbdebug.watching.look import Lens, Look
+from nbdebug.watching.lens import Lens
+from nbdebug.watching.look import Look
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.places import Match, Places
-from nbdebug.watching.recorder import Recorder, kept
+from nbdebug.watching.recorder import Number, Recorder, kept, total
 from nbdebug.watching.strides import Strides, root
 
 UNITS = 4  # looks of a fixed rhythm, of which one asks which units are dead
@@ -52,6 +53,7 @@ class Session:
         self.measure(0)
         self.fixed.spent = 0.0
         self.boundary = self.ended = self.pulled = False
+        self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
         self.skipped, self.ring = 0, Ring(setup)
         self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
@@ -92,9 +94,13 @@ class Session:
     def prepare(self) -> None:
         """Makes ready for the next step: a look, where one is due."""
         self.strides.look, self.strides.square = None, None
-        if self.meter.look_is_due(self.recorder.step):
+        self.meter.next_step(self.recorder.step)
+        self.follower.rest(not self.meter.following)
+        if self.meter.looking and self.lens.wants():
             self.looks += 1
-            self.strides.look = Look(self.most, units=self.meter.every is None or self.looks % UNITS == 1)
+            units = self.meter.every is None or self.looks % UNITS == 1
+            self.strides.look = Look(self.recorder.step, self.most, units)
+            self.strides.extremes.next()
             self.outputs.open()
         else:
             self.outputs.close()
@@ -129,7 +135,8 @@ class Session:
         self.skips()
         self.recorder.evaluated()
         self.follower.backward_begins(roots)
-        self.meter.attempt("replay", self.ring.backward_begins, roots)
+        self.losses = [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
+        self.meter.attempt("replay", self.ring.backward_begins, roots, total(self.losses))
 
     def backward_done(self, roots: Roots) -> None:
         """A backward pass has run; where no optimizer is known, it counts as a step."""
@@ -138,7 +145,7 @@ class Session:
         self.meter.attempt("replay", self.ring.backward_done)
         if not self.follower.concerned:
             return
-        self.recorder.row.losses += [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
+        self.recorder.row.losses += self.losses
         per_epoch = self.record.about.get("batches_per_epoch")
         self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
         if not self.follower.steppers:
@@ -152,7 +159,12 @@ class Session:
             self.follower.step_begins(optimizer)
             self.clipped(optimizer)
         self.pulled = False
-        if self.strides.look is not None or self.meter.thrifty:
+        if self.meter.norming:
+            begun = time.perf_counter()
+            self.strides.norm(optimizer)
+            now = time.perf_counter()
+            self.meter.norms.took(now - begun, now)
+        if self.strides.look is not None:
             self.strides.gradients(optimizer)
         if optimizer is not None:
             self.meter.attempt("replay", self.ring.step_begins, optimizer, self.strides.finite)
@@ -164,6 +176,7 @@ class Session:
         self.meter.attempt("replay", self.ring.step_done, optimizer)
         if self.pulled and self.strides.look is not None:
             self.strides.look.gradients, self.strides.square = None, None
+            self.strides.norm(optimizer)
             self.strides.gradients(optimizer)
         self.strides.after(optimizer)
         if optimizer is self.follower.first:
@@ -198,7 +211,7 @@ class Session:
         if self.strides.square is not None:
             numbers["gradient_norm"] = root(self.strides.square)
         if self.strides.look is not None:
-            self.meter.attempt("layers", self.lens.write, recorder.step, self.strides.look)
+            self.meter.attempt("layers", self.lens.write, self.strides.look)
         recorder.finish(numbers)
         self.waited, self.stepped, self.boundary = 0.0, now, True
         if self.ended and self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
@@ -211,6 +224,11 @@ class Session:
         if row := self.fixed.measured():
             self.record.evaluations.append(step, row, "fixed")
 
+    def fetch(self) -> None:
+        """Brings in the numbers and the looks that wait."""
+        self.recorder.fetch()
+        self.meter.attempt("layers", self.lens.flush)
+
     def close(self) -> None:
         """Brings in all that still waits, once the probes are closed."""
         self.outputs.close()
@@ -218,7 +236,7 @@ class Session:
         self.recorder.evaluated()
         if self.recorder.row.losses:
             self.recorder.finish({})
-        self.recorder.fetch()
+        self.fetch()
         if self.recorder.step - 1 > self.measured:
             self.measure(self.recorder.step - 1)
         places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}

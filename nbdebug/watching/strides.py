@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nbdebug.numbers import Sampler, squared_norm
+from nbdebug.watching.extremes import Extremes, largest
 from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
 from nbdebug.watching.recorder import Number, kept
@@ -31,6 +32,7 @@ class Strides:
     def __init__(self, watched: Places, sampler: Sampler) -> None:
         self.sampler, self.parameters = sampler, list(watched.parameters.values())
         self.known: dict[tuple[int, ...], list[bool]] = {}
+        self.extremes = Extremes(sampler.lengths.tolist(), int(sampler.sizes.max(initial=0)))
         self.look: Look | None = None
         self.square: Number | None = None
 
@@ -44,25 +46,35 @@ class Strides:
             self.known[key] = [id(p) in own for p in self.parameters]
         return self.known[key]
 
-    def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """Gathers the gradients that an optimizer is about to use, without the factor of a scaled loss."""
-        held = self.held(optimizer)
-        found = [p.grad if mine else None for p, mine in zip(self.parameters, held, strict=True)]
+    def found(self, optimizer: torch.optim.Optimizer | None) -> tuple[list[Tensor | None], Any]:
+        """The gradients that an optimizer is about to use, and the factor of a scaled loss that is still in them."""
+        pairs = zip(self.parameters, self.held(optimizer), strict=True)
+        return [p.grad if mine else None for p, mine in pairs], getattr(optimizer, "grad_scale", None)
+
+    def norm(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Takes the norm of all gradients, beside those of other optimizers."""
+        found, scale = self.found(optimizer)
         given = [one for one in found if one is not None]
         if not given:
             return
-        square, scale = squared_norm(given, self.sampler.home), getattr(optimizer, "grad_scale", None)
+        square = squared_norm(given, self.sampler.home)
         if isinstance(scale, Tensor):
             square = square / scale.to(square) ** 2
         self.square = kept(square) if self.square is None else self.square + kept(square)
-        if self.look is not None:
-            self.gather(self.look, found, scale)
 
-    def gather(self, look: Look, found: list[Tensor | None], scale: Any) -> None:
+    def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers samples of the gradients that are there, beside those of other optimizers."""
-        values, there = self.sampler.gather(found), np.array([one is not None for one in found], bool)
-        if isinstance(scale, Tensor):
-            values = values / scale.to(values)
+        look, (found, scale) = self.look, self.found(optimizer)
+        there = np.array([one is not None for one in found], bool)
+        if look is None or not there.any():
+            return
+        values, number = self.sampler.gather(found), self.extremes.number
+        factor = scale.to(values) if isinstance(scale, Tensor) else None
+        if factor is not None:
+            values = values / factor
+        if number is not None and (one := found[number]) is not None:
+            most = largest(one)
+            look.largest["gradient", number] = most if factor is None else most / factor.to(most)
         look.gradients = values if look.gradients is None else look.gradients + values
         look.there = there if not look.there.size else look.there | there
 
@@ -81,4 +93,6 @@ class Strides:
         if self.look is not None:
             moved: NDArray[np.bool_] = np.array(self.held(optimizer), bool)
             self.look.after = self.sampler.gather(self.parameters)
+            if (number := self.extremes.number) is not None:
+                self.look.largest["weight", number] = largest(self.parameters[number])
             self.look.moved = moved if not self.look.moved.size else self.look.moved | moved

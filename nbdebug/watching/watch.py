@@ -43,7 +43,7 @@ class Watch:
         setup: Setup,
         keep: Callable[[Report], None] = lambda _: None,
         *,
-        budget: float = 0.02,
+        budget: float = 0.01,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
@@ -123,7 +123,7 @@ class Watch:
         assert self.session is not None
         recorder = self.session.recorder
         if recorder.due:
-            recorder.fetch()
+            self.session.fetch()
             self.not_finite()
             self.view.findings = [one.to_dict() for one in self.judge.report]
             self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"

@@ -37,7 +37,7 @@ def grown(record: Record, steps: int, look: int = 10) -> None:
         record.run.append(step, row)
         if step % 200 == 0:
             record.evaluations.append(step, {"eval_loss": loss + 0.05, "sample_val_score": 1 - loss / 2.4})
-        if step % look == 0 and (record.layers.due or record.shapes.due):
+        if step % look == 0 and (record.layers.seen % record.layers.stride == 0 or record.shapes.due):
             record.layers.append(step, statistics(record, random))
             record.shapes.append(step, packed(np.stack([humps(SPREADS[one], step, random) for one in families])))
         elif step % look == 0:

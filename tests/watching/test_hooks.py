@@ -191,7 +191,7 @@ def test_a_loop_in_a_thread_is_watched() -> None:
     assert not found[0].trouble
 
 
-@pytest.mark.parametrize("where", ["nbdebug.watching.look.Look.take", "nbdebug.watching.look.Lens.write"])
+@pytest.mark.parametrize("where", ["nbdebug.watching.look.Look.take", "nbdebug.watching.lens.Lens.write"])
 def test_what_a_hook_raises_ends_that_probe_and_never_the_loop(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("inside")

@@ -70,6 +70,24 @@ def test_what_is_sampled_agrees_with_the_whole() -> None:
         assert seen == pytest.approx(values, rel=1e-4 if exact_ones else 0.1), name
 
 
+def test_the_largest_values_of_large_tensors_are_found_in_turn() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 300), nn.ReLU(), nn.Linear(300, 30), nn.Linear(30, 3))
+    optimizer, (x, y), exact = torch.optim.SGD(model.parameters(), lr=0.1), data().tensors, []
+    with nbdebug.watch(model, optimizer, every=1) as watched:
+        for _ in range(6):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            large = model[0].weight, model[2].weight
+            exact.append([float(one.abs().max()) for p in large for one in (p.detach(), p.grad)])
+    for turn, name in enumerate(("0.weight", "2.weight")):
+        for family, column in (("weight", 2 * turn), ("gradient", 2 * turn + 1)):
+            steps, values = watched.record.series(f"{family}.absmax", name)
+            assert steps.tolist() == [1 + turn, 3 + turn, 5 + turn]
+            assert values == pytest.approx([exact[step - 1][column] for step in steps], rel=1e-6)
+
+
 def test_histograms_show_the_shape_of_the_weights() -> None:
     record, _ = run(steps=3)
     _, drawn = record.histograms("weight", "0.weight")

@@ -43,9 +43,9 @@ def step_missing(setup: Setup, loop: Loop, *, least: int = 5, share: float = 0.5
     if loop.backwards < least:
         raise NotChecked(f"{loop.backwards} backward passes of your loop were seen, which are too few")
     evidence = {"backward passes": loop.backwards, "steps": loop.steps, "steps without gradient": loop.emptied}
-    if loop.steps and loop.emptied > share * loop.steps:
+    if loop.steps and loop.emptied > share * loop.followed:
         yield finding(
-            f"{loop.emptied} of {loop.steps} steps found no gradient: it had been cleared after backward()",
+            f"{loop.emptied} of {loop.followed} steps found no gradient: it had been cleared after backward()",
             "zero_grad() runs between backward() and step().",
             "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
             loop.lines.get("zero_grad"),

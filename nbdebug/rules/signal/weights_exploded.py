@@ -84,12 +84,15 @@ def grows(sizes: Looks, times: float) -> Flags:
 
 def hangs(sizes: Looks, largest: Looks) -> Flags:
     """Which places hang on one weight, as they did not at first."""
-    if len(largest.steps) != len(sizes.steps):  # of large tensors the largest value is not known
+    if len(largest.steps) != len(sizes.steps):
         return np.zeros(len(sizes.places), bool)
+    known, every = np.isfinite(largest.values), np.arange(len(sizes.places))  # of large tensors at some looks only
+    first, last = known.argmax(0), len(known) - 1 - known[::-1].argmax(0)
     with np.errstate(all="ignore"):
         shares = largest.values / sizes.values
-        swollen = largest.values[-1] > SWOLLEN * largest.values[0]
-    return np.asarray((shares[-1] > TAIL) & (shares[0] < THIN) & swollen & np.isfinite(sizes.values[-1]))
+        swollen = largest.values[last, every] > SWOLLEN * largest.values[first, every]
+        tailed = (shares[last, every] > TAIL) & (shares[first, every] < THIN) & swollen
+    return np.asarray(tailed & np.isfinite(sizes.values[-1]))
 
 
 def growth(sizes: Looks, grown: Flags, times: float) -> Finding:

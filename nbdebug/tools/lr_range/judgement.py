@@ -56,7 +56,7 @@ def judge(current: float, sweeps: Sequence[Sweep], low: float | None) -> Judged:
 def judged(result: LrRange) -> Judged:
     """The judgement of a result."""
     low = result.recommended.low if result.recommended is not None else None
-    if result.current is None or result.quantity != "lr":
+    if result.current is None or result.quantity != "lr" or result.verdict == "flat":
         return Judged("")
     return judge(result.current, result.sweeps, low)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,7 @@ from nbdebug.tools.lr_range.smoothing import OPENING, bounded, smoothed
 
 Curve = NDArray[np.float64]
 
-QUARTER = 4  # the opening is the first quarter of the values
-WINDOW = 9  # places that a smoothed loss is the mean of
-SURE = 4.0  # standard errors, beyond which a way down is none by chance
+SURE = 4.5  # standard errors; pure noise comes so far in 3 of 1000 tests, by simulation
 
 
 def pooled(sweeps: Sequence[Sweep]) -> Sweep:
@@ -47,7 +44,7 @@ class Descent:
     def place(self) -> Curve:
         """Logarithms of the values; of those that are zero, the lowest there is."""
         values = np.asarray(self.sweep.values, np.float64)
-        return np.log(np.maximum(values, values[values > 0].min(initial=np.inf)))
+        return np.asarray(np.log(np.maximum(values, values[values > 0].min(initial=np.inf))))
 
     @cached_property
     def loss(self) -> Curve:
@@ -66,12 +63,25 @@ class Descent:
 
     @property
     def is_one(self) -> bool:
-        """Whether it goes down by more than the noise of the batches allows."""
-        losses = np.asarray(self.sweep.losses)
-        quarter = max(len(losses) // QUARTER, 1)
-        drop = float(losses[:quarter].mean() - self.loss.min())
-        error = spread(losses) * sqrt(1 / quarter + 1 / WINDOW)
-        return drop > max(SURE * error, 1e-6 * abs(float(losses[0])))
+        """Whether it goes down by more than the noise of the batches allows.
+
+        The losses up to where half of the way is lost again are parted at each place in turn; what lies before the best
+        of them must be higher in the mean than what lies after it, by several standard errors.
+        """
+        losses = np.asarray(self.sweep.losses, np.float64)[: self.up(0.5) + 1]
+        if len(losses) < 2 * OPENING or self.depth <= 1e-6 * abs(float(losses[0])):
+            return False
+        before = np.arange(OPENING, len(losses) - OPENING + 1)
+        after, sums = len(losses) - before, losses.cumsum()
+        drop = sums[before - 1] / before - (sums[-1] - sums[before - 1]) / after
+        return bool((drop > SURE * self.noise * np.sqrt(1 / before + 1 / after)).any())
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of a loss about the curve, up to the lowest place: heavy tails count in full."""
+        losses = np.asarray(self.sweep.losses, np.float64)
+        way = np.diff(losses[: max(self.lowest, len(losses) // 4) + 1], 2)
+        return max(spread(losses), float(np.sqrt((way**2).mean() / 6)) if len(way) else 0.0)
 
     def down(self, share: float) -> int:
         """The index of the first place before the lowest from which on such a share of the way down is made."""

@@ -62,8 +62,8 @@ class Guard:
         return low > self.limit() and low > self.limit(self.noise())
 
     def noise(self) -> float:
-        """The height of a rise that is none, measured anew each time the curve has grown by a tenth."""
-        if len(self.losses) >= 1.1 * self.measured_at:
+        """The height of a rise that is none, measured anew each time the curve has grown by half."""
+        if len(self.losses) >= 1.5 * self.measured_at:
             self.measured_at = len(self.losses)
             self.height = NOISE * spread(np.array(self.losses))
         return self.height

@@ -101,7 +101,8 @@ class Trial:
         advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked)
         current = self.dial.current if self.owned else None
         low = advice.recommended.low if advice.recommended is not None else None
-        said = judge(current, self.sweeps, low) if current is not None and plan.quantity == "lr" else None
+        says = plan.quantity == "lr" and advice.verdict != "flat"
+        said = judge(current, self.sweeps, low) if current is not None and says else None
         return LrRange(
             quantity=plan.quantity,
             mode=plan.mode,

@@ -1,0 +1,145 @@
+"""What is left out of some steps, and what is heard of every one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import nbdebug
+from nbdebug.watching import Watch
+from nbdebug.watching.meter import SEEN
+from nbdebug.watching.pace import Pace
+
+STEPS = 4 * SEEN
+TINY = 1e-6  # a budget that pays for nothing
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.1), nn.Linear(8, 2))
+
+
+def loader(count: int = 32) -> DataLoader[Any]:
+    x = torch.randn(count, 6, generator=torch.Generator().manual_seed(1))
+    return DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=8)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> None:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+    optimizer.step()
+
+
+def trained(watch: Watch, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS) -> int:
+    """Trains under a watch, and gives how many of the steps were not followed."""
+    train, rested = loader(), 0
+    with watch:
+        assert watch.session is not None
+        for number in range(steps):
+            rested += watch.session.follower.resting
+            step(model, optimizer, list(train)[number % len(train)])
+    assert watch.result is not None
+    assert not watch.result.trouble
+    return rested
+
+
+def test_a_pace_takes_its_share_of_the_time() -> None:
+    pace, now, spent = Pace(0.01), 0.0, 0.0
+    for _ in range(100_000):
+        now += 1e-3
+        if pace.due(now):
+            pace.took(2e-3, now)
+            spent += 2e-3
+    assert spent / now == pytest.approx(0.01, rel=0.02)
+
+
+def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    watch = nbdebug.watch(model, optimizer, budget=TINY)
+    rested = trained(watch, model, optimizer)
+    assert STEPS / 2 < rested < STEPS - SEEN
+    for signal in ("loss", "lr", "step_seconds"):
+        assert watch.record.series(signal)[0].tolist() == list(range(1, STEPS + 1))
+    assert watch.record.series("gradient_norm")[0].tolist()[:SEEN] == list(range(1, SEEN + 1))
+    assert watch.session is not None
+    loop = watch.session.follower.seen(())
+    assert (loop.steps, loop.backwards, loop.followed) == (STEPS, STEPS, STEPS - rested)
+    assert loop.known == loop.followed - 1
+    assert not loop.uncleared
+
+
+def test_an_evaluation_between_steps_that_are_not_followed_is_heard() -> None:
+    model, val = network(), loader(16)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    debugger = nbdebug.Debugger(model, loader(), val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    evaluated = 0
+    with debugger.watch(budget=TINY) as watch:
+        assert watch.session is not None
+        for number in range(STEPS):
+            step(model, optimizer, next(iter(debugger.train_loader)))
+            if watch.session.follower.resting and number % 20 < 8:
+                evaluated += 1
+                with torch.no_grad():
+                    for x, _ in val:
+                        model(x)
+    passes = watch.session.follower.seen(()).passes
+    assert evaluated > 10
+    assert passes.validated == passes.in_train == 2 * evaluated
+
+
+def test_where_optimizers_take_turns_every_step_is_followed() -> None:
+    model = network()
+    optimizers = [torch.optim.SGD(model[i].parameters(), 0.1) for i in (0, 2)]
+    train = list(loader())
+    debugger = nbdebug.Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers)
+    with debugger.watch(budget=TINY) as watch:
+        for number in range(2 * SEEN):
+            for one in optimizers:
+                step(model, one, train[number % len(train)])
+    assert watch.session is not None
+    loop = watch.session.follower.seen(())
+    assert loop.followed == loop.steps == 4 * SEEN
+
+
+def test_gradients_that_are_cleared_too_early_are_a_share_of_what_was_followed() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    debugger = nbdebug.Debugger(model, loader(), loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    with debugger.watch(budget=TINY):
+        for _ in range(STEPS // 4):
+            for x, y in debugger.train_loader:
+                debugger.setup.loss_fn(model(x), y).backward()
+                optimizer.zero_grad()
+                optimizer.step()
+    assert "O506" in [one.code for one in debugger.findings]
+
+
+def test_looks_that_would_not_be_kept_are_not_made() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    watch = nbdebug.watch(model, optimizer, every=1)
+    trained(watch, model, optimizer, steps=1100)
+    layers, shapes = watch.record.layers, watch.record.shapes
+    assert layers.stride == 4
+    assert layers.steps.tolist() == list(range(1, 1101, 4))
+    assert shapes.steps == list(range(1, 1101, shapes.stride))
+
+
+def test_an_update_is_what_the_step_did_and_not_what_was_written_between_steps() -> None:
+    model = network()
+    optimizer, average = torch.optim.SGD(model.parameters(), 0.1), copy.deepcopy(model)
+    batch, moved = next(iter(loader())), []
+    with nbdebug.watch(model, optimizer, every=1) as watch:
+        for _ in range(12):
+            before = model[0].weight.detach().clone()
+            step(model, optimizer, batch)
+            moved.append(float((model[0].weight.detach() - before).norm()))
+            for own, other in zip(model.parameters(), average.parameters(), strict=True):
+                own.data.lerp_(other.data, 0.5)
+    assert watch.record.series("update.norm", "0.weight")[1] == pytest.approx(moved, rel=1e-3)
