@@ -56,21 +56,31 @@ class Finder:
         self.noise = NoiseScale(why="it was not asked for")
 
     def run(self, screen: Screen) -> None:
-        """The sizes, then the noise scale, until done or stopped."""
+        """The noise scale, at the weights that no step has changed yet, then the sizes, until done or stopped."""
         try:
+            if self.wanted:
+                self.noise = self.measured_noise(screen)
             self.search.run(lambda: self.seen(screen))
             self.search.again(lambda: self.seen(screen))
             if screen.stopped:
                 self.search.ended = "stopped"
-            elif self.wanted:
-                with users_code(lambda: "while the noise of its gradient was measured"):
-                    self.noise = noise_scale(
-                        self.steps, self.supply, SHARE_OF_NOISE * self.seconds, lambda: screen.stopped
-                    )
         except KeyboardInterrupt:
             self.search.ended = "interrupted"
             if not isinstance(screen, LiveScreen):
                 raise
+
+    def measured_noise(self, screen: Screen) -> NoiseScale:
+        """The noise scale, or why it cannot be had."""
+        try:
+            with users_code(lambda: "while the noise of its gradient was measured"):
+                return noise_scale(self.steps, self.supply, SHARE_OF_NOISE * self.seconds, lambda: screen.stopped)
+        except SetupError as error:
+            if not memory.is_out_of_memory(error.__cause__ or error):
+                raise
+            return NoiseScale(why="its gradients do not fit into memory")
+        finally:
+            self.steps.clear()
+            memory.free(self.steps.device)
 
     def seen(self, screen: Screen) -> bool:
         """Shows what there is; whether the user pressed Stop."""
