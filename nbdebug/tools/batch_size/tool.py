@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import ceil
 from typing import Any
 
 from torch.utils.data import RandomSampler
@@ -122,8 +123,8 @@ class Finder:
         if not self.supply.collates:
             said.append("The loader gives whole batches: the rows of its first one were used over and over.")
         chosen = next((one for one in self.search.sizes if one.size == suggestion), None)
-        if chosen is not None and (workers := self.supply.seconds_a_sample * chosen.throughput) > 1:
-            said.append(f"Reading keeps about {workers:.0f} processes busy at that throughput: see num_workers.")
+        if chosen is not None and (workers := ceil(self.supply.seconds_a_sample * chosen.throughput)) > 1:
+            said.append(f"At that throughput reading keeps {workers} processes busy: see num_workers.")
         return said
 
 
