@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbdebug.assertion import assert_healthy as assert_healthy
     from nbdebug.debugger import Debugger as Debugger
-    from nbdebug.debugger import checkup as checkup
-    from nbdebug.debugger import lr_range as lr_range
-    from nbdebug.debugger import overfit as overfit
-    from nbdebug.debugger import watch as watch
     from nbdebug.errors import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
+    from nbdebug.one_call import batch_size as batch_size
+    from nbdebug.one_call import checkup as checkup
+    from nbdebug.one_call import compare_optimizers as compare_optimizers
+    from nbdebug.one_call import lr_range as lr_range
+    from nbdebug.one_call import overfit as overfit
+    from nbdebug.one_call import watch as watch
     from nbdebug.preserve import restore as restore
     from nbdebug.record import load as load
     from nbdebug.report import Report as Report
@@ -25,18 +27,21 @@ HOMES = {
     "Report": "report",
     "SetupError": "errors",
     "assert_healthy": "assertion",
-    "checkup": "debugger",
+    "batch_size": "one_call",
+    "checkup": "one_call",
+    "compare_optimizers": "one_call",
     "load": "record",
     "load_ipython_extension": "magics",
-    "lr_range": "debugger",
-    "overfit": "debugger",
+    "lr_range": "one_call",
+    "overfit": "one_call",
     "restore": "preserve",
     "unload_ipython_extension": "magics",
-    "watch": "debugger",
+    "watch": "one_call",
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "checkup", "load", "lr_range", "overfit", "restore", "watch"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "load"),
+    *("lr_range", "overfit", "restore", "watch"),
 ]
 
 try:

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from torch import nn
 
-from nbdebug.debugger import checkup
 from nbdebug.errors import SetupError
 from nbdebug.finding import SEVERITIES
+from nbdebug.one_call import checkup
 from nbdebug.report import Report
 
 Allowed = Literal["note", "warning"]

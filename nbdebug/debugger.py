@@ -147,9 +147,9 @@ class Debugger:
         """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
 
         ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
-        set-up's; groups keep their ratios, or have the ``"same"`` rate; a step learns ``accumulate`` batches, and clips
-        the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the result, which ``log`` then tells.
-        Raises SetupError for what cannot be run.
+        set-up's, and Adam where it has none; groups keep their ratios, or have the ``"same"`` rate; a step learns
+        ``accumulate`` batches, and clips the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the
+        result, which ``log`` then tells. Raises SetupError for what cannot be run.
         """
         from nbdebug.tools.lr_range import Plan, lr_range
 
@@ -259,27 +259,3 @@ class Debugger:
 def given_task(name: str | None) -> task.Task | None:
     """The task that was named, if one was."""
     return task.given(name) if name is not None else None
-
-
-def checkup(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Report:
-    """A checkup in one call; takes what Debugger and its ``checkup`` take."""
-    options = {name: given.pop(name) for name in ("budget", "select", "ignore", "options") if name in given}
-    return Debugger(model, train_loader, val_loader, **given).checkup(**options)
-
-
-def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Overfit:
-    """The tiny-batch overfit test in one call; takes what Debugger and its ``overfit`` take."""
-    options = {name: given.pop(name) for name in ("examples", "steps", "seed") if name in given}
-    return Debugger(model, train_loader, val_loader, **given).overfit(**options)
-
-
-def lr_range(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> LrRange:
-    """The learning-rate range test in one call; takes what Debugger and its ``lr_range`` take."""
-    names = ("start", "end", "steps", "seeds", "mode", "val", "groups", "accumulate", "max_norm")
-    options = {name: given.pop(name) for name in names if name in given}
-    return Debugger(model, train_loader, val_loader, **given).lr_range(**options)
-
-
-def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:
-    """A block around a training loop, without anything else; takes what ``Debugger.watch`` takes."""
-    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from nbdebug.errors import NotChecked
 from nbdebug.rules.programs import classifier, network, points
@@ -114,6 +114,23 @@ def test_a_gradient_of_nothing_but_noise_has_no_scale() -> None:
 def test_a_gradient_below_its_own_noise_has_not_even_a_lower_bound() -> None:
     with pytest.raises(NotChecked, match="cannot be told from noise"):
         scale([(8.0, 0.5 + 0.01 * i) for i in range(4)], 8, 64)
+
+
+def test_the_noise_scale_is_that_of_the_weights_as_they_are() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2000, 10)
+    y, model, loss_fn = (x @ torch.randn(10, 3)).argmax(1), nn.Linear(10, 3), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    wrong = (model(x).softmax(1) - nn.functional.one_hot(y, 3)).detach()
+    each = torch.cat([(wrong[:, :, None] * x[:, None, :]).flatten(1), wrong], 1)
+    mean = each.mean(0)
+    true = float((each - mean).square().sum(1).mean() / mean.square().sum())
+    loader = DataLoader(TensorDataset(x, y), 32, shuffle=True)
+    setup = Setup(model, loader, loss_fn=loss_fn, optimizers=(optimizer,))
+    got = batch_size(setup, most=8).noise
+    assert got.low is not None
+    assert got.high is not None
+    assert got.low < true < got.high
 
 
 @pytest.mark.parametrize(

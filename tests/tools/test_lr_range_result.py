@@ -115,6 +115,14 @@ def test_apply_sets_momentum_and_weight_decay() -> None:
     assert [one.split(" ")[0] for one in debugger.log] == ["momentum", "weight_decay"]
 
 
+def test_what_is_no_rate_is_given_as_an_option() -> None:
+    setup = learner()
+    momentum, decay = Debugger.of(setup).momentum_range(), Debugger.of(setup).weight_decay_range()
+    options = eval(f"dict({momentum.code or 'betas=(0.5, 0.999)'}, {decay.code or 'weight_decay=0.1'})")
+    assert torch.optim.Adam(setup.model.parameters(), **options).defaults["betas"][1] == 0.999
+    assert options["betas"][0] == pytest.approx(momentum.suggestion or 0.5, rel=0.01)
+
+
 def test_apply_refuses_what_cannot_be_set() -> None:
     setup = learner()
     found = Debugger.of(setup).lr_range(steps=10)

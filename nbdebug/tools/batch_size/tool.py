@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import ceil
 from typing import Any
 
 from torch.utils.data import RandomSampler
@@ -56,21 +57,31 @@ class Finder:
         self.noise = NoiseScale(why="it was not asked for")
 
     def run(self, screen: Screen) -> None:
-        """The sizes, then the noise scale, until done or stopped."""
+        """The noise scale, at the weights that no step has changed yet, then the sizes, until done or stopped."""
         try:
+            if self.wanted:
+                self.noise = self.measured_noise(screen)
             self.search.run(lambda: self.seen(screen))
             self.search.again(lambda: self.seen(screen))
             if screen.stopped:
                 self.search.ended = "stopped"
-            elif self.wanted:
-                with users_code(lambda: "while the noise of its gradient was measured"):
-                    self.noise = noise_scale(
-                        self.steps, self.supply, SHARE_OF_NOISE * self.seconds, lambda: screen.stopped
-                    )
         except KeyboardInterrupt:
             self.search.ended = "interrupted"
             if not isinstance(screen, LiveScreen):
                 raise
+
+    def measured_noise(self, screen: Screen) -> NoiseScale:
+        """The noise scale, or why it cannot be had."""
+        try:
+            with users_code(lambda: "while the noise of its gradient was measured"):
+                return noise_scale(self.steps, self.supply, SHARE_OF_NOISE * self.seconds, lambda: screen.stopped)
+        except SetupError as error:
+            if not memory.is_out_of_memory(error.__cause__ or error):
+                raise
+            return NoiseScale(why="its gradients do not fit into memory")
+        finally:
+            self.steps.clear()
+            memory.free(self.steps.device)
 
     def seen(self, screen: Screen) -> bool:
         """Shows what there is; whether the user pressed Stop."""
@@ -112,8 +123,8 @@ class Finder:
         if not self.supply.collates:
             said.append("The loader gives whole batches: the rows of its first one were used over and over.")
         chosen = next((one for one in self.search.sizes if one.size == suggestion), None)
-        if chosen is not None and (workers := self.supply.seconds_a_sample * chosen.throughput) > 1:
-            said.append(f"Reading keeps about {workers:.0f} processes busy at that throughput: see num_workers.")
+        if chosen is not None and (workers := ceil(self.supply.seconds_a_sample * chosen.throughput)) > 1:
+            said.append(f"At that throughput reading keeps {workers} processes busy: see num_workers.")
         return said
 
 

@@ -38,7 +38,7 @@ def stretch(steps: int) -> int:
 
 
 def judged(entries: Sequence[Entry], start: Start, steps: int, by: Literal["train", "val"]) -> list[Entry]:
-    """The entries with state, losses and rank, the best first."""
+    """The entries with state, losses and rank, the best first; of those that tie the stable ones, then the lowest."""
     scores = [scores_of(one, steps, by) for one in entries]
     places = ranks(scores, ALIKE * way_down(scores, start.val if by == "val" else start.train))
     least = smallest_fall(entries, start, steps)
@@ -46,8 +46,13 @@ def judged(entries: Sequence[Entry], start: Start, steps: int, by: Literal["trai
         replace(described(one, start, steps, least), rank=place if one.runs else 0, error=error_of(score))
         for one, score, place in zip(entries, scores, places, strict=True)
     ]
-    order = sorted(range(len(found)), key=lambda i: (not found[i].runs, places[i], middle(scores[i]), i))
-    return [found[i] for i in order]
+    by_place = sorted(zip(found, scores, strict=True), key=lambda each: place_of(*each))
+    return [one for one, _ in by_place]
+
+
+def place_of(one: Entry, score: Sequence[Values] | None) -> tuple[bool, int, bool, bool, float]:
+    """What entries are put in order by; among ties what learns and is stable goes first."""
+    return not one.runs, one.rank, one.state != "learns", not one.stable, middle(score)
 
 
 def way_down(scores: Sequence[Sequence[Values] | None], start: Sequence[Sequence[float]]) -> float:

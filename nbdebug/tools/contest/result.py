@@ -102,7 +102,7 @@ class Contest(Result):
 
     @property
     def best(self) -> Entry | None:
-        """The candidate that ended lowest; None where none learns or there is too little to compare."""
+        """The candidate that ended lowest, of ties the lowest stable one; None where none learns, or too few ran."""
         return self.entries[0] if self.verdict in ("clear", "tie") else None
 
     @property

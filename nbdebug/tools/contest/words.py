@@ -27,6 +27,8 @@ def reasons(entries: Sequence[Entry], verdict: Verdict, by: str) -> Iterator[str
     """What speaks for the outcome, and what against trusting it."""
     if verdict == "none":
         yield "run overfit() to see whether the model can learn anything, and checkup() for why it does not"
+    if verdict == "tie":
+        yield "more seeds tell finer differences apart, if they matter"
     if verdict in ("clear", "tie"):
         yield from of_yours(entries)
         yield from of_next(entries, verdict, by)

@@ -32,7 +32,7 @@ class Judged:
         if self.word == "too low":
             return f"{current:.2g} is too low: there the loss has made {self.way:.0%} of its way down"
         if self.word == "" or recommended is None or recommended.low is None or recommended.high is None:
-            return f"{current:.2g}, of which the sweeps say nothing"
+            return ""
         if recommended.low <= current <= recommended.high:
             return f"{current:.2g} is fine"
         side = "low" if current < recommended.low else "high"
@@ -54,11 +54,17 @@ def judge(current: float, sweeps: Sequence[Sweep], low: float | None) -> Judged:
 
 
 def judged(result: LrRange) -> Judged:
-    """The judgement of a result."""
-    low = result.recommended.low if result.recommended is not None else None
+    """The judgement of a result; of a flat one there is none."""
     if result.current is None or result.quantity != "lr" or result.verdict == "flat":
         return Judged("")
-    return judge(result.current, result.sweeps, low)
+    return judge(result.current, result.sweeps, result.recommended.low if result.recommended is not None else None)
+
+
+def sentence(result: LrRange) -> str:
+    """The judgement of a result in words; empty where there is none."""
+    if result.current is None or not (found := judged(result)).word:
+        return ""
+    return found.sentence(result.current, result.recommended)
 
 
 def way_down(descent: Descent, value: float) -> float:

@@ -34,10 +34,18 @@ def code(quantity: str, value: float | None, setter: Setter | None) -> str:
     if value is None:
         return ""
     if quantity != "lr":
-        return f"{quantity}={value:.2g}"
+        return option(quantity, value, setter)
     return "\n".join(
         ONE_CYCLE.format(optimizer=name, rates=rates, epochs=EPOCHS) for name, rates in named(value, setter)
     )
+
+
+def option(quantity: str, value: float, setter: Setter | None) -> str:
+    """The option to give to the optimizer: for the momentum of Adam's kind its betas."""
+    group = setter.dial.optimizers[0].param_groups[0] if setter is not None else {}
+    if quantity == "momentum" and "momentum" not in group and "betas" in group:
+        return f"betas=({value:.2g}, {float(group['betas'][1]):g})"
+    return f"{quantity}={value:.2g}"
 
 
 def warmup_code(quantity: str, value: float | None, setter: Setter | None) -> str:

@@ -13,6 +13,7 @@ from nbdebug.curves.noise import spread
 
 Curve = NDArray[np.float64]
 
+ROWS = 256
 SHARE = 0.05  # of the steps: the width over which a curve is averaged
 OPENING = 5  # steps whose median is the first loss, so that a spike at the start is none
 FACTOR = 4.0  # times the way down: how far the loss may rise, as in fastai, where it is four times the best loss
@@ -62,8 +63,8 @@ class Guard:
         return low > self.limit() and low > self.limit(self.noise())
 
     def noise(self) -> float:
-        """The height of a rise that is none, measured anew each time the curve has grown by a tenth."""
-        if len(self.losses) >= 1.1 * self.measured_at:
+        """The height of a rise that is none, measured anew each time the curve has grown by half."""
+        if len(self.losses) >= 1.5 * self.measured_at:
             self.measured_at = len(self.losses)
             self.height = NOISE * spread(np.array(self.losses))
         return self.height
@@ -104,8 +105,12 @@ def unspiked(y: Curve, noise: float) -> Curve:
 
 def local_lines(y: Curve, width: float) -> Curve:
     """At each place the value of the line through the neighbors, weighted by a Gaussian of ``width`` places."""
-    offset = np.arange(len(y))[None, :] - np.arange(len(y))[:, None]
-    weight = np.exp(-0.5 * (offset / width) ** 2)
-    s0, s1, s2 = weight.sum(1), (weight * offset).sum(1), (weight * offset**2).sum(1)
-    share = weight * (s2[:, None] - s1[:, None] * offset) / (s0 * s2 - s1**2)[:, None]
-    return np.asarray(y[0] + share @ (y - y[0]))  # so that rounding leaves a constant what it is
+    every, flat = np.arange(len(y)), y - y[0]  # so that rounding leaves a constant what it is
+    parts = []
+    for places in np.array_split(every, -(-len(y) // ROWS)):  # some places at a time, since each weighs all
+        offset = every[None, :] - places[:, None]
+        weight = np.exp(-0.5 * (offset / width) ** 2)
+        s0, s1, s2 = weight.sum(1), (weight * offset).sum(1), (weight * offset**2).sum(1)
+        share = weight * (s2[:, None] - s1[:, None] * offset) / (s0 * s2 - s1**2)[:, None]
+        parts.append(share @ flat)
+    return np.asarray(y[0] + np.concatenate(parts))

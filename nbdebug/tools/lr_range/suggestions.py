@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -126,15 +127,19 @@ def back(place: float) -> float:
 
 
 def longest_descent(loss: Curve) -> tuple[int, int]:
-    """First and last place of the longest strictly falling series, which may leave places out."""
-    rounding = 1e-9 * float(np.ptp(loss))
-    length, before = np.ones(len(loss), int), np.full(len(loss), -1)
-    for i in range(1, len(loss)):
-        higher = np.flatnonzero(loss[:i] > loss[i] + rounding)
-        if len(higher):
-            best = higher[length[higher].argmax()]
-            length[i], before[i] = length[best] + 1, best
-    last = first = int(length.argmax())
+    """First and last place of the longest strictly falling series, which may leave places out.
+
+    Fredman 1975, doi:10.1016/0012-365X(75)90103-X: for each length, the series so far that ends highest.
+    """
+    grain = 1e-9 * float(np.ptp(loss)) or 1.0
+    tails: list[float] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for i, key in enumerate(np.round((loss.max() - loss) / grain).tolist()):
+        at = bisect_left(tails, key)
+        before.append(ends[at - 1] if at else -1)
+        tails[at : at + 1], ends[at : at + 1] = [key], [i]
+    first = last = ends[-1]
     while before[first] >= 0:
-        first = int(before[first])
+        first = before[first]
     return first, last

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 
 from torch.optim import Optimizer
 
@@ -15,7 +16,7 @@ from nbdebug.tools.lr_range import notes, picture
 from nbdebug.tools.lr_range.apply import Setter
 from nbdebug.tools.lr_range.dial import dial
 from nbdebug.tools.lr_range.feed import Feed
-from nbdebug.tools.lr_range.judgement import judge
+from nbdebug.tools.lr_range.judgement import sentence
 from nbdebug.tools.lr_range.plan import Plan
 from nbdebug.tools.lr_range.recommend import recommend
 from nbdebug.tools.lr_range.result import LrRange, Sweep
@@ -99,11 +100,7 @@ class Trial:
         plan = self.plan
         found = suggestions(plan.quantity, self.sweeps)
         advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked, self.dial.momentum)
-        current = self.dial.current if self.owned else None
-        low = advice.recommended.low if advice.recommended is not None else None
-        says = plan.quantity == "lr" and advice.verdict != "flat"
-        said = judge(current, self.sweeps, low) if current is not None and says else None
-        return LrRange(
+        result = LrRange(
             quantity=plan.quantity,
             mode=plan.mode,
             sweeps=tuple(self.sweeps),
@@ -113,12 +110,12 @@ class Trial:
             headline=advice.headline,
             reasons=advice.reasons,
             notes=tuple(self.notes()),
-            current=current,
-            judgement=said.sentence(current, advice.recommended) if said is not None and current is not None else "",
+            current=self.dial.current if self.owned else None,
             seconds=time.perf_counter() - self.started,
             steps=self.steps,
             setter=self.setter,
         )
+        return replace(result, judgement=sentence(result))
 
     def notes(self) -> Iterator[str]:
         """What else is part of the curves."""

@@ -1,0 +1,55 @@
+"""Each tool in one call: a Debugger is made, asked and let go."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from nbdebug.debugger import Debugger
+from nbdebug.report import Report
+from nbdebug.setup import Setup
+from nbdebug.setup.training import as_optimizers
+from nbdebug.watching import Watch
+
+if TYPE_CHECKING:
+    from nbdebug.tools.batch_size import BatchSize
+    from nbdebug.tools.contest import Contest
+    from nbdebug.tools.lr_range import LrRange
+    from nbdebug.tools.overfit import Overfit
+
+
+def checkup(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Report:
+    """A checkup in one call; takes what Debugger and its ``checkup`` take."""
+    return Debugger(model, train_loader, val_loader, **own(given)).checkup(**given)
+
+
+def overfit(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Overfit:
+    """The tiny-batch overfit test in one call; takes what Debugger and its ``overfit`` take."""
+    return Debugger(model, train_loader, val_loader, **own(given)).overfit(**given)
+
+
+def lr_range(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> LrRange:
+    """The learning-rate range test in one call; takes what Debugger and its ``lr_range`` take."""
+    return Debugger(model, train_loader, val_loader, **own(given)).lr_range(**given)
+
+
+def compare_optimizers(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Contest:
+    """A contest of optimizers in one call; takes what Debugger and its ``compare_optimizers`` take."""
+    return Debugger(model, train_loader, val_loader, **own(given)).compare_optimizers(**given)
+
+
+def batch_size(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> BatchSize:
+    """The batch-size finder in one call; takes what Debugger and its ``batch_size`` take."""
+    return Debugger(model, train_loader, val_loader, **own(given)).batch_size(**given)
+
+
+def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:
+    """A block around a training loop, without anything else; takes what ``Debugger.watch`` takes."""
+    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)
+
+
+def own(given: dict[str, Any]) -> dict[str, Any]:
+    """What a Debugger takes, taken out of what was given."""
+    return {name: given.pop(name) for name in signature(Debugger).parameters if name in given}

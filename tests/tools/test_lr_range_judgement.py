@@ -1,0 +1,86 @@
+"""What is said of a present rate, on curves that are known and on programs that are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbdebug.debugger import Debugger
+from nbdebug.rules.optim import lr_too_high, lr_too_low
+from nbdebug.tools.lr_range.judgement import judge
+from nbdebug.tools.lr_range.result import Suggestion, Sweep
+from nbdebug.tools.lr_range.smoothing import smoothed
+
+RATES = np.geomspace(1e-7, 10, 100)
+BEST = Suggestion("recommended", 1e-2, 5e-3, 3e-2)
+
+
+def u_curve(seed: int = 0, shift: float = 0.0, ended: Any = "diverged") -> Sweep:
+    """Flat up to 1e-4, steepest at 1e-2, lowest at about 0.1, lost from about a third on, with noise."""
+    x = np.log10(RATES[RATES < 2])
+    losses = 2.3 - 1.8 / (1 + np.exp(-4 * (x + 2))) + 4.0 * np.clip(x + 1, 0, None) ** 1.2
+    losses = (losses + np.random.default_rng(seed).normal(0, 0.03, len(x)) + shift).tolist()
+    return Sweep(seed, tuple(RATES[: len(x)].tolist()), tuple(losses), smoothed(losses), ended)
+
+
+SWEEPS = [u_curve(seed) for seed in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("rate", "word"),
+    [
+        *((rate, "too low") for rate in (1e-9, 1e-7, 1e-5, 4e-4)),
+        *((rate, "fine") for rate in (6e-4, 1e-2, 3e-2, 0.1, 0.3)),
+        *((rate, "too high") for rate in (0.9, 5.0, 1e3)),
+    ],
+)
+def test_a_rate_is_judged_by_where_it_lies(rate: float, word: str) -> None:
+    assert judge(rate, SWEEPS, BEST.low).word == word
+    below = [u_curve(seed, shift=-40.0) for seed in range(3)]
+    assert judge(rate, below, BEST.low).word == word
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (1e-5, "1e-05 is too low: there the loss has made 0% of its way down"),
+        (1e-3, "0.001 is fine, on the low side of the recommended 0.01"),
+        (1e-2, "0.01 is fine"),
+        (0.1, "0.1 is fine, on the high side of the recommended 0.01"),
+    ],
+)
+def test_the_judgement_in_words(rate: float, said: str) -> None:
+    assert judge(rate, SWEEPS, BEST.low).sentence(rate, BEST) == said
+
+
+def test_too_high_names_where_the_loss_is_lost() -> None:
+    found = judge(5.0, SWEEPS, BEST.low)
+    assert 0.25 < found.lost < 0.5
+    assert f"lost from {found.lost:.2g} on" in found.sentence(5.0, BEST)
+
+
+def test_without_a_recommendation_only_too_high_is_said() -> None:
+    assert judge(5.0, SWEEPS, None).word == "too high"
+    assert judge(1e-6, SWEEPS, None).word == ""
+    assert judge(1e-6, SWEEPS, None).sentence(1e-6, None) == ""
+
+
+def test_a_loss_that_most_sweeps_keep_is_not_lost() -> None:
+    kept = [u_curve(0), u_curve(1, ended="finished"), u_curve(2, ended="finished")]
+    assert judge(5.0, kept, BEST.low).word == "fine"
+
+
+@pytest.mark.parametrize("sweeps", [[], [Sweep(0, (), (), (), "not finite")], [Sweep(0, (1e-7,), (2.0,), (2.0,))]])
+def test_no_curve_no_judgement(sweeps: list[Sweep]) -> None:
+    assert judge(1.0, sweeps, None).word == ""
+
+
+@pytest.mark.parametrize(("rule", "code"), [(lr_too_high, "O501"), (lr_too_low, "O502")])
+def test_a_range_test_of_the_programs_of_a_rule_says_what_their_runs_say(rule: Any, code: str) -> None:
+    bad, good = Debugger.of(rule.bad()), Debugger.of(rule.good())
+    bad.lr_range()
+    good.lr_range()
+    assert [one.code for one in bad.findings] == [code]
+    assert not good.findings.loud
