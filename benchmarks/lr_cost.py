@@ -11,13 +11,15 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from lr_finders import Finder, Trial
+from lr_others import normalized
 from lr_problems import CE, Data, Descent, Problem, momentum
-from models import mlp, resnet
+from models import mlp
 
-ROUNDS = 6
+ROUNDS = 5
 HIGHEST = 1e-4
 
 
@@ -29,10 +31,10 @@ def random_data(*shape: int) -> Data:
 
 def subjects() -> tuple[Problem, ...]:
     """Two models of a usual size, with data that are all there before the first step."""
-    rows, pictures = random_data(12_800, 784), random_data(3_200, 3, 32, 32)
+    rows, pictures = random_data(12_800, 784), random_data(3_200, 1, 14, 14)
     return (
-        Problem("mlp", lambda: rows, mlp, CE, 128),
-        Problem("resnet", lambda: pictures, resnet, CE, 32),
+        Problem("mlp, 784-512-512-10", lambda: rows, mlp, CE, 128),
+        Problem("cnn with batch normalization", lambda: pictures, partial(normalized, 16), CE, 64),
     )
 
 
