@@ -140,3 +140,14 @@ def test_with_momentum_the_rate_lies_further_below_the_bottom() -> None:
     )
     assert none > half > usual == much
     assert none / usual == pytest.approx((VALUES[1] / VALUES[0]) ** (log(0.5) / log(0.9)), rel=0.02)
+
+
+def test_few_steps_and_many_come_to_rates_of_one_order() -> None:
+    found = []
+    for steps in (40, 100, 400):
+        values = np.geomspace(1e-7, 10, steps)
+        loss = 1 + 1 / (1 + values / 0.01) + values**2
+        loss = loss[: int(np.argmax(loss > 5))]
+        one = Sweep(0, tuple(values[: len(loss)].tolist()), tuple(loss.tolist()), smoothed(loss.tolist()), "diverged")
+        found.append(value(recommend("lr", [one], (), steps)))
+    assert max(found) < 10 * min(found)

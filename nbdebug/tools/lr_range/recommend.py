@@ -97,13 +97,14 @@ def rate(descent: Descent, momentum: float) -> float:
 
 
 def delay(momentum: float, growth: float) -> float:
-    """By how much the values grow until a gradient has had half of its effect; for a momentum over 0.9 as for that.
+    """By how much the values grow until a gradient has had half of its effect; at most by what momentum adds up to.
 
-    With 0.95 and Nesterov's form training was seen to need no more.
+    More than 0.9 counts as that: with 0.95 in Nesterov's form training was seen to need no more.
     """
     if momentum <= 0:
         return 1.0
-    return exp(log(growth) * log(0.5) / log(min(momentum, MOST)))
+    kept = min(momentum, MOST)
+    return min(exp(log(growth) * log(0.5) / log(kept)), 1 / (1 - kept))
 
 
 def lowest(descent: Descent) -> float:
