@@ -134,7 +134,8 @@ def flat(name: str, sweeps: Sequence[Sweep], blocked: bool) -> Advice:
     if blocked:
         reasons: tuple[str, ...] = ("no gradient other than zero reaches what the optimizer holds",)
     elif any(one.ended in ("diverged", "not finite") for one in sweeps):
-        reasons = (f"no {name} lowers the loss before it grows: the model may be trained already",)
+        why = f"no {name} lowers the loss before it grows: the model may be trained already"
+        reasons = (why, "or the noise of the batches hides it: try seeds=5 or steps=200")
     else:
         reasons = (f"up to {end:.2g} the loss stays within the noise of the batches", "raise end, or run the checkup")
     return Advice("flat", f"The loss does not fall at any {name}: no information.", reasons)
