@@ -160,7 +160,7 @@ class Debugger:
         return result
 
     def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, *, seeds: int = 3) -> LrRange:
-        """The same for momentum, at the present learning rate; the first beta for optimizers of Adam's kind."""
+        """What each momentum does to the loss at the present rate, against your own; of Adam's kind the first beta."""
         from nbdebug.tools.lr_range import Plan, lr_range
 
         plan = Plan("momentum", start, end, steps, seeds, "linear", groups="same")
@@ -169,7 +169,7 @@ class Debugger:
         return result
 
     def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, *, seeds: int = 3) -> LrRange:
-        """The same for weight decay, at the present learning rate; groups without any stay so."""
+        """What each weight decay does to the loss at the present rate, against your own; groups without stay so."""
         from nbdebug.tools.lr_range import Plan, lr_range
 
         result = lr_range(self.setup, Plan("weight_decay", start, end, steps, seeds), log=self.log.append)

@@ -112,11 +112,11 @@ def test_momentum_and_weight_decay_are_swept_at_the_present_rate() -> None:
         lambda one, *_: seen.append(tuple(one.param_groups[0][name] for name in ("lr", "momentum", "weight_decay")))
     )
     momentum = Debugger.of(setup).momentum_range(steps=10, seeds=1)
-    assert [one[1] for one in seen] == pytest.approx(momentum.sweeps[0].values)
+    assert [one[1] for one in seen] == pytest.approx([0.9] * 10 + [*momentum.sweeps[0].values])
     assert {(one[0], one[2]) for one in seen} == {(0.1, 1e-4)}
     seen.clear()
     decay = Debugger.of(setup).weight_decay_range(steps=10, seeds=1)
-    assert [one[2] for one in seen] == pytest.approx(decay.sweeps[0].values)
+    assert [one[2] for one in seen] == pytest.approx([1e-4] * 10 + [*decay.sweeps[0].values])
     assert {one[:2] for one in seen} == {(0.1, 0.9)}
     assert (momentum.current, decay.current) == (0.9, 1e-4)
 
@@ -126,6 +126,6 @@ def test_the_first_beta_is_the_momentum_of_adam() -> None:
     seen: list[Any] = []
     setup.optimizers[0].register_step_pre_hook(lambda one, *_: seen.append(one.param_groups[0]["betas"]))
     found = Debugger.of(setup).momentum_range(steps=10, seeds=1)
-    assert [one[0] for one in seen] == pytest.approx(found.sweeps[0].values)
+    assert [one[0] for one in seen] == pytest.approx([0.9] * 10 + [*found.sweeps[0].values])
     assert {one[1] for one in seen} == {0.999}
     assert found.current == 0.9

@@ -29,7 +29,8 @@ class Sweep:
 
     ``values`` are those of the first group of the first optimizer. ``losses`` are of one length with them: of the batch
     that the step at this value is about to learn, or of a fixed validation batch after that step. What was not finite
-    is left out. ``smooth`` is the same curve without its noise.
+    is left out. Of what is no rate they are what lies over the losses of the same batches at the user's own value.
+    ``smooth`` is the same curve without its noise.
     """
 
     seed: int

@@ -13,7 +13,7 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.modes import in_mode
 from nbdebug.tools.lr_range.dial import Dial
 from nbdebug.tools.lr_range.result import Ended, Sweep
-from nbdebug.tools.lr_range.smoothing import FACTOR, Guard, smoothed
+from nbdebug.tools.lr_range.smoothing import FACTOR, Guard, Running, smoothed
 from nbdebug.tools.lr_range.trainer import Trainer
 from nbdebug.tools.overfit.users_code import users_code
 
@@ -24,7 +24,8 @@ Seen = Callable[[float, float, float], bool]
 class Pass:
     """A sweep under way. ``seen`` is given value, loss and running mean of each step, and says whether to stop.
 
-    With ``held_out``, the loss of that batch after the step is what counts.
+    With ``held_out``, the loss of that batch after the step is what counts; with ``control``, the losses of another
+    pass over the same batches, what lies between the two.
     """
 
     setup: Setup
@@ -33,6 +34,7 @@ class Pass:
     values: Sequence[float]
     seen: Seen
     held_out: Batch | None = None
+    control: Sequence[float] = ()
     factor: float = FACTOR
     ended: Ended = "finished"
     steps: int = 0
@@ -41,6 +43,8 @@ class Pass:
     def __post_init__(self) -> None:
         """Starts without a loss."""
         self.guard = Guard(len(self.values), self.factor)
+        self.running = Running(len(self.values))
+        self.between: list[float] = []
 
     def run(self) -> None:
         """Steps until the end; raises SetupError with the step for what the user's code raises."""
@@ -53,10 +57,17 @@ class Pass:
                     self.ended = "not finite"
                 elif self.guard.diverged(loss):
                     self.ended = "diverged"
-                if isfinite(loss) and self.seen(value, loss, self.guard.mean):
+                if isfinite(loss) and self.heard(value, loss):
                     self.ended = "stopped"
                 if self.ended != "finished":
                     return
+
+    def heard(self, value: float, loss: float) -> bool:
+        """Tells of a finite loss, and gives whether to stop."""
+        if not self.control:
+            return self.seen(value, loss, self.guard.mean)
+        self.between.append(loss - self.control[len(self.between)])
+        return self.seen(value, self.between[-1], self.running(self.between[-1]))
 
     def told(self) -> AbstractContextManager[None]:
         """The border to the user's code."""
@@ -75,5 +86,5 @@ class Pass:
 
     def result(self, seed: int) -> Sweep:
         """The sweep as plain data."""
-        losses = tuple(self.guard.losses)
+        losses = tuple(self.between if self.control else self.guard.losses)
         return Sweep(seed, tuple(self.values[: len(losses)]), losses, smoothed(losses), self.ended)

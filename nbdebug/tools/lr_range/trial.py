@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from statistics import fmean
 
 from torch.optim import Optimizer
 
@@ -14,14 +15,15 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.tools.lr_range import notes, picture
 from nbdebug.tools.lr_range.apply import Setter
+from nbdebug.tools.lr_range.control import against
 from nbdebug.tools.lr_range.dial import dial
 from nbdebug.tools.lr_range.feed import Feed
 from nbdebug.tools.lr_range.judgement import sentence
 from nbdebug.tools.lr_range.plan import Plan
 from nbdebug.tools.lr_range.recommend import recommend
 from nbdebug.tools.lr_range.result import LrRange, Sweep
-from nbdebug.tools.lr_range.suggestions import suggestions
-from nbdebug.tools.lr_range.sweep import Pass
+from nbdebug.tools.lr_range.suggestions import LEAST, suggestions
+from nbdebug.tools.lr_range.sweep import Pass, Seen
 from nbdebug.tools.lr_range.trainer import Trainer
 from nbdebug.tools.overfit.examples import to_train_mode
 from nbdebug.views.screen import LiveScreen, Screen
@@ -44,6 +46,7 @@ class Trial:
         self.before = tuple(notes.of_setup(setup, self.optimizers, self.dial))
         self.sweeps: list[Sweep] = []
         self.feeds: list[Feed] = []
+        self.levels: list[float] = []
         self.blocked = False
         self.steps = 0
         self.started = time.perf_counter()
@@ -58,12 +61,26 @@ class Trial:
                 return
 
     def sweep(self, seed: int, screen: Screen) -> None:
-        """One sweep, after which everything is as it was."""
+        """One sweep, against a control where it is no rate that is swept."""
 
         def seen(value: float, loss: float, smooth: float) -> bool:
             screen.append(picture.row(seed, value, loss, smooth))
             return screen.stopped
 
+        values, live = self.plan.values, isinstance(screen, LiveScreen)
+        control: tuple[float, ...] = ()
+        if self.plan.quantity != "lr":
+            held = self.passed(seed, (self.dial.current,) * len(values), lambda *_: screen.stopped, live)
+            control = tuple(held.guard.losses)
+            if held.ended not in ("finished", "diverged") or len(control) < LEAST:
+                self.sweeps.append(Sweep(seed, (), (), (), held.ended))
+                return
+            self.levels.append(fmean(map(abs, control)))
+        found = self.passed(seed, values[: len(control) or None], seen, live, control)
+        self.sweeps.append(found.result(seed))
+
+    def passed(self, seed: int, values: Sequence[float], seen: Seen, live: bool, control: Sequence[float] = ()) -> Pass:
+        """One pass over some values, after which everything is as it was."""
         setup = self.setup
         with Preserve(*setup.owned, *self.optimizers, loaders=(setup.train_loader, setup.val_loader)):
             to_train_mode(setup)
@@ -71,12 +88,12 @@ class Trial:
             seed_all(seed)
             with closing(Feed(setup, seed)) as feed:
                 trainer = Trainer(setup, self.optimizers, feed, self.plan.accumulate, self.plan.max_norm)
-                one = Pass(setup, trainer, self.dial, self.plan.values, seen, held_out)
-                self.ran(one, isinstance(screen, LiveScreen))
+                one = Pass(setup, trainer, self.dial, values, seen, held_out, control)
+                self.ran(one, live)
             self.blocked = trainer.is_blocked
             self.feeds.append(feed)
-            self.sweeps.append(one.result(seed))
             self.steps += one.steps
+        return one
 
     def ran(self, one: Pass, live: bool) -> None:
         """Runs a sweep; an interrupt under a live view is a Stop."""
@@ -100,6 +117,7 @@ class Trial:
         plan = self.plan
         found = suggestions(plan.quantity, self.sweeps)
         advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked)
+        advice = against(advice, plan.quantity, self.sweeps, self.dial.current, fmean(self.levels or [0.0]))
         result = LrRange(
             quantity=plan.quantity,
             mode=plan.mode,
@@ -122,6 +140,8 @@ class Trial:
         if self.said:
             yield self.said
         yield from self.before
+        if self.plan.quantity != "lr":
+            yield "the loss is what it lies over that of the same batches at your own value: it falls with time anyway"
         if self.plan.accumulate > 1:
             yield f"each step learns {self.plan.accumulate} batches"
         if self.plan.val:
