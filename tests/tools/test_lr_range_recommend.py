@@ -132,3 +132,11 @@ def test_the_interval_holds_at_least_a_step_on_either_side() -> None:
     step = exp(log(VALUES[-1] / VALUES[0]) / (STEPS - 1))
     assert found.high / found.value >= 0.99 * step
     assert found.value / found.low >= 0.99 * step
+
+
+def test_with_momentum_the_rate_lies_further_below_the_bottom() -> None:
+    none, half, usual, much = (
+        value(recommend("lr", three(valley()), (), STEPS, momentum=momentum)) for momentum in (0.0, 0.5, 0.9, 0.99)
+    )
+    assert none > half > usual == much
+    assert none / usual == pytest.approx((VALUES[1] / VALUES[0]) ** (log(0.5) / log(0.9)), rel=0.02)

@@ -51,6 +51,11 @@ class Dial:
         return max(held, default=0.0)
 
     @property
+    def momentum(self) -> float:
+        """The highest momentum of any group, or first beta of Adam's kind; 0 where there is none."""
+        return max(read(group, "momentum", False) for one in self.optimizers for group in one.param_groups)
+
+    @property
     def is_even(self) -> bool:
         """Whether all groups have the same value."""
         return len({share for shares in self.shares for share in shares}) <= 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
+from functools import partial
+from math import exp, log
+
+import numpy as np
 
 from nbdebug.tools.lr_range.pooled import Descent, pooled
 from nbdebug.tools.lr_range.result import NAMES, Quantity, Suggestion, Sweep, Verdict
@@ -14,7 +17,8 @@ FEW = 0.1  # of the values: a sweep that ends before has seen too little
 APART = 10.0  # highest over lowest of the sweeps, from where on they contradict each other
 HALF = 0.5  # of the way down
 BOTTOM = 0.7  # of the way down: from here on the loss is about as low as it gets
-BELOW = 5.5  # times under the bottom, where a training does well that stays at one rate
+BELOW = 1.6  # times under the bottom, where a training does well that stays at one rate
+MOST = 0.9  # momentum
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,17 @@ class Advice:
 
 
 def recommend(
-    quantity: Quantity, sweeps: Sequence[Sweep], suggestions: Sequence[Suggestion], steps: int, blocked: bool = False
+    quantity: Quantity,
+    sweeps: Sequence[Sweep],
+    suggestions: Sequence[Suggestion],
+    steps: int,
+    blocked: bool = False,
+    momentum: float = 0.9,
 ) -> Advice:
-    """What the sweeps come to; ``steps`` is their full length, ``blocked`` that no gradient reached what is trained."""
+    """What the sweeps come to; ``steps`` is their full length, ``blocked`` that no gradient reached what is trained.
+
+    ``momentum`` is that of the optimizer, or the first beta of Adam's kind.
+    """
     name = NAMES[quantity]
     usable = [one for one in sweeps if len(one.losses) >= LEAST]
     if not usable:
@@ -41,7 +53,7 @@ def recommend(
     descent = Descent(pooled(usable))
     if not descent.is_one:
         return flat(name, usable, blocked)
-    found = best(quantity, descent, usable)
+    found = best(quantity, descent, usable, momentum)
     if found.value is None or found.low is None or found.high is None or found.high > APART * found.low:
         why = f"the sweeps disagree: {found}".replace("recommended: ", "")
         return Advice("unclear", f"No {name} can be told from these curves.", (why, "try seeds=5 or steps=200"))
@@ -61,25 +73,37 @@ def edges(descent: Descent) -> tuple[str, ...]:
     return tuple(found)
 
 
-def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep]) -> Suggestion:
+def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep], momentum: float) -> Suggestion:
     """The value that all sweeps come to together, and the spread of what each comes to, of one step at least."""
-    read = rate if quantity == "lr" else lowest
+    read = partial(rate, momentum=momentum) if quantity == "lr" else lowest
     value, each = read(descent), tuple(read(one) for one in map(Descent, sweeps) if one.depth > 0)
     step = exp(descent.place[-1] - descent.place[-2])
     low, high = min((*each, value / step)), max((*each, value * step))
     return Suggestion("recommended", value, significant(low), significant(high), each)
 
 
-def rate(descent: Descent) -> float:
-    """The rate in the middle of the bottom, on the logarithm, divided by 5.5.
+def rate(descent: Descent, momentum: float) -> float:
+    """The rate in the middle of the bottom, on the logarithm, less what a sweep oversteps.
 
     The bottom are the places around the lowest that keep seven tenths of the way down. A sweep passes each rate in a
-    step, so that it goes higher than a training can that stays at one. How much higher was found by training at grids
-    of rates (benchmarks/lr_range.py), from least squares to a Transformer, with momentum and with AdamW: factors of 5
-    to 6 and any share of the way from six to nine tenths do about as well.
+    step, so that it goes higher than a training can that stays at one; and with a momentum what a rate does shows only
+    when the sweep is at higher ones. The factor was found by training at grids of rates (benchmarks/lr_range.py).
     """
-    bottom = (descent.place[descent.down(BOTTOM)] + descent.place[descent.up(BOTTOM)]) / 2
-    return significant(exp(bottom) / BELOW)
+    first, last = descent.down(BOTTOM), descent.up(BOTTOM)
+    bottom = (descent.place[first] + descent.place[last]) / 2
+    at = min(int(np.searchsorted(descent.place, bottom)), len(descent.place) - 2)
+    growth = exp(float(descent.place[at + 1] - descent.place[at]))
+    return significant(exp(float(bottom)) / (BELOW * delay(momentum, growth)))
+
+
+def delay(momentum: float, growth: float) -> float:
+    """By how much the values grow until a gradient has had half of its effect; for a momentum over 0.9 as for that.
+
+    With 0.95 and Nesterov's form training was seen to need no more.
+    """
+    if momentum <= 0:
+        return 1.0
+    return exp(log(growth) * log(0.5) / log(min(momentum, MOST)))
 
 
 def lowest(descent: Descent) -> float:
