@@ -107,6 +107,11 @@ class Preserve:
         return failed
 
 
+def depth() -> int:
+    """How many blocks are open, in any thread; what runs in one that was opened since is a tool's doing."""
+    return len(_open)
+
+
 def restore() -> int:
     """Restore every block that is still open, the last opened first, and give their number."""
     blocks: list[Preserve] = []

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbdebug.errors import SetupError
+from nbdebug.preserve import depth
 from nbdebug.watching.pace import Pace
 
 LOOK_SECONDS = 0.1
@@ -39,6 +40,7 @@ class Meter:
         """Counts from now on."""
         self.started = self.looked = time.perf_counter()
         self.spent = self.before = 0.0
+        self.outside = depth()
 
     @property
     def elapsed(self) -> float:
@@ -97,11 +99,12 @@ class Meter:
     def timed(self, what: str, act: Callable[..., None]) -> Callable[..., None]:
         """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
 
-        What happens while another such act is under way is watching's own doing, and not heard.
+        What happens while another such act is under way is watching's own doing, and what happens inside a Preserve
+        that of a tool: neither is heard.
         """
 
         def call(*given: Any) -> None:
-            if self.busy or what in self.troubles:
+            if self.busy or what in self.troubles or depth() > self.outside:
                 return
             begun, self.busy = time.perf_counter(), True
             try:

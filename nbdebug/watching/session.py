@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
 from nbdebug.numbers import MOST, Sampler
+from nbdebug.preserve import depth
 from nbdebug.probes.batches import batches, comes_from
 from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
@@ -108,7 +109,7 @@ class Session:
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """An output of a submodule, on a step that is looked at."""
         look, begun = self.strides.look, time.perf_counter()
-        if look is not None and self.watched.picks(place.split("#")[0].split("[")[0]):
+        if look is not None and depth() <= self.meter.outside and self.watched.picks(place.split("#")[0].split("[")[0]):
             self.meter.attempt("activations", look.take, place, module, output)
         self.meter.spent += time.perf_counter() - begun
 

@@ -17,6 +17,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from torch.utils.checkpoint import checkpoint
 
 import nbdebug
+from nbdebug.preserve import Preserve
 from nbdebug.watching import Watch
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
@@ -224,3 +225,29 @@ def test_channels_last_weights_are_read_in_place() -> None:
         float(model[0].weight.detach().norm()), rel=1e-4
     )
     assert record.series("activation.std", "0")[1].min() > 0
+
+
+def test_what_a_tool_does_meanwhile_is_not_heard() -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = nbdebug.Debugger(model, [(X, Y)], loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    with debugger.watch(every=1) as watch:
+        for number in range(6):
+            optimizer.zero_grad()
+            F.cross_entropy(model(X), Y).backward()
+            if number == 2:
+                debugger.lr_range(steps=20, seeds=1)
+                debugger.checkup("quick")
+            optimizer.step()
+    assert watch.result is not None
+    assert watch.result.steps == 6
+    assert watch.session is not None
+    assert watch.session.follower.backwards == 6
+    assert watch.record.places("activation.norm") == ["0", "1", "2"]
+    assert float(watch.record.series("lr")[1].max()) == pytest.approx(0.1)
+
+
+def test_a_loop_inside_a_preserved_block_is_heard() -> None:
+    model = nn.Linear(6, 2)
+    with Preserve(model):
+        assert watched(model).result.steps == 4
