@@ -35,7 +35,7 @@ def three(loss: np.ndarray, noise: float = 0.0, ended: Ended = "diverged", first
 
 def advice(sweeps: list[Sweep], quantity: Quantity = "lr") -> Advice:
     """What they come to."""
-    return recommend(quantity, sweeps, (), STEPS)
+    return recommend(quantity, sweeps, STEPS)
 
 
 def value(found: Advice) -> float:
@@ -136,7 +136,7 @@ def test_the_interval_holds_at_least_a_step_on_either_side() -> None:
 
 def test_with_momentum_the_rate_lies_further_below_the_bottom() -> None:
     none, half, usual, much = (
-        value(recommend("lr", three(valley()), (), STEPS, momentum=momentum)) for momentum in (0.0, 0.5, 0.9, 0.99)
+        value(recommend("lr", three(valley()), STEPS, momentum=momentum)) for momentum in (0.0, 0.5, 0.9, 0.99)
     )
     assert none > half > usual == much
     assert none / usual == pytest.approx((VALUES[1] / VALUES[0]) ** (log(0.5) / log(0.9)), rel=0.02)
@@ -149,5 +149,5 @@ def test_few_steps_and_many_come_to_rates_of_one_order() -> None:
         loss = 1 + 1 / (1 + values / 0.01) + values**2
         loss = loss[: int(np.argmax(loss > 5))]
         one = Sweep(0, tuple(values[: len(loss)].tolist()), tuple(loss.tolist()), smoothed(loss.tolist()), "diverged")
-        found.append(value(recommend("lr", [one], (), steps)))
+        found.append(value(recommend("lr", [one], steps)))
     assert max(found) < 10 * min(found)

@@ -34,7 +34,6 @@ class Advice:
 def recommend(
     quantity: Quantity,
     sweeps: Sequence[Sweep],
-    suggestions: Sequence[Suggestion],
     steps: int,
     blocked: bool = False,
     momentum: float = 0.9,

@@ -116,7 +116,7 @@ class Trial:
         """What is known now, as plain data."""
         plan = self.plan
         found = suggestions(plan.quantity, self.sweeps)
-        advice = recommend(plan.quantity, self.sweeps, found, plan.steps, self.blocked, self.dial.momentum)
+        advice = recommend(plan.quantity, self.sweeps, plan.steps, self.blocked, self.dial.momentum)
         advice = against(advice, plan.quantity, self.sweeps, self.dial.current, fmean(self.levels or [0.0]))
         result = LrRange(
             quantity=plan.quantity,
