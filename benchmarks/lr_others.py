@@ -1,5 +1,7 @@
-"""Other problems: other widths, depths, batches, data and optimizers. No factor was fitted to them; those without momentum
-showed that momentum delays what a sweep sees."""
+"""Other problems, to which no factor was fitted: other widths, depths, batches, data and optimizers.
+
+Those without momentum have shown, though, that momentum delays what a sweep sees.
+"""
 
 from __future__ import annotations
 
