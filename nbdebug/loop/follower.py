@@ -41,7 +41,10 @@ Guard = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
 class Follower:
-    """Hears of backward passes, cleared gradients, steps and schedules, and counts them in order."""
+    """Hears of backward passes, cleared gradients, steps and schedules, and counts them in order.
+
+    The steps of the ``first`` optimizer count as those of the loop.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.ledger = setup, Ledger(setup.eager)
@@ -52,6 +55,7 @@ class Follower:
         self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
         self.touch = Touch(self.sample)
         self.concerned, self.ever, self.alone = True, False, True
+        self.first: torch.optim.Optimizer | None = None
         self.steppers: dict[int, Stepper] = {}
         self.holders: dict[int, Stepper] = {}
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -99,11 +103,6 @@ class Follower:
         self.resting = wish and can and not (self.due or self.marking)
 
     @property
-    def first(self) -> torch.optim.Optimizer | None:
-        """The optimizer whose steps count as those of the loop."""
-        return next((one.optimizer for one in self.steppers.values()), None)
-
-    @property
     def steps(self) -> int:
         """The steps of all optimizers; backward passes where there is none."""
         return sum([one.steps for one in self.steppers.values()]) if self.steppers else self.backwards
@@ -135,6 +134,7 @@ class Follower:
     def adopt(self, optimizer: torch.optim.Optimizer) -> None:
         """Follows the steps of an optimizer."""
         stepper = self.steppers[id(optimizer)] = Stepper(optimizer)
+        self.first = self.first or optimizer
         self.holders.update((id(p), stepper) for p in stepper.parameters)
 
     def drawn(self, event: tuple[Any, Any, float]) -> None:

@@ -18,7 +18,7 @@ from nbdebug.preserve.walk import Walk
 
 Named = Sequence[tuple[object, Kept]]  # each with words for it
 
-_open: list[Preserve] = []
+blocks: list[Preserve] = []  # that are open, in any thread; what runs in one is a tool's doing
 _turn = threading.RLock()
 
 
@@ -43,7 +43,7 @@ class Preserve:
         self.gradients: dict[torch.Tensor, torch.Tensor | None] = {}
 
     def __enter__(self) -> Preserve:
-        if self in _open:
+        if self in blocks:
             raise RuntimeError("This Preserve is already open; expected one that is closed. Make another one to nest.")
         try:
             with uninterrupted():
@@ -65,15 +65,15 @@ class Preserve:
 
         Raises RestoreError, after all else has been restored, when something could not be.
         """
-        blocks = [self]
+        found = [self]
         try:
             with uninterrupted(), _turn:
-                if self in _open:
-                    after = _open[_open.index(self) + 1 :]
-                    blocks += [one for one in after if one._thread == self._thread]
-                    _close(blocks)
+                if self in blocks:
+                    after = blocks[blocks.index(self) + 1 :]
+                    found += [one for one in after if one._thread == self._thread]
+                    _close(found)
         finally:
-            _release(blocks)
+            _release(found)
 
     def _keep(self) -> None:
         self._thread = threading.get_ident()
@@ -86,7 +86,7 @@ class Preserve:
             for loader in self._loaders:
                 walk.keep_loader(loader)
             self._kept = walk.kept
-            _open.append(self)
+            blocks.append(self)
             self._set_aside()
 
     def _set_aside(self) -> None:
@@ -102,37 +102,32 @@ class Preserve:
         if threading.get_ident() == self._thread:
             failed += _restored(self._in_thread)
         failed += _restored(self._process)
-        _open.remove(self)
+        blocks.remove(self)
         self._kept, self._process, self._in_thread, self.gradients = [], [], [], {}
         return failed
 
 
-def depth() -> int:
-    """How many blocks are open, in any thread; what runs in one that was opened since is a tool's doing."""
-    return len(_open)
-
-
 def restore() -> int:
     """Restore every block that is still open, the last opened first, and give their number."""
-    blocks: list[Preserve] = []
+    found: list[Preserve] = []
     try:
         with uninterrupted(), _turn:
-            blocks += _open
-            return _close(blocks)
+            found += blocks
+            return _close(found)
     finally:
-        _release(blocks)
+        _release(found)
 
 
-def _close(blocks: list[Preserve]) -> int:
-    failed = [failure for block in reversed(blocks) for failure in block._put_back()]
+def _close(found: list[Preserve]) -> int:
+    failed = [failure for block in reversed(found) for failure in block._put_back()]
     if failed:
         raise RestoreError(f"Not restored: {'; '.join(failed)}. Everything else is as it was. Build these anew.")
-    return len(blocks)
+    return len(found)
 
 
-def _release(blocks: list[Preserve]) -> None:
+def _release(found: list[Preserve]) -> None:
     """Let interrupts through again, the last opened block first."""
-    for one in reversed(blocks):
+    for one in reversed(found):
         if one._interrupts is not None and one._thread == threading.get_ident():
             one._interrupts.release()
 

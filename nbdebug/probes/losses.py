@@ -22,7 +22,7 @@ def backwards(begins: Callable[[Roots], None], done: Callable[[Roots], None]) ->
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
         given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-        roots = tuple(one for one in given if isinstance(one, Tensor))
+        roots = tuple([one for one in given if isinstance(one, Tensor)])
         begins(roots)
         original(tensors, *args, **kwargs)
         done(roots)

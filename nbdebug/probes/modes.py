@@ -16,8 +16,8 @@ def passes(model: nn.Module, begins: Callable[[nn.Module], None], ends: Callable
     """A block in which each call of a model is told of: before it runs, and after it with its output."""
     try:
         handles = [
-            model.register_forward_pre_hook(Hook(lambda module, _: begins(module))),
-            model.register_forward_hook(Hook(lambda _, __, output: ends(output))),
+            model.register_forward_pre_hook(Hook(begins, slice(0, 1))),
+            model.register_forward_hook(Hook(ends, slice(2, 3))),
         ]
     except RuntimeError:  # a scripted module takes none
         handles = []
@@ -29,15 +29,18 @@ def passes(model: nn.Module, begins: Callable[[nn.Module], None], ends: Callable
 
 
 class Hook:
-    """One hook, which gives nothing back, and which neither a compiler nor a copied or saved model takes with it."""
+    """One hook, which gives nothing back, and which neither a compiler nor a copied or saved model takes with it.
 
-    def __init__(self, heard: Callable[..., None]) -> None:
-        self.heard = heard
+    ``heard`` gets some of what a hook is given.
+    """
+
+    def __init__(self, heard: Callable[..., None], some: slice = slice(None)) -> None:
+        self.heard, self.some = heard, some
 
     def __call__(self, *given: Any) -> None:
         """Tells of the call, except to a compiler that reads along."""
-        if not torch.compiler.is_compiling():
-            self.heard(*given)
+        if not torch.compiler.is_dynamo_compiling():
+            self.heard(*given[self.some])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy holds a method of the standard library that takes anything and does nothing.

@@ -90,7 +90,7 @@ class Ring:
         """A backward pass is about to run from some roots; ``loss`` is what they come to, where somebody has looked."""
         losses = [one for one in roots if one.numel() == 1]
         self.now.drawn = self.drawn
-        self.passes.append((self.step, self.now))
+        self.passes.append((self.steps + 1, self.now))
         self.now = Pass()
         self.let_go()
         if self.deferred:
@@ -214,7 +214,7 @@ class Ring:
     def let_go(self) -> None:
         """Forgets passes of steps that are over, and the oldest of the others where they hold much memory."""
         if not self.deferred:
-            while self.passes[0][0] < self.step:
+            while self.passes[0][0] <= self.steps:
                 self.passes.popleft()
         if len(self.passes) > 1:
             self.passes[-1][1].weighed()

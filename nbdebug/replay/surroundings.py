@@ -34,7 +34,7 @@ def set_random_state(state: dict[str, Tensor]) -> None:
 
 def casts(kinds: Iterable[str]) -> Casts:
     """Whether autocast is on, for some kinds of devices; nothing where it is off on all."""
-    return tuple((kind, True, torch.get_autocast_dtype(kind)) for kind in kinds if torch.is_autocast_enabled(kind))
+    return tuple([(kind, True, torch.get_autocast_dtype(kind)) for kind in kinds if torch.is_autocast_enabled(kind)])
 
 
 @contextmanager

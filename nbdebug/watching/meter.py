@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbdebug.errors import SetupError
-from nbdebug.preserve import depth
+from nbdebug.preserve import blocks
 from nbdebug.watching.pace import Pace
 
 LOOK_SECONDS = 0.1
@@ -40,7 +40,7 @@ class Meter:
         """Counts from now on."""
         self.started = self.looked = time.perf_counter()
         self.spent = self.before = 0.0
-        self.outside = depth()
+        self.outside = len(blocks)
 
     @property
     def elapsed(self) -> float:
@@ -62,14 +62,14 @@ class Meter:
             self.follows.took(cost, now)
         early = step <= SEEN
         self.looking = self.look_is_due(step, now)
-        self.following = early or self.follows.due(now)
-        self.norming = early or self.norms.due(now)
+        self.following = early or now >= self.follows.again
+        self.norming = early or now >= self.norms.again
 
     def look_is_due(self, step: int, now: float) -> bool:
         """Whether the step of this number, from 1, is one to look at in full."""
         if self.every is not None:
             return (step - 1) % self.every == 0
-        return spaced(step) or (self.looks.due(now) and now - self.looked >= LOOK_SECONDS)
+        return (now >= self.looks.again and now - self.looked >= LOOK_SECONDS) or spaced(step)
 
     def forget(self, seconds: float) -> None:
         """Leaves out a time in which nothing ran, such as a pause."""
@@ -104,7 +104,7 @@ class Meter:
         """
 
         def call(*given: Any) -> None:
-            if self.busy or what in self.troubles or depth() > self.outside:
+            if self.busy or what in self.troubles or len(blocks) > self.outside:
                 return
             begun, self.busy = time.perf_counter(), True
             try:

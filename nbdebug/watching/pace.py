@@ -4,14 +4,13 @@ from __future__ import annotations
 
 
 class Pace:
-    """After each time it rests for so long that it takes no more than a share of the time."""
+    """After each time it rests for so long that it takes no more than a share of the time.
+
+    It may be done when a clock, in seconds, says ``again``.
+    """
 
     def __init__(self, share: float) -> None:
         self.share, self.again = share, 0.0
-
-    def due(self, now: float) -> bool:
-        """Whether it has paid for the last time; ``now`` is in seconds of a clock."""
-        return now >= self.again
 
     def took(self, seconds: float, now: float) -> None:
         """It was done just now."""

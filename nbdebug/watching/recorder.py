@@ -25,18 +25,16 @@ class Row:
 
 
 class Recorder:
-    """Rows that wait for their numbers. On an accelerator nothing waits for the device more than ten times a second."""
+    """Rows that wait for their numbers. On an accelerator nothing waits for the device more than ten times a second.
+
+    ``step`` is the number of the step that is under way, from 1, and ``row`` what is known of it.
+    """
 
     def __init__(self, record: Record) -> None:
         self.record, self.waiting, self.fetched = record, list[Row](), time.monotonic()
-        self.row = Row(1)
+        self.step, self.row = 1, Row(1)
         self.evaluation: list[Number] = []
         self.wrong: list[tuple[int, float]] = []
-
-    @property
-    def step(self) -> int:
-        """The number of the step that is under way, from 1."""
-        return self.row.step
 
     def evaluated(self) -> None:
         """A validation pass of the user's own has ended: the mean of its losses is one value."""
@@ -49,7 +47,8 @@ class Recorder:
         """The step is done."""
         self.row.numbers.update(numbers)
         self.waiting.append(self.row)
-        self.row = Row(self.step + 1)
+        self.step += 1
+        self.row = Row(self.step)
 
     @property
     def due(self) -> bool:
@@ -79,8 +78,12 @@ def kept(value: Tensor) -> Number:
 
 def total(numbers: list[Number]) -> float | None:
     """The sum of numbers that are known; None where there are none, or one is still on its device."""
-    known = [one for one in numbers if isinstance(one, float)]
-    return sum(known) if known and len(known) == len(numbers) else None
+    found = 0.0
+    for one in numbers:
+        if isinstance(one, Tensor):
+            return None
+        found += one
+    return found if numbers else None
 
 
 def fetched(numbers: list[Number]) -> list[float]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nbdebug.graph.source import Line
 from nbdebug.loop import Follower
 from nbdebug.numbers import MOST, Sampler
-from nbdebug.preserve import depth
+from nbdebug.preserve import blocks
 from nbdebug.probes.batches import batches, comes_from
 from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
@@ -109,7 +109,11 @@ class Session:
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """An output of a submodule, on a step that is looked at."""
         look, begun = self.strides.look, time.perf_counter()
-        if look is not None and depth() <= self.meter.outside and self.watched.picks(place.split("#")[0].split("[")[0]):
+        if (
+            look is not None
+            and len(blocks) <= self.meter.outside
+            and self.watched.picks(place.split("#")[0].split("[")[0])
+        ):
             self.meter.attempt("activations", look.take, place, module, output)
         self.meter.spent += time.perf_counter() - begun
 
@@ -169,7 +173,8 @@ class Session:
             self.strides.gradients(optimizer)
         if optimizer is not None:
             self.meter.attempt("replay", self.ring.step_begins, optimizer, self.strides.finite)
-        self.strides.before()
+        if self.strides.look is not None:
+            self.strides.before()
 
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
@@ -179,7 +184,8 @@ class Session:
             self.strides.look.gradients, self.strides.square = None, None
             self.strides.norm(optimizer)
             self.strides.gradients(optimizer)
-        self.strides.after(optimizer)
+        if self.strides.look is not None:
+            self.strides.after(optimizer)
         if optimizer is self.follower.first:
             self.end_of_step(optimizer)
 

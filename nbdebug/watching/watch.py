@@ -28,7 +28,7 @@ from nbdebug.watching.places import Match
 from nbdebug.watching.result import Watched
 from nbdebug.watching.session import Session
 
-SAVE_SECONDS = 2.0
+SAVE_SECONDS, BETWEEN_SECONDS = 2.0, 0.02
 
 
 class Watch:
@@ -56,6 +56,7 @@ class Watch:
         self.controls = Controls(setup, self.clicks, stop_on, on_finding)
         self.result: Watched | None = None
         self.session: Session | None = None
+        self.again = 0.0
         self.record = Record()
         self.replayed: Replay | None = None
 
@@ -98,7 +99,11 @@ class Watch:
         return isinstance(error, Stopped)
 
     def between(self) -> None:
-        """What is done after each whole step; raises Stopped where the user wants the run to end."""
+        """What is done after whole steps, not too often; raises Stopped where the user wants the run to end."""
+        begun = time.perf_counter()
+        if begun < self.again:
+            return
+        self.again = begun + BETWEEN_SECONDS
         self.tick(None)
         begun = time.perf_counter()
         try:

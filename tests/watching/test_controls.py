@@ -20,6 +20,12 @@ X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 
 
+@pytest.fixture(autouse=True)
+def _after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These loops are over before a person could click."""
+    monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", 0.0)
+
+
 class Pressing(Screen):
     """A screen on which buttons are pressed at given steps."""
 
