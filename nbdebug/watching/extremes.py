@@ -20,9 +20,9 @@ class Extremes:
         self.turns = cycle(large or [None])
         self.number: int | None = None
 
-    def next(self) -> None:
-        """A look begins."""
-        self.number = next(self.turns)
+    def next(self, wanted: bool = True) -> None:
+        """A look begins; the next tensor has its turn if it is wanted."""
+        self.number = next(self.turns) if wanted else None
 
 
 def largest(tensor: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ from nbdebug.watching.places import Match, Places
 from nbdebug.watching.recorder import Number, Recorder, kept, total
 from nbdebug.watching.strides import Strides, root
 
-UNITS = 4  # looks of a fixed rhythm, of which one asks which units are dead
+THOROUGH = 8  # looks of a fixed rhythm, of which one asks for dead units and the largest values
 
 
 class Session:
@@ -99,9 +99,9 @@ class Session:
         self.follower.rest(not self.meter.following)
         if self.meter.looking and self.lens.wants():
             self.looks += 1
-            units = self.meter.every is None or self.looks % UNITS == 1
-            self.strides.look = Look(self.recorder.step, self.most, units)
-            self.strides.extremes.next()
+            thorough = self.meter.every is None or self.looks % THOROUGH == 1
+            self.strides.look = Look(self.recorder.step, self.most, thorough)
+            self.strides.extremes.next(thorough)
             self.outputs.open()
         else:
             self.outputs.close()
