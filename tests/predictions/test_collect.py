@@ -1,0 +1,79 @@
+"""The pass over a loader: every sample with its place, and nothing changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from nbdebug.errors import SetupError
+from nbdebug.predictions.collect import collect
+from nbdebug.setup import Setup
+
+
+def set_up(**options: Any) -> tuple[Setup, DataLoader[Any], TensorDataset]:
+    torch.manual_seed(0)
+    x = torch.randn(50, 6)
+    data = TensorDataset(x, (x[:, 0] > 0).long())
+    loader = DataLoader(data, batch_size=8, **options)
+    model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, 2))
+    return Setup(model, loader, loss_fn=nn.CrossEntropyLoss()), loader, data
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"shuffle": True, "num_workers": 2}])
+def test_every_row_knows_its_sample(options: dict[str, Any]) -> None:
+    setup, loader, data = set_up(**options)
+    table = collect(setup, loader)
+    assert sorted(table.index.tolist()) == list(range(50))
+    assert table.target.tolist() == data.tensors[1][table.index].tolist()
+    setup.model.eval()
+    assert table.prediction.tolist() == setup.model(data.tensors[0][table.index]).argmax(1).tolist()
+
+
+def test_nothing_is_changed() -> None:
+    setup, loader, _ = set_up(shuffle=True)
+    setup.model[1].weight.grad = torch.ones(5)
+    before = {name: value.clone() for name, value in setup.model.state_dict().items()}
+    kind, random = type(loader.batch_sampler), torch.get_rng_state()
+    collect(setup, loader)
+    assert setup.model.training
+    assert type(loader.batch_sampler) is kind
+    assert torch.equal(torch.get_rng_state(), random)
+    assert setup.model[1].weight.grad.tolist() == [1.0] * 5
+    assert all(torch.equal(value, before[name]) for name, value in setup.model.state_dict().items())
+
+
+def test_a_pass_that_is_stopped_gives_what_there_is() -> None:
+    setup, loader, _ = set_up()
+    assert len(collect(setup, loader, lambda rows: rows >= 20)) == 24
+
+
+def test_a_stream_has_no_places() -> None:
+    class Stream(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            yield from ((torch.randn(6), 1) for _ in range(10))
+
+    setup, _, _ = set_up()
+    table = collect(setup, DataLoader(Stream(), batch_size=4))
+    assert table.index is None
+    assert any("none can be shown" in note for note in table.notes)
+
+
+def test_what_cannot_be_a_table_is_refused() -> None:
+    setup, loader, _ = set_up()
+    with pytest.raises(SetupError, match="loader is empty"):
+        collect(setup, [])
+    setup.model.append(nn.Unflatten(1, (1, 2)))
+    with pytest.raises(SetupError, match=r"the model gives \(8, 1, 2\); expected scores"):
+        collect(setup, loader)
+
+
+def test_a_model_that_raises_leaves_the_loader_as_it_was() -> None:
+    setup, loader, _ = set_up()
+    kind = type(loader.batch_sampler)
+    with pytest.raises(ZeroDivisionError):
+        collect(setup, loader, lambda rows: rows / 0 > 1)
+    assert type(loader.batch_sampler) is kind
