@@ -101,7 +101,7 @@ class Watch:
     def between(self) -> None:
         """What is done after whole steps, not too often; raises Stopped where the user wants the run to end."""
         begun = time.perf_counter()
-        if begun < self.again:
+        if begun < self.again and not self.controls.reason:
             return
         self.again = begun + BETWEEN_SECONDS
         self.tick(None)
