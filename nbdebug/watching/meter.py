@@ -12,7 +12,7 @@ from nbdebug.preserve import blocks
 from nbdebug.watching.pace import Pace
 
 LOOK_SECONDS = 0.1
-SEEN = 64  # steps that are followed whatever it takes
+SEEN = 64  # steps whose gradients are measured whatever it takes
 
 
 class Meter:
@@ -60,10 +60,9 @@ class Meter:
             self.looked = now
         elif self.following:
             self.follows.took(cost, now)
-        early = step <= SEEN
         self.looking = self.look_is_due(step, now)
-        self.following = early or now >= self.follows.again
-        self.norming = early or now >= self.norms.again
+        self.following = now >= self.follows.again
+        self.norming = step <= SEEN or now >= self.norms.again
 
     def look_is_due(self, step: int, now: float) -> bool:
         """Whether the step of this number, from 1, is one to look at in full."""

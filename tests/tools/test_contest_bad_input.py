@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nbdebug.errors import SetupError
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.tools.contest import compare_optimizers
+from tests.tools.failing import Failing
 
 
 @pytest.mark.parametrize(
@@ -49,25 +50,7 @@ def test_a_frozen_model_is_refused() -> None:
         compare_optimizers(program(model, *points(), nn.CrossEntropyLoss(), optimizers=()), "SGD")
 
 
-class Failing(nn.Module):
-    """Raises at its fiftieth pass."""
-
-    calls = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = network(3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        Failing.calls += 1
-        if Failing.calls == 50:
-            raise RuntimeError("out of luck")
-        output: Tensor = self.inner(x)
-        return output
-
-
 def test_a_model_that_raises_midway_is_told_with_step_and_candidate() -> None:
-    Failing.calls = 0
-    setup = program(Failing(), *points(), nn.CrossEntropyLoss())
+    setup = program(Failing(network(3), at=50), *points(), nn.CrossEntropyLoss())
     with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the contest, with your Adam: out of luck"):
         compare_optimizers(setup, "yours", steps=60, seeds=1)

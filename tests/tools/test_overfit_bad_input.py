@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.errors import SetupError
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 from nbdebug.tools.overfit import overfit
+from tests.tools.failing import Failing
 
 
 @pytest.mark.parametrize("examples", [1, 65, 2.0, True])
@@ -27,27 +28,9 @@ def test_the_number_of_steps_is_bounded(steps: int) -> None:
         overfit(classifier(), steps=steps)
 
 
-class Failing(nn.Module):
-    """Raises at the tenth pass of any of its copies."""
-
-    calls = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = network(3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        Failing.calls += 1
-        if Failing.calls == 10:
-            raise RuntimeError("out of luck")
-        output: Tensor = self.inner(x)
-        return output
-
-
 def test_a_model_that_raises_midway_is_told_with_its_step_and_line() -> None:
-    Failing.calls = 0
     with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the overfit test.*out of luck.*expected"):
-        overfit(program(Failing(), *points(), nn.CrossEntropyLoss()))
+        overfit(program(Failing(network(3), at=10), *points(), nn.CrossEntropyLoss()))
 
 
 def test_a_loss_that_is_a_vector_is_refused() -> None:
