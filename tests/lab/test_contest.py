@@ -44,8 +44,9 @@ def test_the_contest_moves_and_stop_keeps_what_there_is(running: Begun) -> None:
         )
         part(lab, ".nb-stop").click()
         lab.wait_idle(20)
-        assert part(lab, "canvas").first.evaluate(DRAWN)
-        assert part(lab, ".nb-stop").count() == 0
+        part(lab, ".nb-stop").wait_for(state="detached", timeout=20_000)
+        picture = part(lab, "canvas").first
+        lab.page.wait_for_function(f"node => ({DRAWN})(node)", arg=picture.element_handle(), timeout=20_000)
         assert "stopped" in part(lab, ".nb-status").inner_text()
         assert kinds(lab, 1) == STATIC
 
