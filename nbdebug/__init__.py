@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbdebug.assertion import assert_healthy as assert_healthy
     from nbdebug.debugger import Debugger as Debugger
-    from nbdebug.errors import SetupError as SetupError
+    from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
     from nbdebug.one_call import batch_size as batch_size
     from nbdebug.one_call import checkup as checkup
     from nbdebug.one_call import compare_optimizers as compare_optimizers
+    from nbdebug.one_call import errors as errors
     from nbdebug.one_call import lr_range as lr_range
     from nbdebug.one_call import overfit as overfit
     from nbdebug.one_call import watch as watch
@@ -25,11 +26,12 @@ HOMES = {
     "Debugger": "debugger",
     "Finding": "finding",
     "Report": "report",
-    "SetupError": "errors",
+    "SetupError": "exceptions",
     "assert_healthy": "assertion",
     "batch_size": "one_call",
     "checkup": "one_call",
     "compare_optimizers": "one_call",
+    "errors": "one_call",
     "load": "record",
     "load_ipython_extension": "magics",
     "lr_range": "one_call",
@@ -40,7 +42,7 @@ HOMES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "load"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "errors", "load"),
     *("lr_range", "overfit", "restore", "watch"),
 ]
 

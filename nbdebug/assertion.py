@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.finding import SEVERITIES
 from nbdebug.one_call import checkup
 from nbdebug.report import Report

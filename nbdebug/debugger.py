@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.contest import Contest
+    from nbdebug.tools.errors import Errors
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.lr_range.dial import Groups
     from nbdebug.tools.lr_range.result import Mode
@@ -217,6 +218,18 @@ class Debugger:
 
         result = batch_size(self.setup, start=start, most=most, seconds=seconds, noise=noise)
         self.results["batch_size"] = result
+        return result
+
+    def errors(self, loader: Any = None, **options: Any) -> Errors:
+        """What the model gets wrong on a loader, by default the validation loader, and the samples behind each number.
+
+        Takes the options of ``nbdebug.tools.errors.errors``. Raises SetupError for what cannot be run.
+        """
+        from nbdebug.tools.errors import errors
+
+        result = errors(self.setup, loader, **options)
+        self.results["errors"] = result
+        self.reports["errors"] = checkups.judged(self.setup, errors=result)
         return result
 
     def watch(

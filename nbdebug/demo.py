@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 
 NAME = "01_my_model_does_not_learn.ipynb"
 HERE = Path(__file__).resolve().parent

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from nbdebug.debugger import Debugger
+from nbdebug.exceptions import SetupError
 from nbdebug.report import Report
 from nbdebug.setup import Setup
 from nbdebug.setup.training import as_optimizers
@@ -16,6 +17,7 @@ from nbdebug.watching import Watch
 if TYPE_CHECKING:
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.contest import Contest
+    from nbdebug.tools.errors import Errors
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.overfit import Overfit
 
@@ -43,6 +45,22 @@ def compare_optimizers(model: nn.Module, train_loader: Any, val_loader: Any = No
 def batch_size(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> BatchSize:
     """The batch-size finder in one call; takes what Debugger and its ``batch_size`` take."""
     return Debugger(model, train_loader, val_loader, **own(given)).batch_size(**given)
+
+
+def errors(model: nn.Module | None = None, loader: Any = None, *, predictions: Any = None, **given: Any) -> Errors:
+    """The error browser of a model on a loader, or of predictions that are there already.
+
+    ``predictions`` are labels, or scores of classes, rows × classes, and come with ``targets`` and, where samples are
+    to be shown, ``inputs``; of a DataFrame ``target`` and ``prediction`` name columns. Otherwise it takes what Debugger
+    and its ``errors`` take. Raises SetupError for what does not fit together.
+    """
+    from nbdebug.tools.errors.given import of_predictions
+
+    if predictions is not None:
+        return of_predictions(predictions, **given)
+    if model is None:
+        raise SetupError("model is None; expected a model with a loader, or predictions=. Pass either.")
+    return Debugger(model, loader, **own(given)).errors(loader, **given)
 
 
 def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:

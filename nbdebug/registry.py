@@ -12,7 +12,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from nbdebug.errors import NotChecked, SetupError
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity
 
 Judge = Callable[..., Iterator[Finding]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 
 from nbdebug.curves.course import Course, course_of
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.record import Record
 
 FEWEST, YOUNG, EPOCHS = 12, 500, 3

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers, written_out
 from nbdebug.evidence.ledger import measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch
 from nbdebug.setup.losses import scores

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.calls import Call, calls
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.mixing import is_batch_first, is_of_samples
 from nbdebug.evidence.zeros import filled
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Where
 from nbdebug.preserve import Preserve
 

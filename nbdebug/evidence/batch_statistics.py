@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 
 

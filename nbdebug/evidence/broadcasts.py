@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph.broadcasts import Broadcast, BroadcastWatch
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors, transform

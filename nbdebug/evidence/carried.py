@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import written_out
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.unregistered import OWN, inside
+from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores

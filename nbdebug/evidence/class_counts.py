@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.samples import MOST_SAMPLES, Samples, drawn
 from nbdebug.evidence.tables import Table
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_indexed
 from nbdebug.setup.task import Task

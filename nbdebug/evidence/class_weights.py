@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.trial import loss_at
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import Kind, scores
 

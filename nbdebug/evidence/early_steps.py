@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.gradients import Gradients, Pull, measured, of
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
+from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph.entrances import Entrance, EntranceWatch
 from nbdebug.graph.running import Running
 from nbdebug.setup import Batch, Setup

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.first_pass import class_axis as class_axis_of
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 from nbdebug.setup.task import Task

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement, slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch, Setup
 
 LOOK, QUICK_LOOK = 4, 1

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence.ledger import measurement
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.graph import Graph, Trace, tracing
 from nbdebug.graph.source import Line, from_exception
 from nbdebug.setup import Batch, Setup, losses, names

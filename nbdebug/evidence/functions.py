@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph import Graph
 from nbdebug.graph.node import Node
 from nbdebug.graph.source import is_library

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph import Graph
 
 Gradients = dict[str, Tensor | None]  # by the name of the parameter; None where the backward pass hands it nothing

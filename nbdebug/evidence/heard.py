@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import scores
 

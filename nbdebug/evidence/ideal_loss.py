@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, class_axis, extra_axes
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.output_parts import Ideal, in_parts, softmax_axes
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import Kind, scores
 

@@ -7,10 +7,10 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.zeros import filled
+from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch
 

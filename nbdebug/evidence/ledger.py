@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from nbdebug.errors import NotChecked, SetupError
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.registry import import_all
 from nbdebug.setup import Setup
 
@@ -20,6 +20,7 @@ GIVEN = {
     "record": "what was recorded of your own training loop; run it inside `with dbg.watch():`",
     "incident": "a step of your loop whose loss or gradient was not finite, run again; None where there was none",
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
+    "errors": "the error browser of this set-up; run dbg.errors() for it",
     "lr_range": "the range test of this set-up; run dbg.lr_range() for it",
 }
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.following import Meeting, followed
 from nbdebug.evidence.ledger import measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch
 from nbdebug.setup.trees import tensors
 

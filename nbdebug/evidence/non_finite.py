@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.gradients import Pull, are_finite, measured, of
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.parameters import Entry
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph.origins import Origin, OriginWatch
 from nbdebug.graph.running import Running
 from nbdebug.setup import Batch, Setup

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.tables import Table
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.trees import tensors
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors, transform
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.calls import Call, calls
 from nbdebug.evidence.following import followed
+from nbdebug.exceptions import NotChecked
 
 
 def padded_meeting(

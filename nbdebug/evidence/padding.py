@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ahead import another
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.calls import Call, calls
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.padded_meeting import padded_meeting
+from nbdebug.exceptions import NotChecked
 
 
 @dataclass(frozen=True)

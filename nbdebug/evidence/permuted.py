@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph import Graph
 from nbdebug.graph.node import Node
 

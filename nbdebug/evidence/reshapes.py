@@ -11,11 +11,11 @@ from operator import mul
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.calls import Call, CallWatch, calls
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.mixing import mixing
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph.running import Running
 
 Shape = tuple[int, ...]

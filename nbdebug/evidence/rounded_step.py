@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.gradients import Pull, of
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.parameters import Entry
+from nbdebug.exceptions import NotChecked
 
 FULL = 4  # bytes of a float32
 MOST_MOMENTUM = 0.999

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import slow_measurement
 from nbdebug.evidence.rows import is_stored
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_indexed
 from nbdebug.setup.trees import tensors

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.rows import named_inputs
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch, Setup, losses
 from nbdebug.setup.trees import leaves, moved, transform
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.tables import Table
+from nbdebug.exceptions import NotChecked
 
 LEAST, MOST = 30, 1000
 COLORS = 4

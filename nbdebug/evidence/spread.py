@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.answers import Answers
 from nbdebug.evidence.ledger import measurement
 from nbdebug.evidence.mixing import is_batch_first, is_of_samples
 from nbdebug.evidence.zeros import filled
+from nbdebug.exceptions import NotChecked
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.ledger import slow_measurement
+from nbdebug.exceptions import NotChecked
 from nbdebug.graph.switches import Switched, switches
 from nbdebug.setup import Setup
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch, Setup
 
 

@@ -1,5 +1,5 @@
 """What a model said of every sample, as columns; and the way from a number back to the samples behind it."""
 
-from nbdebug.predictions.table import Predictions as Predictions
+from nbdebug.predictions.classes import Predictions as Predictions
 
 __all__ = ["Predictions"]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from nbdebug.errors import SetupError
-from nbdebug.predictions.table import Predictions
+from nbdebug.exceptions import SetupError
+from nbdebug.predictions.classes import Predictions
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import ignore_index, scores

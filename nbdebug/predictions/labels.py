@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 
 Labels = NDArray[np.int32]
 NONE = -1  # the number of a row that has no label, or one to be ignored

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.preserve.containers import KeptArray, KeptBytes, KeptDeque, KeptDict, KeptItems, KeptList, KeptSet
 from nbdebug.preserve.kept import Kept
 from nbdebug.preserve.leaves import ATOMS, is_leaf

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.replay.passes import Drawn, Forward, Pass
 from nbdebug.setup import Batch, Setup, losses
 from nbdebug.setup.trees import tensors

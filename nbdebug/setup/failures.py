@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 
 UNSPLIT = "Say how to split a batch: unpack=lambda batch: (inputs, target)"
 KNOWN = (

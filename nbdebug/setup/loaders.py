@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 
 
 class Replay:

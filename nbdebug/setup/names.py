@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.setup import losses
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.training import Setup

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.losses import Kind
 from nbdebug.setup.trees import tensors

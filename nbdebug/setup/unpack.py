@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.trees import children
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from nbdebug import registry
-from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence import Evidence, known
 from nbdebug.evidence.ledger import is_slow
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.registry import Rule
 from nbdebug.report import Report

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence import Evidence
 from nbdebug.evidence.ledger import is_slow
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.registry import Rule
 from nbdebug.report import PYRAMID, Report, Skipped, ranked

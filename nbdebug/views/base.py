@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 HERE = Path(__file__).parent
-LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "\./([\w.]+)";\n', re.M)
+LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "(\.{1,2}/[\w./]+)";\n', re.M)
 TEXT = r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`'
 COMMENT = re.compile(r"^ *//.*\n|/\*\*(?:[^*]|\*(?!/))*\*/", re.M)
 BLANK = re.compile(rf"({TEXT})|;\s*(?=}})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}])\s*|^\s+", re.M)
@@ -93,17 +93,20 @@ def inline(path: Path) -> str:
 
     Every statement in a module ends with a semicolon or a brace, so that lines may be joined.
     """
-    seen: set[str] = set()
+    seen: set[Path] = set()
 
-    def put(found: re.Match[str]) -> str:
-        if found[1] in seen:
+    def put(found: re.Match[str], folder: Path) -> str:
+        file = (folder / found[1]).resolve()
+        if file in seen:
             return ""
-        seen.add(found[1])
-        text = (path.parent / found[1]).read_text(encoding="utf-8")
-        return re.sub(r"^export ", "", LOCAL_IMPORT.sub(put, text), flags=re.M)
+        seen.add(file)
+        return re.sub(r"^export ", "", whole(file), flags=re.M)
 
-    whole = LOCAL_IMPORT.sub(put, path.read_text(encoding="utf-8"))
-    return BLANK.sub(lambda found: "".join(filter(None, found.groups())), COMMENT.sub("", whole))
+    def whole(file: Path) -> str:
+        text = file.read_text(encoding="utf-8")
+        return LOCAL_IMPORT.sub(lambda found: put(found, file.parent), text)
+
+    return BLANK.sub(lambda found: "".join(filter(None, found.groups())), COMMENT.sub("", whole(path)))
 
 
 def module(view: View) -> str:
@@ -124,7 +127,8 @@ def carried(path: Path) -> str:
 def css() -> str:
     """The style sheet of every view."""
     return "".join(
-        (HERE / name).read_text(encoding="utf-8") for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css")
+        (HERE / name).read_text(encoding="utf-8")
+        for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css", "errors/errors.css")
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence import Evidence
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import Batch

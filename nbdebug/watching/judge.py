@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from nbdebug import registry
-from nbdebug.errors import NotChecked, SetupError
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.registry import Rule

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.record import Layer
 
 MOST_PARAMETERS = 2000

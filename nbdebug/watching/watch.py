@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.graph.source import Line
 from nbdebug.record import Record

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.loop import Follower, Loop
 from nbdebug.probes.steps import steps_of_any
 from nbdebug.probes.syncs import syncs

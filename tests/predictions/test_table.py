@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.predictions import Predictions
 from nbdebug.predictions.cells import Cells
 
@@ -133,7 +133,10 @@ def test_the_worst_rows_of_a_cell_come_first(most: int) -> None:
         assert cells.count(i, j) == len(inside)
         assert cells.all(i, j).tolist() == inside.tolist()
         assert cells.rows(i, j, most).tolist() == inside[np.argsort(-loss[inside], kind="stable")][:most].tolist()
-    assert cells.matrix.tolist() == Predictions(target, prediction, tuple("abcd")).matrix.tolist()
+    assert (
+        cells.matrix.tolist()
+        == Predictions(target=target, prediction=prediction, classes=tuple("abcd")).matrix.tolist()
+    )
 
 
 def test_some_rows_make_a_table_of_their_own() -> None:

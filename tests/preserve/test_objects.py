@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from tests.preserve.fingerprint import fingerprint
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.record import Layer, Record, load
 from nbdebug.record.bins import COUNT, packed, shares
 from nbdebug.record.file import Writer

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.rules.programs import classifier, network, points
 from nbdebug.setup import Setup
 from nbdebug.tools.batch_size import batch_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.record import Record
 from nbdebug.tools.clip import clip_threshold
 

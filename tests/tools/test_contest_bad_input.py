@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.tools.contest import compare_optimizers
 from tests.tools.failing import Failing

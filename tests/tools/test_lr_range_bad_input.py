@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 from nbdebug.tools.lr_range import LrRange

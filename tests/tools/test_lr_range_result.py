@@ -10,7 +10,7 @@ from torch import nn
 
 import nbdebug
 from nbdebug.debugger import Debugger
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.rules.loops import layers, rings, run
 from nbdebug.setup import Setup
 

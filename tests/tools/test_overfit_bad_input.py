@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
 from nbdebug.tools.overfit import overfit

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator
 
 from torch import nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.sameness import is_rich
 from nbdebug.evidence.tables import Table, keys
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program

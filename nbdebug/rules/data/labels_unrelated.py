@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.label_probe import Probe, Relation
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network

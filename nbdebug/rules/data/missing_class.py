@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.class_counts import ClassCounts
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points

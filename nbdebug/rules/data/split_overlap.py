@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.nearness import Near
 from nbdebug.evidence.sameness import Shared
 from nbdebug.evidence.windows import Windows
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.samples import Samples
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.graph.source import from_exception, where_of
 from nbdebug.registry import rule

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked, SetupError
 from nbdebug.evidence.samples import Samples
 from nbdebug.evidence.schema import Schema, commonest, schema
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points

@@ -8,7 +8,7 @@ import torch
 
 from nbdebug.curves import Course, reading
 from nbdebug.curves.swings import spiked
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.record import Record
 from nbdebug.registry import rule

@@ -8,7 +8,7 @@ import torch
 
 from nbdebug.curves import levels as standing
 from nbdebug.curves import reading
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.record import Record
 from nbdebug.registry import rule

@@ -8,7 +8,7 @@ import torch
 
 from nbdebug.curves import reading
 from nbdebug.curves.levels import plateau, worthless
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.registry import rule

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from nbdebug.curves import reading, splits
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.registry import rule

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torch import nn
 
 from nbdebug.curves import Course, reading
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.registry import rule

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass, extra_axes
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.trial import loss_on
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, regressor

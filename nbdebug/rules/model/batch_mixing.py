@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import RandomSampler
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.calls import Call
 from nbdebug.evidence.carried import Carried
 from nbdebug.evidence.following import Meeting
 from nbdebug.evidence.mixing import Mixing
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.assignments import assignments
 from nbdebug.registry import rule

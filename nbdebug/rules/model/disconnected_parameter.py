@@ -9,11 +9,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.evidence.routes import Routes
 from nbdebug.evidence.whereabouts import called_at, made_at
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.graph import Cut, Graph
 from nbdebug.graph.search import calls_to

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.regularizers import Regularizers
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program

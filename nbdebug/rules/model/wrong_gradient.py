@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.functions import Checked, Slope
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity, Where
 from nbdebug.graph.source import Line
 from nbdebug.registry import rule

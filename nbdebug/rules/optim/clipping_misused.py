@@ -7,7 +7,7 @@ from statistics import median
 
 from torch.nn.utils import clip_grad_norm_
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.graph.source import where_of
 from nbdebug.loop import Loop

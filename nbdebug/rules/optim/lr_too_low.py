@@ -8,7 +8,7 @@ import torch
 
 from nbdebug.curves import reading
 from nbdebug.curves.rates import too_low
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.graph.search import line_setting
 from nbdebug.graph.source import where_of

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.parameters import listed
 from nbdebug.evidence.rounded_step import Rounded
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.loop import Loop
 from nbdebug.loop.lost import Moved

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.looks import Flags, Values, batch_size, called, counts, looks, told
 from nbdebug.record import Record

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nbdebug.depth import TREND, Depth, depth
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.looks import LEAST, learned, settled
 from nbdebug.record import Record

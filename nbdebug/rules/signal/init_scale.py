@@ -9,8 +9,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.apartness import Apartness, Stage
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.saturation import Saturated
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.looks import called, looks, told
 from nbdebug.record import Record

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
 from nbdebug.evidence.parameters import Entry, listed
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.looks import looks
 from nbdebug.loop import Loop

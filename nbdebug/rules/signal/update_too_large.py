@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, settled, told, weights
 from nbdebug.record import Record

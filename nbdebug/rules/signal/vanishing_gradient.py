@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from nbdebug.depth import TREND, Depth, depth
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.looks import LEAST, settled, told
 from nbdebug.record import Record

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.numbers import squared_norm
 from nbdebug.tools.batch_size.result import NoiseScale
 from nbdebug.tools.batch_size.step import Steps

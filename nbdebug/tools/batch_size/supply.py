@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from nbdebug.errors import NotChecked, SetupError
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.setup import Batch, Setup, loaders
 
 SECONDS_OF_READING = 3.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import RandomSampler
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.tools.batch_size import memory, picture

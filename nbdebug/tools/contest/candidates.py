@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.contest.kinds import USUAL, YOURS, Make, Schedule, named, scheduled
 from nbdebug.tools.contest.result import Origin

@@ -10,7 +10,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 
 Make = Callable[..., Optimizer]
 Schedule = Callable[[Optimizer, int], Any]

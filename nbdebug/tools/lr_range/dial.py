@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.tools.lr_range.result import Quantity
 
 Groups = Literal["scale", "same"]

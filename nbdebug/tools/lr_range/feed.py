@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import Replay
 from nbdebug.setup.splitter import Splitter

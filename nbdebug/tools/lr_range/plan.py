@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.setup.training import as_optimizers
 from nbdebug.tools.lr_range.dial import Groups

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from torch.optim import Optimizer
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.tools.lr_range import notes, picture

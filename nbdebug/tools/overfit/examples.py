@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.errors import NotChecked, SetupError
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.graph.reader import read
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup, loaders, losses

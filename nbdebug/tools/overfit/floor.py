@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.graph.reader import read
 from nbdebug.setup import Setup
 from nbdebug.setup.trees import tensors, transform

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.trees import tensors
 from nbdebug.tools.overfit.domain import UNIT, Domain, intended, log_simplex, simplex, summing_axis

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from nbdebug.errors import SetupError
+from nbdebug.exceptions import SetupError
 from nbdebug.graph.source import from_exception
 from nbdebug.setup.failures import refusal
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from nbdebug import registry
 from nbdebug.debugger import Debugger
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.record import Record
 from nbdebug.replay import Replay

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nbdebug import registry
-from nbdebug.errors import NotChecked
 from nbdebug.evidence import Evidence
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.looks import looks
 from nbdebug.record import Record

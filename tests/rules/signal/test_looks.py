@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nbdebug import registry
-from nbdebug.errors import NotChecked
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.looks import batch_size, counts, from_zero, learned, looks, weights
 from nbdebug.record import Layer, Record

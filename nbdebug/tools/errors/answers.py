@@ -1,0 +1,84 @@
+"""What the browser is told when it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbdebug.exceptions import SetupError
+from nbdebug.predictions.query import Query
+from nbdebug.tools.errors.cards import card, cards, written
+from nbdebug.tools.errors.panels import panels
+
+if TYPE_CHECKING:
+    from nbdebug.tools.errors.result import Errors
+
+Asked = Mapping[str, Any]
+
+
+def answered(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """The answer to one question; raises SetupError for one that there is not."""
+    kind = asked.get("kind")
+    if kind not in ANSWERS:
+        raise SetupError(f"question is {kind!r}; expected one of {', '.join(ANSWERS)}. Load the page anew.")
+    return ANSWERS[kind](errors, asked)
+
+
+def rows(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """A page of the gallery; ``tag`` restricts it to the samples with it."""
+    query = dict(asked["query"])
+    if tag := query.pop("tag", None):
+        tagged = errors.rows_of(errors.marks.tagged(None if tag == "any" else tag))
+        given = query.get("rows")
+        query["rows"] = tagged if given is None else np.intersect1d(tagged, np.asarray(given, np.int64))
+    return cards(errors, Query.of(query))
+
+
+def sample(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """One sample in full."""
+    return {"card": card(errors, int(asked["row"]), full=True)}
+
+
+def mark(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """Tags put on or taken off, notes written; tells what each of the samples has now, and how many have which tag."""
+    keys = [errors.key(int(row)) for row in asked["rows"]]
+    if "tag" in asked:
+        errors.marks.tag(keys, str(asked["tag"]), bool(asked.get("on", True)))
+    if "note" in asked:
+        errors.marks.note(keys, str(asked["note"]))
+    marked = [card(errors, int(row)) for row in asked["rows"]]
+    return {
+        "marks": [{name: one[name] for name in ("row", "tags", "note")} for one in marked],
+        "counts": counts(errors),
+    }
+
+
+def counts(errors: Errors) -> dict[str, int]:
+    """How many samples have which tag."""
+    tags = sorted({tag for found in errors.marks.tags.values() for tag in found})
+    return {tag: len(errors.marks.tagged(tag)) for tag in tags}
+
+
+def select(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """What ``selected`` gives from now on."""
+    errors.chosen[:] = [int(row) for row in asked["rows"]]
+    return {"selected": len(errors.chosen)}
+
+
+def panel(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """The state of a panel, with the options that the page gives."""
+    found = next((one for one in panels() if one.name == asked["name"] and one.fits(errors)), None)
+    if found is None:
+        raise SetupError(f"panel is {asked['name']!r}; expected one of this page. Load the page anew.")
+    return {"state": found.state(errors, **asked.get("options", {}))}
+
+
+ANSWERS: dict[str, Callable[[Errors, Asked], dict[str, Any]]] = {
+    "rows": rows,
+    "sample": sample,
+    "mark": mark,
+    "select": select,
+    "panel": panel,
+}

@@ -1,0 +1,31 @@
+"""The panels of the browser: each looks at the whole table, and leads back to rows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbdebug.tools.errors.result import Errors
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: its name, its title, which tables it is for, and what its module draws.
+
+    ``state`` is computed when the page is made where ``quick``, else when the panel is opened; it may be asked again
+    with options of the page. ``html`` is the same as plain, escaped HTML.
+    """
+
+    name: str
+    title: str
+    fits: Callable[[Errors], bool]
+    state: Callable[..., dict[str, Any]]
+    html: Callable[[dict[str, Any]], str]
+    quick: bool = True
+
+
+def panels() -> tuple[Panel, ...]:
+    """All panels, in the order of the page."""
+    return ()

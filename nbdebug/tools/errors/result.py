@@ -1,0 +1,124 @@
+"""What the error browser knows: the table, the samples, and what the user wrote on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbdebug.predictions.query import Query, Rows
+from nbdebug.predictions.table import Table
+from nbdebug.result import Result
+from nbdebug.tools.errors.marks import Marks
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+    from torch.utils.data import Subset, SubsetRandomSampler
+
+    from nbdebug.samples import Samples
+    from nbdebug.views.base import View
+
+
+@dataclass(frozen=True, eq=False)
+class Errors(Result):
+    """The predictions of a model on a data set, and the way from each number to the samples behind it.
+
+    ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
+    a line. ``dataset`` is what ``subset()`` is a part of.
+    """
+
+    table: Table
+    headline: str
+    samples: Samples | None = field(default=None, repr=False)
+    dataset: Any = field(default=None, repr=False)
+    marks: Marks = field(default_factory=Marks, repr=False)
+    title: str = "What it gets wrong"
+    seconds: float = 0.0
+    chosen: list[int] = field(default_factory=list, repr=False)
+
+    @property
+    def selected(self) -> list[int]:
+        """What is selected in the picture: places in the data set, where known, else rows."""
+        return [self.key(row) for row in self.chosen]
+
+    def key(self, row: int) -> int:
+        """By what a sample is known: its place in the data set, else its row."""
+        return int(row if self.table.index is None else self.table.index[row])
+
+    def rows(self, **asked: Any) -> pandas.DataFrame:
+        """The rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count`` …
+
+        See ``nbdebug.predictions.query.Query``. Raises SetupError for a column that there is not.
+        """
+        return self.table.take(self.table.page(Query(**asked)).rows).to_frame()
+
+    def tag(self, keys: Iterable[int], tag: str, note: str = "") -> None:
+        """Tags samples, known as ``selected`` knows them, and writes a note on them where one is given."""
+        keys = list(keys)
+        self.marks.tag(keys, tag)
+        if note:
+            self.marks.note(keys, note)
+
+    def tagged(self, tag: str | None = None) -> pandas.DataFrame:
+        """The rows with a tag, or with any, with their tags and notes."""
+        keys = set(self.marks.tagged(tag))
+        rows = self.rows_of(keys)
+        frame = self.table.take(rows).to_frame()
+        found = [self.key(row) for row in rows]
+        return frame.assign(
+            tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
+            note=[self.marks.notes.get(key, "") for key in found],
+        )
+
+    def rows_of(self, keys: Iterable[int]) -> Rows:
+        """The rows of samples."""
+        index = np.arange(len(self.table)) if self.table.index is None else self.table.index
+        return np.flatnonzero(np.isin(index, list(keys)))
+
+    def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
+        """The samples that are selected, or have a tag, or are given, as a data set of their own."""
+        from torch.utils.data import Subset
+
+        return Subset(self.dataset, self.places(keys))
+
+    def sampler(self, keys: Iterable[int] | str | None = None) -> SubsetRandomSampler:
+        """A sampler that draws them in random order."""
+        from torch.utils.data import SubsetRandomSampler
+
+        return SubsetRandomSampler(self.places(keys))
+
+    def places(self, keys: Iterable[int] | str | None) -> Sequence[int]:
+        """The places of samples in the data set: a tag's, those given, else the selected ones."""
+        if isinstance(keys, str):
+            return self.marks.tagged(keys)
+        return self.selected if keys is None else [int(key) for key in keys]
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a click in the picture does and is told."""
+        from nbdebug.tools.errors.answers import answered
+
+        return answered(self, asked)
+
+    def view(self) -> View:
+        """The browser: overview, gallery, panels."""
+        from nbdebug.tools.errors.picture import view
+
+        return view(self)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row a sample, with all columns."""
+        return self.table.to_frame()
+
+    def draw(self, ax: Axes) -> None:
+        """The overview: the counts of the grid."""
+        from nbdebug.tools.errors.picture import draw
+
+        draw(self, ax)
+
+    def __str__(self) -> str:
+        """The headline, and the notes."""
+        lines = [f"nbdebug errors: {self.headline}"]
+        return "\n".join([*lines, *(f"  note: {one}" for one in self.table.notes)])

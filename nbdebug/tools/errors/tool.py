@@ -1,0 +1,41 @@
+"""The tool: a pass over the data, or predictions that are there already, and the browser of what is wrong in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nbdebug.metrics.intervals import wilson
+from nbdebug.metrics.overall import accuracy
+from nbdebug.predictions.classes import Predictions
+from nbdebug.predictions.collect import collect
+from nbdebug.predictions.table import Table
+from nbdebug.samples import Samples
+from nbdebug.setup import Setup
+from nbdebug.tools.errors.result import Errors
+
+Render = Callable[[Any], Any]
+
+
+def errors(setup: Setup, loader: Any = None, *, render: Render | None = None) -> Errors:
+    """The predictions of the model on a loader, else on the validation loader, else on the training one.
+
+    Nothing of the user's is changed. ``render(sample)`` is the user's way to show a sample. Raises SetupError for a
+    loader or a model that cannot be used.
+    """
+    start = time.perf_counter()
+    loader = next(one for one in (loader, setup.val_loader, setup.train_loader) if one is not None)
+    table = collect(setup, loader)
+    dataset = getattr(loader, "dataset", None) if table.index is not None else None
+    samples = Samples(dataset, render=render, feature_names=setup.feature_names) if dataset is not None else None
+    return Errors(table, headline(table), samples, dataset, seconds=time.perf_counter() - start)
+
+
+def headline(table: Table) -> str:
+    """The result in a line."""
+    if not isinstance(table, Predictions):
+        return f"{len(table)} samples"
+    counted = int(table.matrix.sum())
+    low, high = wilson(int(table.right.sum()), counted)
+    return f"{accuracy(table.matrix):.1%} of {counted} samples right ({low:.1%} to {high:.1%})"
