@@ -48,11 +48,8 @@ def mark(errors: Errors, asked: Asked) -> dict[str, Any]:
         errors.marks.tag(keys, str(asked["tag"]), bool(asked.get("on", True)))
     if "note" in asked:
         errors.marks.note(keys, str(asked["note"]))
-    marked = [card(errors, int(row)) for row in asked["rows"]]
-    return {
-        "marks": [{name: one[name] for name in ("row", "tags", "note")} for one in marked],
-        "counts": counts(errors),
-    }
+    marks = [{"row": int(row), **written(errors, int(row))} for row in asked["rows"]]
+    return {"marks": marks, "counts": counts(errors)}
 
 
 def counts(errors: Errors) -> dict[str, int]:
