@@ -80,7 +80,7 @@ def test_the_contest_and_the_batch_size_finder_take_options(shell: InteractiveSh
 def test_the_error_browser_takes_a_split(shell: InteractiveShell) -> None:
     table = run(shell, "%errors dbg --loader train").table
     assert len(table) == len(shell.user_ns["dbg"].train_loader.dataset)
-    assert offered(shell, "%errors --loader ") == ["train", "val"]
+    assert sorted(offered(shell, "%errors --loader ")) == ["train", "val"]
     done = shell.run_cell("%errors dbg --loader test")
     assert "expected 'val', 'train' or a loader" in str(done.error_in_exec)
 
