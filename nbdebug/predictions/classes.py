@@ -76,7 +76,7 @@ class Predictions(Table):
     @cached_property
     def matrix(self) -> Counts:
         """The confusion matrix, targets × predictions."""
-        return confusion(self.target, self.prediction, len(self.classes))
+        return self.cells.matrix if "cells" in vars(self) else confusion(self.target, self.prediction, len(self.classes))
 
     @cached_property
     def grid(self) -> Grid:
@@ -86,8 +86,7 @@ class Predictions(Table):
     @cached_property
     def cells(self) -> Cells:
         """The rows of each cell of the matrix, by loss, else by confidence, else in their order."""
-        none = np.zeros(len(self), np.float32)
-        return Cells(self.target, self.prediction, len(self.classes), self.columns.get(self.worst, none))
+        return Cells(self.target, self.prediction, len(self.classes), self.columns.get(self.worst))
 
     def in_cell(self, row: int, column: int) -> Rows:
         """The rows with this target and this prediction."""
