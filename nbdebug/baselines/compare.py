@@ -56,11 +56,10 @@ def versus(model: Scored, other: Scored, metric: str, places: NDArray[np.int64],
     """
     mine, theirs = model.scores[metric][places], other.scores[metric]
     sign = 1.0 if metric in HIGHER else -1.0
-    counted = metric == "accuracy" and model.right is not None and other.right is not None
-    if counted:
-        assert model.right is not None and other.right is not None
-        low, high = (float(one) for one in wilson(other.right.sum(), len(other.rows)))
-        flip = flips(other.right, model.right[places])
+    mine_right, right = model.right, other.right
+    if metric == "accuracy" and mine_right is not None and right is not None:
+        low, high = (float(one) for one in wilson(right.sum(), len(right)))
+        flip = flips(right, mine_right[places])
         gains = (flip.low, flip.high) if other is not model else (0.0, 0.0)
     else:
         low, high = bounds(theirs, weights[:, places])

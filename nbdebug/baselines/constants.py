@@ -9,9 +9,8 @@ import numpy as np
 
 from nbdebug.baselines.scored import LARGEST, Floats, Rows, Scored, class_scores, of_labels, of_values
 
-HALF = (
-    0.5  # rows added to each class, so that none is impossible (Krichevsky and Trofimov 1981, 10.1109/TIT.1981.1056331)
-)
+# Rows added to each class, so that none is impossible: Krichevsky and Trofimov 1981, doi:10.1109/TIT.1981.1056331.
+HALF = 0.5
 BLIND = "your model's own answers, dealt out to other rows at random"
 
 

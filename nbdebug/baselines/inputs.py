@@ -26,7 +26,7 @@ MOST_ROWS, CHUNK = 5000, 64
 
 @dataclass(frozen=True)
 class Inputs:
-    """Rows that were read: the tensors of their inputs, their targets, and which they are, where they were asked for."""
+    """Rows that were read: the tensors of their inputs, their targets, and which of those asked for they are."""
 
     parts: tuple[Tensor, ...]
     targets: Any

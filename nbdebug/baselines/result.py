@@ -88,10 +88,8 @@ class Baselines(Result):
     def row(self, one: Versus) -> Row:
         """One row of the table."""
         values = [getattr(one, name) for name in INTERVALS]
-        shown = values if one.name != MODEL else values[:3]
-        return Row(
-            one.name, (one.metric, *(float(short(value)) for value in shown)), details=(("", self.said[one.name]),)
-        )
+        shown = [float(short(value)) for value in (values if one.name != MODEL else values[:3])]
+        return Row(one.name, (one.metric, *shown), details=(("", self.said[one.name]),))
 
     def draw(self, ax: Axes) -> None:
         """The usual metric of the task as bars with intervals."""
