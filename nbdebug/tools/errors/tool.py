@@ -30,7 +30,7 @@ def errors(setup: Setup, loader: Any = None, *, render: Render | None = None) ->
     table = collect(setup, loader)
     dataset = getattr(loader, "dataset", None) if table.index is not None else None
     samples = Samples(dataset, render=render, feature_names=setup.feature_names) if dataset is not None else None
-    return Errors(table, headline(table), samples, dataset, seconds=time.perf_counter() - start)
+    return Errors(table, headline(table), samples, dataset, seconds=time.perf_counter() - start, setup=setup)
 
 
 def chosen(setup: Setup, loader: Any) -> Any:
