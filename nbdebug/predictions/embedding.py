@@ -58,7 +58,7 @@ class Embedding:
 
 def found(model: nn.Module, layer: str | nn.Module) -> str:
     """The name of the layer; raises SetupError with the closest name otherwise."""
-    known = {name: module for name, module in model.named_modules() if name}
+    known: dict[str, nn.Module] = {name: module for name, module in model.named_modules() if name}
     for name, module in known.items():
         if module is layer or name == layer:
             return name

@@ -98,7 +98,7 @@ class Counter:
 
 
 def counted(places: Tensor, size: int, weights: Tensor | None = None) -> Tensor:
-    """How often each whole number below ``size`` is there, or what its weights come to; without waiting for a device."""
+    """How often each whole number below ``size`` is there, or its total weight; without waiting for a device."""
     if places.device.type == "cpu":
         return torch.bincount(places, weights, minlength=size)
     one = torch.ones_like(places) if weights is None else weights

@@ -64,9 +64,9 @@ def numbers(setup: Setup, output: Tensor, target: Tensor, task: str) -> Gatherin
         raise refused(output, target)
     if task != "reconstruction" and each_row <= OUTPUTS:
         return Gathering(Whole(partial(made.regression, setup)))
-    notes = (
-        () if task == "reconstruction" else (f"outputs of {each_row} numbers are not kept, only how far they are off",)
-    )
+    notes: tuple[str, ...] = ()
+    if task != "reconstruction":
+        notes = (f"outputs of {each_row} numbers are not kept, only how far they are off",)
     loss = torch_loss(setup)
     if loss is None and setup.loss_fn is not None:
         notes += (made.INSTEAD.format("the squared difference"),)
@@ -79,7 +79,7 @@ def bits(setup: Setup, output: Tensor, target: Tensor) -> Gathering | None:
         return Gathering(Whole(partial(made.binary, setup)))
     if output.dim() == 2 and output.shape == target.shape:
         return Gathering(Whole(partial(made.multi_label, setup)))
-    if output.dim() > 2 and one_mask(output).numel() == one_mask(target).numel():
+    if output.dim() > 2 and one_mask(output).dim() == 3 and output.numel() == target.numel():
         return Gathering(pixels(setup, 2), lambda output, target: (one_mask(output), one_mask(target)))
     if target.is_floating_point():
         raise refused(output, target)
