@@ -60,6 +60,10 @@ class Table:
         """What is written under a sample: what it is, what it was taken for."""
         raise NotImplementedError
 
+    def headline(self) -> str:
+        """The result in a line."""
+        return f"{len(self)} samples"
+
     @property
     def worst(self) -> str:
         """The column that says how bad a row is, "" without one."""
