@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.metrics import (
@@ -33,9 +35,12 @@ def test_curves_and_areas_are_those_of_scikit_learn() -> None:
     found = curves(chance, target)
     assert found is not None
     x, y, at = roc_curve(target, chance, drop_intermediate=False)
-    assert (found.roc.x == x).all() and (found.roc.y == y).all() and (found.roc.thresholds == at).all()
+    assert (found.roc.x == x).all()
+    assert (found.roc.y == y).all()
+    assert (found.roc.thresholds == at).all()
     precision, recall, at = precision_recall_curve(target, chance)
-    assert (found.precision_recall.x[::-1] == recall).all() and (found.precision_recall.y[::-1] == precision).all()
+    assert (found.precision_recall.x[::-1] == recall).all()
+    assert (found.precision_recall.y[::-1] == precision).all()
     assert (found.precision_recall.thresholds[::-1][:-1] == at).all()
     assert found.roc.area == roc_auc_score(target, chance)
     assert found.precision_recall.area == average_precision_score(target, chance)
@@ -104,14 +109,15 @@ def test_a_thinned_curve_looks_the_same(rows: int, share: float) -> None:
     for one in (found.roc, found.precision_recall):
         kept = thinned(one.x, one.y)
         assert len(kept) <= 200
-        assert kept[0] == 0 and kept[-1] == len(one.x) - 1
+        assert kept[0] == 0
+        assert kept[-1] == len(one.x) - 1
         assert farthest_off(one.x, one.y, kept) < 0.5 / 250  # half a pixel of a plot
 
 
 def farthest_off(x: np.ndarray, y: np.ndarray, kept: np.ndarray) -> float:
     """How far any point lies from the line between the kept points around it."""
     worst = 0.0
-    for first, last in zip(kept, kept[1:], strict=False):
+    for first, last in itertools.pairwise(kept):
         dx, dy = x[last] - x[first], y[last] - y[first]
         long = np.hypot(dx, dy)
         between = slice(first, last + 1)
