@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class Scaling:
         return self.loss_after < self.loss_before and self.after.error < self.before.error
 
 
-def scaling(logits: Floats, target: NDArray[np.int64], most: int = MOST) -> Scaling:
+def scaling(logits: NDArray[Any], target: NDArray[np.int64], most: int = MOST) -> Scaling:
     """A temperature for logits, rows × classes, of at least two rows; each half is judged with that of the other.
 
     Many rows are represented by some drawn with a fixed seed.

@@ -17,7 +17,7 @@ from nbdebug.predictions.table import Table
 class OneClass:
     """The rows that have a target and a chance: what the chance is, and whether the row is of the class.
 
-    ``column`` is the column of the table that holds the chance.
+    ``column`` is the column of the table that holds the chance, where ``keep_chance`` made one.
     """
 
     name: str
@@ -29,21 +29,30 @@ class OneClass:
 def one_class(table: Table, of: int | str) -> OneClass | None:
     """A class of a table against the rest, by its name or number; None where no chances are known.
 
-    The chance becomes a column of the table, so that rows can be asked for by it: "chance" of the second of two
-    classes, else "chance of" the class. Raises SetupError for a class that there is not.
+    Raises SetupError for a class that there is not.
     """
     if not isinstance(table, Predictions):
         return None
     number = place(table.classes, of)
-    column = "chance" if len(table.classes) == 2 and number == 1 else f"chance of {table.classes[number]}"
-    chance = table.columns.get(column)
-    if chance is None:
-        chance = chance_of(table, number)
+    chance = chance_of(table, number)
     if chance is None:
         return None
-    table.columns.setdefault(column, chance)
-    known = (table.target >= 0) & np.isfinite(chance)
-    return OneClass(table.classes[number], column, chance[known], (table.target == number)[known])
+    known = np.isfinite(chance) & (table.target >= 0)
+    return OneClass(table.classes[number], column_of(table, number), chance[known], table.target[known] == number)
+
+
+def column_of(table: Predictions, number: int) -> str:
+    """The column for the chance of a class: "chance" of the second of two classes, else "chance of" the class."""
+    return "chance" if len(table.classes) == 2 and number == 1 else f"chance of {table.classes[number]}"
+
+
+def keep_chance(table: Table, of: int | str) -> None:
+    """Makes the chance of a class a column of the table, so that rows can be asked for by it."""
+    if isinstance(table, Predictions):
+        number = place(table.classes, of)
+        chance = chance_of(table, number)
+        if chance is not None:
+            table.columns.setdefault(column_of(table, number), chance)
 
 
 def has_chances(table: Table) -> bool:
@@ -85,6 +94,6 @@ def chance_of(table: Predictions, number: int) -> Floats | None:
 def all_chances(table: Predictions) -> Floats:
     """The chances of all classes, rows × classes, NaN in rows with a score that is no number; scores are kept."""
     assert table.scores is not None
-    broken = ~np.isfinite(table.scores).all(1)
+    broken = np.asarray(~np.isfinite(table.scores).all(1))
     found = probabilities(np.where(broken[:, None], 0, table.scores), form_of(table.scores))
     return np.where(broken[:, None], np.float32(np.nan), found)

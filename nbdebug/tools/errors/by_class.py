@@ -14,7 +14,7 @@ from nbdebug.metrics.per_class import per_class
 from nbdebug.metrics.scaling import Scaling, scaling
 from nbdebug.metrics.thresholds import Thresholds, thresholds
 from nbdebug.predictions.classes import Predictions
-from nbdebug.predictions.one_class import OneClass, one_class
+from nbdebug.predictions.one_class import OneClass, keep_chance, one_class
 from nbdebug.predictions.scores import form_of
 from nbdebug.predictions.table import Table
 
@@ -71,8 +71,9 @@ def curves_of(table: Table, of: int | str | None) -> Curves:
 
 
 def thresholds_of(table: Table, of: int | str | None) -> Thresholds:
-    """What each threshold on the chance of a class comes to."""
+    """What each threshold on the chance of a class comes to; the chance becomes a column of the table."""
     one = one_of(table, of)
+    keep_chance(table, 1 if of is None else of)
     return thresholds(one.chance, one.target)
 
 

@@ -27,7 +27,7 @@ class Flips(Errors):
     """The browser of the later of two models, with what the earlier one said of each sample.
 
     The table has two more columns: ``before``, the class that was said before, and ``change``: broken, fixed, both
-    wrong or both right. ``gain`` is the difference in accuracy with its interval and McNemar's test. ``rows(values=
+    wrong or both right, "" for those without a target. ``gain`` is the difference in accuracy with its interval and McNemar's test. ``rows(values=
     {"change": ["broken"]})`` are the samples that broke.
     """
 
@@ -53,12 +53,12 @@ def compare(after: Errors, before: Errors) -> Flips:
     cannot be: places on one side only, a sample twice, other targets, nothing in common.
     """
     new, old = classes(after.table), classes(before.table)
-    rows, others = matched(new, old)
+    rows, theirs = matched(new, old)
     if not len(rows):
         raise SetupError("the two tables share no sample; expected the same ones. Run both on one loader.")
-    new_kept, old_kept = new.take(rows), old.take(others)
+    new_kept, old_kept = new.take(rows), old.take(theirs)
     refuse_other_targets(new_kept, old_kept)
-    before, change = old_kept.main()["prediction"].astype(str), changes(old_kept.right, new_kept.right)
+    before, change = old_kept.main()["prediction"].astype(str), changes(old_kept, new_kept)
     table = new_kept.with_columns({"before": before, "change": change}).replaced(
         notes=(*new.notes, *left_out(len(rows), len(new), len(old)))
     )
@@ -75,16 +75,16 @@ def matched(new: Predictions, old: Predictions) -> tuple[Rows, Rows]:
         if len(new) != len(old):
             raise SetupError(f"other has {len(old)} rows; expected {len(new)}, in the same order. Pass the same rows.")
         return np.arange(len(new)), np.arange(len(new))
-    for one in (new.index, old.index):
-        if len(np.unique(one)) < len(one):
+    for index in (new.index, old.index):
+        if len(np.unique(index)) < len(index):
             raise SetupError("a table holds a sample twice; expected each once. Use a loader without replacement.")
-    _, rows, others = np.intersect1d(new.index, old.index, assume_unique=True, return_indices=True)
+    _, rows, theirs = np.intersect1d(new.index, old.index, assume_unique=True, return_indices=True)
     order = np.argsort(rows)
-    return rows[order], others[order]
+    return rows[order], theirs[order]
 
 
 def refuse_other_targets(new: Predictions, old: Predictions) -> None:
-    """Raises SetupError where the same samples have other targets: then the labels changed, or they are not the same."""
+    """Raises SetupError where the same samples have other targets: labels changed, or the samples are not the same."""
     other = int((new.main()["target"] != old.main()["target"]).sum())
     if other:
         raise SetupError(
@@ -93,9 +93,10 @@ def refuse_other_targets(new: Predictions, old: Predictions) -> None:
         )
 
 
-def changes(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+def changes(before: Predictions, after: Predictions) -> np.ndarray:
     """What became of each row."""
-    return np.select([before & ~after, after & ~before, ~after], np.array(CHANGES[:3]), CHANGES[3])
+    was, now = before.right, after.right
+    return np.select([after.target < 0, was & ~now, now & ~was, ~now], np.array(["", *CHANGES[:3]]), CHANGES[3])
 
 
 def left_out(shared: int, new: int, old: int) -> tuple[str, ...]:

@@ -38,11 +38,12 @@ def moved(table: Predictions) -> Moved:
     places = {name: i for i, name in enumerate(names)}
     different, which = np.unique(before.astype(str), return_inverse=True)
     old = np.array([places.get(str(name), -1) for name in different], np.int32)[which]
-    wrong = (table.target >= 0) & ~table.right
+    known = table.target >= 0
+    wrong = known & ~table.right
     return Moved(
         per_target(table, change == "fixed"),
         per_target(table, change == "broken"),
-        confusion(old, table.prediction, len(names)),
+        confusion(old[known], table.prediction[known], len(names)),
         confusion(old[wrong], table.prediction[wrong], len(names)),
         names,
     )

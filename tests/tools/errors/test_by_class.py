@@ -51,6 +51,8 @@ def test_curves_of_one_class_are_those_of_scikit_learn() -> None:
     found = errors(logits, target, class_names=NAMES)
     chance = torch.tensor(logits).softmax(1).numpy()[:, 2]
     curves = found.curves("cat")
+    assert "chance of cat" not in found.table.columns
+    assert found.thresholds("cat").of == (target == 2).sum()
     np.testing.assert_allclose(found.table.columns["chance of cat"], chance, rtol=1e-6)
     exact = found.table.columns["chance of cat"]
     assert curves.roc.area == roc_auc_score(target == 2, exact)
