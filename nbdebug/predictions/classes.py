@@ -30,8 +30,8 @@ class Predictions(Table):
     """What was said of the class of each sample.
 
     ``target`` and ``prediction`` are numbers of ``classes``, -1 where there is none. ``columns`` holds loss,
-    confidence, margin and entropy where there were scores. ``top`` are the likeliest classes with their probabilities
-    ``chances``; ``scores`` are all of them, while they fit into 64 MB.
+    confidence, margin and entropy where there were scores, and of two classes the chance of the second. ``top`` are the
+    likeliest classes with their probabilities ``chances``; ``scores`` are all of them, while they fit into 64 MB.
     """
 
     task: ClassVar[str] = "classification"
@@ -170,6 +170,8 @@ def scored(scores: Floats, target: Labels, classes: tuple[str, ...], top: int) -
         "margin": found.margin,
         "entropy": found.entropy,
     }
+    if len(classes) == 2 and found.top.shape[1] == 2:
+        columns["chance"] = np.where(found.top[:, 0] == 1, found.chances[:, 0], found.chances[:, 1])
     notes: tuple[str, ...] = (f"predictions were taken for {found.form}",)
     if found.broken:
         notes += (f"{found.broken} rows have a score that is no number, and no prediction",)
