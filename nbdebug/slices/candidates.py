@@ -34,6 +34,11 @@ class Candidate:
         """What holds for its rows."""
         return tuple(one for feature, *ends in self.parts if (one := feature.condition(*ends)) is not None)
 
+    @property
+    def has_target(self) -> bool:
+        """Whether the class of the target is one of its features."""
+        return any(one.cells for one in self.conditions)
+
     def mask(self) -> NDArray[np.bool_]:
         """Its rows."""
         found = np.ones(len(self.parts[0][0].codes), bool)

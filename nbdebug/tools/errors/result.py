@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torch.utils.data import Subset, SubsetRandomSampler
 
     from nbdebug.samples import Samples
+    from nbdebug.slices import Slices
+    from nbdebug.slices.fairness import Fairness
     from nbdebug.views.base import View
 
 
@@ -38,6 +40,7 @@ class Errors(Result):
     title: str = "What it gets wrong"
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
@@ -95,6 +98,25 @@ class Errors(Result):
         if isinstance(keys, str):
             return self.marks.tagged(keys)
         return self.selected if keys is None else [int(key) for key in keys]
+
+    def slices(self, **options: Any) -> Slices:
+        """The parts of the data that are worse than the rest, by one or two columns: see ``nbdebug.slices.search``."""
+        from nbdebug.slices import search, with_clusters
+
+        key = ("slices", *sorted(options.items()))
+        if key not in self.known:
+            with_clusters(self.table)
+            self.known[key] = search(self.table, **options)
+        return self.known[key]
+
+    def fairness(self, by: str, positive: str | int | None = None) -> Fairness:
+        """The rates of each group of a column and their gaps: see ``nbdebug.slices.fairness``."""
+        from nbdebug.slices.fairness import fairness
+
+        key = ("fairness", by, positive)
+        if key not in self.known:
+            self.known[key] = fairness(self.table, by, positive)
+        return self.known[key]
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""
