@@ -111,8 +111,13 @@ def pairs(features: Sequence[Feature], bad: Badness, fewest: int) -> tuple[list[
     sizes = [(np.full(len(first), rows), np.full(len(first), total)), *((alone[0][i], alone[1][i]) for i in at)]
     p = np.max([bad.p(z[at], n[at], k[at], size, sum_) for size, sum_ in sizes], axis=0) if len(first) else []
     strength = excess(n[at], k[at], rows, total, spread)
-    named = [((features[parts[i][0]], *parts[i][1:]), (features[parts[j][0]], *parts[j][1:])) for i, j in zip(*at, strict=True)]
-    return [Candidate(both, float(s), float(one)) for both, s, one in zip(named, strength, p, strict=True)], int(fits.sum())
+    named = [
+        ((features[parts[i][0]], *parts[i][1:]), (features[parts[j][0]], *parts[j][1:]))
+        for i, j in zip(*at, strict=True)
+    ]
+    return [Candidate(both, float(s), float(one)) for both, s, one in zip(named, strength, p, strict=True)], int(
+        fits.sum()
+    )
 
 
 def within(n: Floats, k: Floats, rows: Floats, total: Floats, squares: Floats) -> Floats:

@@ -108,4 +108,3 @@ def nudged(value: float, digits: int, step: float) -> float:
         return 0.0
     unit = 10.0 ** (np.floor(np.log10(abs(value))) - digits + 1)
     return float(f"{(np.rint(value / unit) + step) * unit:.{digits}g}")
-

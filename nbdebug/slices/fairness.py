@@ -79,7 +79,9 @@ class Fairness(Result):
             row = {self.by: one.name, "rows": one.rows, "small": one.is_small}
             for name, rate in one.rates.items():
                 row |= {name: rate.value, f"{name} low": rate.low, f"{name} high": rate.high}
-            row |= dict(zip(("overconfidence", "overconfidence low", "overconfidence high"), one.confidence, strict=True))
+            row |= dict(
+                zip(("overconfidence", "overconfidence low", "overconfidence high"), one.confidence, strict=True)
+            )
             rows.append({**row, "calibration error": one.error, "calibration error by chance": one.chance})
         return pd.DataFrame(rows)
 
@@ -120,7 +122,9 @@ def fairness(table: Table, by: str, positive: str | int | None = None, *, fewest
     classifier's, a column or a class that there is not.
     """
     if not isinstance(table, Predictions):
-        raise SetupError(f"the table is one of {table.task or 'no task'}; expected a classifier's. Pass predicted labels.")
+        raise SetupError(
+            f"the table is one of {table.task or 'no task'}; expected a classifier's. Pass predicted labels."
+        )
     wanted = positive_class(table.classes, positive)
     groups = grouped(table, attribute(table, by), wanted, fewest)
     names = groups[0].rates if groups else {}

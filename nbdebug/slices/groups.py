@@ -88,7 +88,8 @@ def grouped(table: Predictions, feature: Feature, positive: int | None, fewest: 
     known = (table.target >= 0) & (table.prediction >= 0)
     masks = [known & (feature.codes == level) for level in range(len(feature.levels))]
     pairs = zip(feature.levels, masks, strict=True)
-    return tuple(group(table, one, mask, positive, fewest) for one, mask in pairs if one is not None and mask.any())
+    found = [group(table, one, mask, positive, fewest) for one, mask in pairs if one is not None and mask.any()]
+    return tuple(found if feature.ordered else sorted(found, key=lambda one: one.name))
 
 
 def group(

@@ -73,7 +73,14 @@ def search(
     names = tuple(fine.name for fine, _ in both)
     overall = float(judged.values.mean()) if len(judged.values) else float("nan")
     return Slices(
-        tuple(slices), tried, names, len(table), len(chosen), judged.measure, overall, level,
+        tuple(slices),
+        tried,
+        names,
+        len(table),
+        len(chosen),
+        judged.measure,
+        overall,
+        level,
         notes(table, judged, len(chosen), tried),
     )
 
@@ -153,7 +160,10 @@ def notes(table: Table, judged: Judged, searched: int, tried: int) -> tuple[str,
         text
         for text, said in (
             (f"{left} rows without a target or a prediction are left out", left),
-            (f"searched in {searched} random rows of {len(judged.rows)}; the numbers are of all", searched < len(judged.rows)),
+            (
+                f"searched in {searched} random rows of {len(judged.rows)}; the numbers are of all",
+                searched < len(judged.rows),
+            ),
             ("no column and no row is left to search in; pass columns= with what is known of the samples", not tried),
         )
         if said
