@@ -19,12 +19,13 @@ def strongest(
 ) -> list[Candidate]:
     """The strongest, and then each that is still worse than expected by those that were taken before it.
 
-    Expected is the mean of the rows that lie in the same of the taken slices; ``least`` is by how much of the rest's
+    Slices that are known before the target is come first: that a model errs where the target is none that it ever
+    says, explains nothing. Expected is the mean of the rows that lie in the same of the taken slices; ``least`` is by how much of the rest's
     value a slice must be worse.
     """
     taken, masks = list[Candidate](), list[NDArray[np.bool_]]()
     strata, considered = np.zeros(len(values), np.int64), 0
-    for one in sorted(candidates, key=lambda one: -one.z):
+    for one in sorted(candidates, key=lambda one: (one.has_target, -one.z)):
         if len(taken) == most or considered == CONSIDERED:
             break
         if any(touches(one, other) for other in taken):

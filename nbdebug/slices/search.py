@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
-from nbdebug.metrics.intervals import Floats
+from nbdebug.metrics.intervals import LEVEL, Floats
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.query import Rows
 from nbdebug.predictions.table import Table
 from nbdebug.slices.candidates import Badness, Candidate, pairs, singles
-from nbdebug.slices.condition import query_of
+from nbdebug.slices.condition import Condition, query_of
 from nbdebug.slices.explained import strongest
 from nbdebug.slices.features import features
 from nbdebug.slices.slice import Slice, Slices
-from nbdebug.slices.statistics import false_discovery, newcombe, welch
+from nbdebug.slices.statistics import excess, false_discovery, newcombe, welch
 
 RATE, LEAST = 0.05, 0.25
 FEWEST, SHARE = 20, 0.01  # a slice has at least so many rows, and such a share of all
@@ -64,16 +64,23 @@ def search(
         small = max(FEWEST, int(np.ceil(SHARE * len(chosen))))
         both = features(table, judged.rows[chosen], small)
     bad = as_badness(judged.values[chosen], judged.measure)
-    one, tried_one = singles([fine for fine, _ in both], bad, small)
-    two, tried_two = pairs([coarse for _, coarse in both], bad, small)
-    tried = tried_one + tried_two
-    kept, level, qs = discovered([*one, *two], tried, rate)
+    single, tried_single = singles([fine for fine, _ in both], bad, small)
+    double, tried_double = pairs([coarse for _, coarse in both], bad, small)
+    tried = tried_single + tried_double
+    kept, level, qs = discovered([*single, *double], tried, rate)
     found = strongest(kept, judged.values[chosen], bad, least, most)
-    slices = [measured(table, judged, each, float(qs[id(each)]), level) for each in found]
+    slices = [replace(measured(table, judged, one.conditions, level), p=one.p, q=qs[id(one)]) for one in found]
     names = tuple(fine.name for fine, _ in both)
     overall = float(judged.values.mean()) if len(judged.values) else float("nan")
     return Slices(
-        tuple(slices), tried, names, len(table), len(chosen), judged.measure, overall, level,
+        tuple(slices),
+        tried,
+        names,
+        len(table),
+        len(chosen),
+        judged.measure,
+        overall,
+        level,
         notes(table, judged, len(chosen), tried),
     )
 
@@ -121,20 +128,29 @@ def discovered(
     q = false_discovery(p, tried)
     kept = [one for one, value in zip(candidates, q, strict=True) if value <= rate]
     level = 1 - rate * len(kept) / tried if kept else 1 - rate
-    return kept, level, {id(one): value for one, value in zip(candidates, q, strict=True)}
+    return kept, level, {id(one): float(value) for one, value in zip(candidates, q, strict=True)}
 
 
-def measured(table: Table, judged: Judged, one: Candidate, q: float, level: float) -> Slice:
-    """A slice with its numbers, of all rows of the table that its query finds."""
+def measured(table: Table, judged: Judged, conditions: Sequence[Condition], level: float = LEVEL) -> Slice:
+    """A slice with its numbers, of all rows of the table that its query finds; its chance is that of a single test.
+
+    Raises SetupError where less than two rows, or all but one, are in it.
+    """
     mask = np.zeros(len(table), bool)
-    mask[table.found(query_of(one.conditions))] = True
+    mask[table.found(query_of(conditions))] = True
     inside, rest = judged.part(mask, len(table))
+    if min(len(inside), len(rest)) < 2:
+        raise SetupError(f"the slice has {len(inside)} of {len(judged.rows)} rows; expected some. Choose another.")
+    bad = as_badness(judged.values, judged.measure)
+    rows, total, spread = bad.whole
+    n, k = len(inside), bad.values[mask[judged.rows]].sum()
+    p = float(bad.p(*np.atleast_2d(excess(n, k, rows, total, spread), n, k, rows, total))[0, 0])
     if judged.measure == "wrong":
-        ends = newcombe(inside.sum(), len(inside), rest.sum(), len(rest), level)
+        ends = newcombe(inside.sum(), n, rest.sum(), len(rest), level)
     else:
         ends = welch(inside, rest, level)
     low, high = (float(end) for end in ends)
-    return Slice(one.conditions, len(inside), float(inside.mean()), float(rest.mean()), low, high, one.p, q)
+    return Slice(tuple(conditions), n, float(inside.mean()), float(rest.mean()), low, high, p, p)
 
 
 def notes(table: Table, judged: Judged, searched: int, tried: int) -> tuple[str, ...]:
@@ -144,7 +160,10 @@ def notes(table: Table, judged: Judged, searched: int, tried: int) -> tuple[str,
         text
         for text, said in (
             (f"{left} rows without a target or a prediction are left out", left),
-            (f"searched in {searched} random rows of {len(judged.rows)}; the numbers are of all", searched < len(judged.rows)),
+            (
+                f"searched in {searched} random rows of {len(judged.rows)}; the numbers are of all",
+                searched < len(judged.rows),
+            ),
             ("no column and no row is left to search in; pass columns= with what is known of the samples", not tried),
         )
         if said

@@ -107,7 +107,7 @@ def brier_of(predictions: Predictions) -> float | None:
 
 def scaling_state(predictions: Predictions, mend: bool) -> dict[str, Any] | None:
     """A temperature and what it does; ``{"later": True}`` where it is fitted when asked for, None where it cannot be."""
-    if predictions.scores is None or not 2 <= len(predictions):
+    if predictions.scores is None or not len(predictions) >= 2:
         return None
     if predictions.scores.size > SCALED_AT_ONCE and not mend:
         return {"later": True}

@@ -10,7 +10,7 @@ import numpy as np
 
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
-from nbdebug.result import Result
+from nbdebug.tools.errors.analyses import Analyses
 from nbdebug.tools.errors.marks import Marks
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from torch.utils.data import Subset, SubsetRandomSampler
 
     from nbdebug.baselines import Baselines
-    from nbdebug.metrics.calibration import Reliability
-    from nbdebug.metrics.curves import Curves
-    from nbdebug.metrics.scaling import Scaling
-    from nbdebug.metrics.thresholds import Thresholds
     from nbdebug.samples import Samples
     from nbdebug.setup import Setup
     from nbdebug.tools.errors.compare import Flips
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Errors(Result):
+class Errors(Analyses):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
@@ -46,7 +42,7 @@ class Errors(Result):
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
     setup: Setup | None = field(default=None, repr=False)
-    measured: dict[str, Any] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
@@ -109,51 +105,10 @@ class Errors(Result):
         """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
         from nbdebug.baselines import baselines
 
-        if seconds > self.measured.get("seconds", 0.0):
-            self.measured.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
-        found: Baselines = self.measured["baselines"]
+        if seconds > self.known.get("seconds", 0.0):
+            self.known.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
+        found: Baselines = self.known["baselines"]
         return found
-    def per_class(self) -> pandas.DataFrame:
-        """One row a class: precision, recall and F1 with the ends of their intervals, support and predicted."""
-        from nbdebug.tools.errors.by_class import class_frame
-
-        return class_frame(self.table)
-
-    def pairs(self, most: int = 20) -> pandas.DataFrame:
-        """Which class was taken for which, the most often first."""
-        from nbdebug.tools.errors.by_class import pair_frame
-
-        return pair_frame(self.table, most)
-
-    def curves(self, of: int | str | None = None) -> Curves:
-        """The ROC and the precision-recall curve of a class against the rest; of two, the second if none is named.
-
-        Raises SetupError without scores of all classes, and where no rows or all are of the class.
-        """
-        from nbdebug.tools.errors.by_class import curves_of
-
-        return curves_of(self.table, of)
-
-    def thresholds(self, of: int | str | None = None) -> Thresholds:
-        """What each threshold on the chance of a class comes to. Raises SetupError without scores of all classes."""
-        from nbdebug.tools.errors.by_class import thresholds_of
-
-        return thresholds_of(self.table, of)
-
-    def calibration(self, of: int | str | None = None) -> Reliability:
-        """Confidence against accuracy in bins; of a class, its chance against how often a row is of it.
-
-        Raises SetupError without scores.
-        """
-        from nbdebug.tools.errors.by_class import calibration_of
-
-        return calibration_of(self.table, of)
-
-    def temperature(self) -> Scaling:
-        """The temperature by which to divide logits, judged on rows that it was not fitted on; SetupError as above."""
-        from nbdebug.tools.errors.by_class import scaling_of
-
-        return scaling_of(self.table)
 
     def compare(self, before: Errors) -> Flips:
         """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.
