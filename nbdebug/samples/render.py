@@ -81,11 +81,10 @@ def no_new_figures() -> Iterator[None]:
     try:
         yield
     finally:
-        pyplot = sys.modules.get("matplotlib.pyplot")
-        for number in figures() - before if pyplot is not None else ():
-            pyplot.close(number)
-        if pyplot is not None and current is not None:
-            pyplot.figure(current)
+        for number in figures() - before:
+            sys.modules["matplotlib.pyplot"].close(number)
+        if current is not None:
+            sys.modules["matplotlib.pyplot"].figure(current)
 
 
 def figures() -> set[int]:

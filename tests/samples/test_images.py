@@ -150,8 +150,8 @@ def test_a_dark_picture_stays_dark_whatever_the_normalization() -> None:
 def test_lost_pixels_are_magenta_on_cards_and_in_full() -> None:
     for source, size in ((GRAY / 255.0, 40), (np.tile(GRAY / 255.0, (1, 8, 8)), 320)):
         values = source.copy()
-        values[0, :2, :2] = np.nan
-        values[0, -4:, -4:] = np.inf
+        values[0, :9, :9] = np.nan
+        values[0, -9:, -9:] = np.inf
         samples = Samples(values)
         shown = samples.shown(0)
         found = pixels(shown).astype(int)
