@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.classes import Predictions
 from nbdebug.samples import Samples
@@ -177,3 +179,19 @@ def test_fingerprints_tell_that_the_data_has_changed_under_its_marks(path: Path)
     assert unlike(moved)[0].startswith("3 tagged samples are not what they were")
     shorter = marks_of(path, table, Samples([(row, 0) for row in data[:60]]))
     assert shorter.changed() == [99]
+
+
+def test_the_debugger_keeps_tags_in_a_file(path: Path) -> None:
+    model = torch.nn.Linear(4, 2)
+    data = TensorDataset(torch.rand(30, 4), torch.zeros(30, dtype=torch.long))
+    debugger = Debugger(model, DataLoader(data, 10), loss_fn=torch.nn.CrossEntropyLoss())
+    result = debugger.errors(tags=path)
+    result.answer({"kind": "mark", "rows": [3, 4], "tag": "wrong label"})
+    result.tag([5], "ambiguous", note="hm")
+    assert debugger.errors(tags=path).tagged().index.tolist() == [3, 4, 5]
+    assert pd.read_csv(path).fingerprint.nunique() == 3
+    other = debugger.errors()
+    other.save_tags(path)
+    assert other.marks.notes == {5: "hm"}
+    data.tensors[0][4] += 1
+    assert "1 tagged samples are not what they were" in str(debugger.errors(tags=path))
