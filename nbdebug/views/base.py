@@ -128,7 +128,7 @@ def css() -> str:
     """The style sheet of every view."""
     return "".join(
         (HERE / name).read_text(encoding="utf-8")
-        for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css", "errors/errors.css")
+        for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css", "errors/errors.css", "errors/panels.css")
     )
 
 

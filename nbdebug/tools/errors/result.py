@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch.utils.data import Subset, SubsetRandomSampler
 
+    from nbdebug.baselines import Baselines
+    from nbdebug.metrics.calibration import Reliability
+    from nbdebug.metrics.curves import Curves
+    from nbdebug.metrics.scaling import Scaling
+    from nbdebug.metrics.thresholds import Thresholds
     from nbdebug.samples import Samples
+    from nbdebug.setup import Setup
+    from nbdebug.tools.errors.compare import Flips
     from nbdebug.views.base import View
 
 
@@ -28,7 +35,7 @@ class Errors(Result):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
-    a line. ``dataset`` is what ``subset()`` is a part of.
+    a line. ``dataset`` is what ``subset()`` is a part of, ``setup`` what the predictions were made with.
     """
 
     table: Table
@@ -39,6 +46,8 @@ class Errors(Result):
     title: str = "What it gets wrong"
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
+    setup: Setup | None = field(default=None, repr=False)
+    measured: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
@@ -100,6 +109,65 @@ class Errors(Result):
         if isinstance(keys, str):
             return self.marks.tagged(keys)
         return self.selected if keys is None else [int(key) for key in keys]
+
+    def baselines(self, *, seconds: float = 3.0) -> Baselines:
+        """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
+        from nbdebug.baselines import baselines
+
+        if seconds > self.measured.get("seconds", 0.0):
+            self.measured.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
+        found: Baselines = self.measured["baselines"]
+        return found
+    def per_class(self) -> pandas.DataFrame:
+        """One row a class: precision, recall and F1 with the ends of their intervals, support and predicted."""
+        from nbdebug.tools.errors.by_class import class_frame
+
+        return class_frame(self.table)
+
+    def pairs(self, most: int = 20) -> pandas.DataFrame:
+        """Which class was taken for which, the most often first."""
+        from nbdebug.tools.errors.by_class import pair_frame
+
+        return pair_frame(self.table, most)
+
+    def curves(self, of: int | str | None = None) -> Curves:
+        """The ROC and the precision-recall curve of a class against the rest; of two, the second if none is named.
+
+        Raises SetupError without scores of all classes, and where no rows or all are of the class.
+        """
+        from nbdebug.tools.errors.by_class import curves_of
+
+        return curves_of(self.table, of)
+
+    def thresholds(self, of: int | str | None = None) -> Thresholds:
+        """What each threshold on the chance of a class comes to. Raises SetupError without scores of all classes."""
+        from nbdebug.tools.errors.by_class import thresholds_of
+
+        return thresholds_of(self.table, of)
+
+    def calibration(self, of: int | str | None = None) -> Reliability:
+        """Confidence against accuracy in bins; of a class, its chance against how often a row is of it.
+
+        Raises SetupError without scores.
+        """
+        from nbdebug.tools.errors.by_class import calibration_of
+
+        return calibration_of(self.table, of)
+
+    def temperature(self) -> Scaling:
+        """The temperature by which to divide logits, judged on rows that it was not fitted on; SetupError as above."""
+        from nbdebug.tools.errors.by_class import scaling_of
+
+        return scaling_of(self.table)
+
+    def compare(self, before: Errors) -> Flips:
+        """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.
+
+        Raises SetupError where the samples of both cannot be matched.
+        """
+        from nbdebug.tools.errors.compare import compare
+
+        return compare(self, before)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""
