@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,10 @@ class Errors(Analyses):
             tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
             note=[self.marks.notes.get(key, "") for key in found],
         )
+
+    def save_tags(self, path: str | Path) -> None:
+        """Saves tags and notes as CSV, from now on with each change; raises SetupError for a file that is none."""
+        self.marks.save(path)
 
     def rows_of(self, keys: Iterable[int]) -> Rows:
         """The rows of samples."""
