@@ -90,13 +90,13 @@ CENTERS = [(0.0, 0.0), (8.0, 0.0), (0.0, 8.0), (1.2, 9.2)]
 
 def bad() -> Setup:
     """Four classes, two of which lie nearly at the same place."""
-    data = [clusters(rows, CENTERS, [1.0] * 4, seed) for seed, rows in ((0, 384), (1, 512))]
-    return run(layers(2, 16, 4), data[0], data[1], torch.nn.CrossEntropyLoss(), lr=1e-2)
+    data = [clusters(rows, CENTERS, [1.0] * 4, seed) for seed, rows in ((0, 768), (1, 1024))]
+    return run(layers(2, 16, 4), data[0], data[1], torch.nn.CrossEntropyLoss())
 
 
 def bad_loop(setup: Setup) -> None:
-    """Ten epochs."""
-    train(setup, 10)
+    """Twenty epochs."""
+    train(setup, 20)
 
 
 def good() -> Setup:
