@@ -30,6 +30,8 @@ def said_of(setup: Setup, rule: Rule, way: str) -> Report:
             loop(setup)
     if "overfit" in rule.needs:
         debugger.overfit()
+    if "errors" in rule.needs:
+        debugger.errors()
     return debugger.findings
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch.utils.data import Subset, SubsetRandomSampler
 
+    from nbdebug.baselines import Baselines
     from nbdebug.samples import Samples
+    from nbdebug.setup import Setup
     from nbdebug.views.base import View
 
 
@@ -25,7 +27,7 @@ class Errors(Result):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
-    a line. ``dataset`` is what ``subset()`` is a part of.
+    a line. ``dataset`` is what ``subset()`` is a part of, ``setup`` what the predictions were made with.
     """
 
     table: Table
@@ -36,6 +38,8 @@ class Errors(Result):
     title: str = "What it gets wrong"
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
+    setup: Setup | None = field(default=None, repr=False)
+    measured: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
@@ -91,6 +95,15 @@ class Errors(Result):
         if isinstance(keys, str):
             return self.marks.tagged(keys)
         return self.selected if keys is None else [int(key) for key in keys]
+
+    def baselines(self, *, seconds: float = 3.0) -> Baselines:
+        """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
+        from nbdebug.baselines import baselines
+
+        if seconds > self.measured.get("seconds", 0.0):
+            self.measured.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
+        found: Baselines = self.measured["baselines"]
+        return found
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from nbdebug.exceptions import SetupError
 from nbdebug.metrics.intervals import wilson
 from nbdebug.metrics.overall import accuracy
 from nbdebug.predictions.classes import Predictions
@@ -25,11 +26,25 @@ def errors(setup: Setup, loader: Any = None, *, render: Render | None = None) ->
     loader or a model that cannot be used.
     """
     start = time.perf_counter()
-    loader = next(one for one in (loader, setup.val_loader, setup.train_loader) if one is not None)
+    loader = chosen(setup, loader)
     table = collect(setup, loader)
     dataset = getattr(loader, "dataset", None) if table.index is not None else None
     samples = Samples(dataset, render=render, feature_names=setup.feature_names) if dataset is not None else None
-    return Errors(table, headline(table), samples, dataset, seconds=time.perf_counter() - start)
+    return Errors(table, headline(table), samples, dataset, seconds=time.perf_counter() - start, setup=setup)
+
+
+def chosen(setup: Setup, loader: Any) -> Any:
+    """A loader as given, or by the name of its split; the validation loader, where nothing is said and there is one."""
+    splits = {"val": setup.val_loader, "train": setup.train_loader}
+    if loader is None:
+        return next(one for one in splits.values() if one is not None)
+    if not isinstance(loader, str):
+        return loader
+    if loader not in splits:
+        raise SetupError(f"loader is {loader!r}; expected 'val', 'train' or a loader. Pass one of these.")
+    if splits[loader] is None:
+        raise SetupError("loader is 'val' and there is no val_loader; expected one. Pass it to Debugger.")
+    return splits[loader]
 
 
 def headline(table: Table) -> str:
