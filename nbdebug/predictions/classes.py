@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -129,6 +130,12 @@ class Predictions(Table):
     def right(self) -> NDArray[np.bool_]:
         """Which rows are right; those without a target are not."""
         return np.asarray((self.target == self.prediction) & (self.target >= 0))
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Writes the table as a Parquet file; ``nbdebug.errors(predictions=path)`` reads it. Needs DuckDB."""
+        from nbdebug.predictions.writing import to_parquet
+
+        to_parquet(self, path)
 
     def main(self) -> dict[str, NDArray[Any]]:
         """Target and prediction by the names of their classes."""

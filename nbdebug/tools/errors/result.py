@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
 from nbdebug.tools.errors.analyses import Analyses
@@ -48,11 +46,11 @@ class Errors(Analyses):
     @property
     def selected(self) -> list[int]:
         """What is selected in the picture: places in the data set, where known, else rows."""
-        return [self.key(row) for row in self.chosen]
+        return self.table.keys(self.chosen)
 
     def key(self, row: int) -> int:
         """By what a sample is known: its place in the data set, else its row."""
-        return int(row if self.table.index is None else self.table.index[row])
+        return self.table.keys([row])[0]
 
     def rows(self, **asked: Any) -> pandas.DataFrame:
         """The rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count`` …
@@ -72,8 +70,7 @@ class Errors(Analyses):
         """The rows with a tag, or with any, with their tags and notes."""
         keys = set(self.marks.tagged(tag))
         rows = self.rows_of(keys)
-        frame = self.table.take(rows).to_frame()
-        found = [self.key(row) for row in rows]
+        frame, found = self.table.take(rows).to_frame(), self.table.keys(rows)
         return frame.assign(
             tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
             note=[self.marks.notes.get(key, "") for key in found],
@@ -85,8 +82,7 @@ class Errors(Analyses):
 
     def rows_of(self, keys: Iterable[int]) -> Rows:
         """The rows of samples."""
-        index = np.arange(len(self.table)) if self.table.index is None else self.table.index
-        return np.flatnonzero(np.isin(index, list(keys)))
+        return self.table.rows_of(keys)
 
     def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
         """The samples that are selected, or have a tag, or are given, as a data set of their own."""
