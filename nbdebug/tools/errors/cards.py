@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nbdebug.predictions.query import Query
 from nbdebug.views.plain import plain
 
@@ -16,6 +18,7 @@ def card(errors: Errors, row: int, full: bool = False) -> dict[str, Any]:
     table, key = errors.table, errors.key(row)
     right = None if table.right is None else bool(table.right[row])
     return {
+        **(top(errors, row) if full else {}),
         "row": int(row),
         "key": key,
         "said": plain(table.said(row)),
@@ -24,6 +27,15 @@ def card(errors: Errors, row: int, full: bool = False) -> dict[str, Any]:
         **written(errors, row),
         "shown": errors.samples.shown(key, full) if errors.samples is not None else None,
     }
+
+
+def top(errors: Errors, row: int) -> dict[str, Any]:
+    """The likeliest classes of one row with their chances, where there are any."""
+    found, chances, names = (getattr(errors.table, name, None) for name in ("top", "chances", "classes"))
+    if found is None or chances is None or names is None or np.ndim(found) != 2:
+        return {}
+    pairs = zip(found[row].tolist(), chances[row].tolist(), strict=True)
+    return {"top": [[names[one], plain(chance)] for one, chance in pairs if one >= 0]}
 
 
 def written(errors: Errors, row: int) -> dict[str, Any]:
