@@ -20,5 +20,5 @@ export function cardMarks(card) {
 export function cardNode(card, by) {
   const box = h("span.e-check", { ariaHidden: "true" }), value = by && by in card.values ? h("div.e-value.soft", {}, `${by} ${kindValue(card.values[by])}`) : null;
   const said = Object.entries(card.said).map(([name, text]) => `${name} ${text}`).join(", "), judged = card.right === null ? "" : card.right ? "right, " : "wrong, ";
-  return h("div.e-card", { role: "option", tabIndex: -1, ariaSelected: "false", "aria-label": `sample ${card.key}, ${judged}${said}` }, kindShown(card.shown, card.values), box, cardSaid(card), value, cardMarks(card));
+  return h("div.e-card", { role: "option", tabIndex: -1, ariaSelected: "false", "aria-label": `sample ${card.key}, ${judged}${said}` }, kindShown(card.shown, Object.fromEntries(Object.entries(card.values).filter(([name]) => name !== by))), box, cardSaid(card), value, cardMarks(card));
 }

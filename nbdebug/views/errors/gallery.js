@@ -30,11 +30,12 @@ export function galleryView(store, tagged) {
   }
 
   function say() {
-    const { start, total, cards: { length }, query } = store, group = (/** @type {number} */ n) => n.toLocaleString("en"), part = !store.there && store.state.first.total > length;
-    said.textContent = store.waiting ? "Waiting for the cell…" : store.trouble || (length ? `${group(start + 1)}–${group(start + length)} of ${group(total)}${part ? " in this page" : ""}` : "");
+    const { start, total, cards: { length }, query } = store, group = (/** @type {number} */ n) => n.toLocaleString("en"), held = (store.state.first.cards ?? []).length;
+    const here = length < held ? `${length} of the ${held} samples in this page` : `${held} samples in this page`, pages = length ? `${group(start + 1)}–${group(start + length)} of ${group(total)}` : "";
+    said.textContent = store.waiting ? "Waiting for the cell…" : store.trouble || (store.there ? pages : here);
     said.classList.toggle("nb-wrong", store.trouble !== "" && !store.waiting);
-    Object.assign(back, { disabled: start === 0 });
-    Object.assign(on, { disabled: start + length >= total });
+    Object.assign(back, { disabled: start === 0, hidden: !store.there });
+    Object.assign(on, { disabled: start + length >= total, hidden: !store.there });
     size.hidden = !store.there;
     size.value = String(query.count);
     const known = store.there || (store.state.samples <= (store.state.first.cards ?? []).length && query.right === null);

@@ -28,8 +28,10 @@ export function matrixView(given, store) {
       due = 0;
       const room = Math.floor(stage.clientWidth);
       if (!room) return;
+      pen.font = `11px ${getComputedStyle(canvas).fontFamily}`;
       if (room !== width) look.fit(width = room);
       colors ??= matrixColors(stage);
+      stage.dataset.look = JSON.stringify({ left: look.left, top: look.top, wide: look.wide, high: look.high, zoom: look.zoom });
       matrixPaint(sharp(canvas, width, look.top + look.high + 2), grid, look, shown, colors);
     });
   }
@@ -70,7 +72,7 @@ export function matrixView(given, store) {
 
 /** The colors of the theme as numbers. @param {HTMLElement} el @returns {MatrixColors} */
 function matrixColors(el) {
-  const { ink, soft, faint, paper, lines } = palette(el), g = /** @type {OffscreenCanvasRenderingContext2D} */ (new OffscreenCanvas(1, 1).getContext("2d"));
+  const { ink, soft, faint, paper, lines } = palette(el), g = /** @type {OffscreenCanvasRenderingContext2D} */ (new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true }));
   const numbers = (/** @type {string} */ color) => {
     g.fillStyle = color;
     g.fillRect(0, 0, 1, 1);

@@ -29,7 +29,7 @@ export function matrixGrid(given) {
     at: (/** @type {number} */ i, /** @type {number} */ j) => /** @type {number} */ (found.get(i * wide + j) ?? 0),
     /** How dark a cell is, 0 to 1: wrong ones against the most frequent wrong one, right ones against these. */
     shade: (/** @type {MatrixMode} */ mode, /** @type {number} */ i, /** @type {number} */ j, /** @type {number} */ n) =>
-      Math.sqrt(value(mode, i, j, n) / (right(i, j) ? top.right : top.counts)[mode]),
+      (value(mode, i, j, n) / (right(i, j) ? top.right : top.counts)[mode]) ** 0.65,
   };
 }
 

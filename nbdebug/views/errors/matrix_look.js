@@ -4,12 +4,11 @@
 
 /** @typedef {ReturnType<typeof matrixLook>} MatrixLook */
 
-const LOOK_TITLE = 18, LOOK_NAME = 92, LOOK_AIR = 6, LOOK_HIGH = 430, LOOK_ROW = 30;
+const LOOK_TITLE = 18, LOOK_NAME = 104, LOOK_AIR = 6, LOOK_HIGH = 430, LOOK_ROW = 30;
 
 /** @param {MatrixGrid} grid @param {(text: string) => number} measure in pixels */
 export function matrixLook(grid, measure) {
   const longest = (/** @type {string[]} */ names) => Math.min(LOOK_NAME, Math.max(...names.slice(0, 400).map(measure)) + 8);
-  const names = { rows: longest(grid.rows), columns: longest(grid.columns) };
   const look = {
     left: 0, top: 0, wide: 0, high: 0, baseX: 1, baseY: 1, zoom: 1, x: 0, y: 0, turned: false,
     get cellX() { return look.baseX * look.zoom; },
@@ -21,6 +20,7 @@ export function matrixLook(grid, measure) {
   /** Takes a new width. @param {number} width */
   function fit(width) {
     const [rows, columns] = [grid.rows.length, grid.columns.length], square = grid.given.diagonal;
+    const names = { rows: longest(grid.rows), columns: longest(grid.columns) };
     look.left = LOOK_TITLE + names.rows;
     const room = Math.max(60, width - look.left - LOOK_AIR);
     look.baseX = Math.min(room / columns, square ? 64 : 96, square ? LOOK_HIGH / rows : Infinity);

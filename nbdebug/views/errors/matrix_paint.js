@@ -58,14 +58,18 @@ function paintCount(n) {
 
 /** Cells smaller than a few pixels: of all that fall on one pixel the darkest, a wrong one before a right one. @param {CanvasRenderingContext2D} g @param {MatrixGrid} grid @param {MatrixLook} look @param {MatrixShown} shown @param {MatrixColors} colors */
 function paintDots(g, grid, look, { mode, order }, colors) {
-  const dpr = devicePixelRatio || 1, dot = Math.max(1, Math.round(Math.min(look.cellX, look.cellY) * dpr)), wide = Math.ceil(look.wide * dpr), high = Math.ceil(look.high * dpr);
+  const dpr = devicePixelRatio || 1, wide = Math.ceil(look.wide * dpr), high = Math.ceil(look.high * dpr);
   const image = g.createImageData(wide, high), weight = new Float32Array(wide * high), pixels = new Uint32Array(image.data.buffer);
+  const ends = (/** @type {number} */ at, /** @type {number} */ size, /** @type {number} */ from) => {
+    const start = Math.floor((at * size - from) * dpr);
+    return [start, Math.max(start + 1, Math.floor(((at + 1) * size - from) * dpr))];
+  };
   grid.count.forEach((n, k) => {
-    const x = Math.floor((order.columnAt[grid.column[k]] * look.cellX - look.x) * dpr), y = Math.floor((order.rowAt[grid.row[k]] * look.cellY - look.y) * dpr);
+    const [x, beyond] = ends(order.columnAt[grid.column[k]], look.cellX, look.x), [y, under] = ends(order.rowAt[grid.row[k]], look.cellY, look.y);
     if (x < 0 || y < 0 || x >= wide || y >= high) return;
     const right = grid.right(grid.row[k], grid.column[k]), shade = grid.shade(mode, grid.row[k], grid.column[k], n), [r, green, b] = paintColor(colors, right, shade), color = 0xff000000 | (b << 16) | (green << 8) | r;
-    for (let j = y; j < Math.min(high, y + dot); j++) {
-      for (let i = x; i < Math.min(wide, x + dot); i++) {
+    for (let j = y; j < Math.min(high, under); j++) {
+      for (let i = x; i < Math.min(wide, beyond); i++) {
         const at = j * wide + i, heavy = shade + (right ? 0 : 1e-3);
         if (heavy <= weight[at]) continue;
         weight[at] = heavy;
@@ -105,7 +109,7 @@ function paintNames(g, grid, look, { order, active }, colors) {
   each(order.rows, look.cellY, look.y, look.high, (i, middle) => {
     g.textAlign = "right";
     g.fillStyle = active?.row === i ? colors.ink : colors.soft;
-    g.fillText(paintShort(g, grid.rows[order.rows[i]], left - 26), left - 5, top + middle);
+    g.fillText(paintShort(g, grid.rows[order.rows[i]], left - 22), left - 5, top + middle);
   });
   each(order.columns, look.cellX, look.x, look.wide, (i, middle) => {
     const name = grid.columns[order.columns[i]];
@@ -127,9 +131,9 @@ function paintNames(g, grid, look, { order, active }, colors) {
   g.fillText(`← ${grid.given.row_title}`, 0, 0);
 }
 
-/** A name that fits. @param {CanvasRenderingContext2D} g @param {string} name @param {number} room */
+/** A name that fits: its beginning and its end, since the end may be all that sets it apart. @param {CanvasRenderingContext2D} g @param {string} name @param {number} room */
 function paintShort(g, name, room) {
   let text = name;
-  while (text.length > 1 && g.measureText(text).width > room) text = `${text.slice(0, -2)}…`;
+  for (let n = name.length - 1; n > 0 && g.measureText(text).width > room; n--) text = `${name.slice(0, Math.ceil(n / 2))}…${name.slice(name.length - Math.floor(n / 2))}`;
   return text;
 }

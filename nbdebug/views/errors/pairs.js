@@ -17,7 +17,7 @@ export function pairsList(given, store) {
     };
     const node = h("button.e-pair", { type: "button", onclick: go, title: `${words}: ${matrixShare(share)} of them, ${matrixShare(low)} to ${matrixShare(high)} (95%)` },
       h("span.e-who", {}, h("b", {}, rows[i]), " → ", h("b", {}, columns[j])), h("span.e-part", { style: `--nb-part: ${count / most}` }), h("span.e-count", {}, count.toLocaleString("en")),
-      h("span.e-share.soft", {}, `${matrixShare(share)}, ${matrixShare(low)} to ${matrixShare(high)}`), h("span.e-back.soft", {}, back === null ? "" : `${back.toLocaleString("en")} back`));
+      h("span.e-share.soft", {}, `${matrixShare(share)} (${matrixShare(low).slice(0, -1)}–${matrixShare(high)})`), h("span.e-back.soft", {}, back === null ? "" : `${back.toLocaleString("en")} back`));
     return { node, cell: `${i},${j}` };
   });
   const list = h("div.e-pairs", {}, ...lines.map((/** @type {{node: HTMLElement}} */ { node }, /** @type {number} */ i) => { node.hidden = i >= PAIRS_FIRST; return node; }));
