@@ -80,7 +80,9 @@ class Files:
         columns = [quoted(name) for name in self.labels]
         if self.are_numbers:
             real = [f"CASE WHEN isnan({one}::DOUBLE) THEN -1 ELSE {one} END" for one in columns]
-            (highest,) = self.asked(f"SELECT {', '.join(f'coalesce(max({one})::BIGINT, -1)' for one in real)} FROM {source}")
+            (highest,) = self.asked(
+                f"SELECT {', '.join(f'coalesce(max({one})::BIGINT, -1)' for one in real)} FROM {source}"
+            )
             both = [np.array([one], np.int64) for one in highest]
             return checked(both[0], both[1], names, None)[2]
         texts = [f"SELECT DISTINCT {one}::VARCHAR AS label FROM {source}" for one in columns]
@@ -101,7 +103,9 @@ class Files:
             names = ", ".join(map(text, self.classes))
             self.connection.execute(f"CREATE TYPE IF NOT EXISTS {quoted(CLASS)} AS ENUM ({names})")
         starts = [0, *accumulate(self.counts)]
-        labels = [f"{self.number(one)} AS {quoted(to)}" for one, to in zip(self.labels, (TARGET, PREDICTION), strict=True)]
+        labels = [
+            f"{self.number(one)} AS {quoted(to)}" for one, to in zip(self.labels, (TARGET, PREDICTION), strict=True)
+        ]
         parts = [
             f"SELECT * EXCLUDE file_row_number, file_row_number + {start} AS {quoted(ROW)}, {', '.join(labels)} "
             f"FROM read_parquet({text(path)}, file_row_number = true)"

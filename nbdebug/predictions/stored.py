@@ -93,7 +93,9 @@ class Stored(Table):
         """The rows that are asked for. Raises SetupError for a column that there is not."""
         condition, values = where(query, self.columns)
         sort = order(self.worst if query.sort is None else query.sort, self.columns, query.descending)
-        ask = f"SELECT {quoted(ROW)} FROM rows WHERE {condition} ORDER BY {sort} LIMIT {query.count} OFFSET {query.start}"
+        ask = (
+            f"SELECT {quoted(ROW)} FROM rows WHERE {condition} ORDER BY {sort} LIMIT {query.count} OFFSET {query.start}"
+        )
         rows = [row for (row,) in self.files.asked(ask, values)]
         return Page(np.array(rows, np.int64), self.total(query))
 
@@ -115,7 +117,9 @@ class Stored(Table):
         """All rows that are asked for, in the order of the table: eight bytes each."""
         condition, values = where(query, self.columns)
         row = quoted(ROW)
-        return self.files.arrays(f"SELECT {row} FROM rows WHERE {condition} ORDER BY {row}", values)[ROW].astype(np.int64)
+        return self.files.arrays(f"SELECT {row} FROM rows WHERE {condition} ORDER BY {row}", values)[ROW].astype(
+            np.int64
+        )
 
     def in_cell(self, row: int, column: int) -> Rows:
         """The rows with this target and this prediction."""

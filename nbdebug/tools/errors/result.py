@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from nbdebug.setup import Setup
     from nbdebug.tools.errors.compare import Flips
     from nbdebug.views.base import View
+
+
+Render = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
