@@ -11,7 +11,7 @@ const DETAILS = {};
 
 /** One sample in full, in the place of the gallery. @param {Store} store @param {(letter: string, cards: Card[]) => boolean} tagged @param {() => void} closed */
 export function detailView(store, tagged, closed) {
-  const node = h("div.e-detail", { tabIndex: -1, role: "region", ariaLabel: "sample", "data-lm-suppress-shortcuts": "true" });
+  const node = h("div.e-detail", { hidden: true, tabIndex: -1, role: "region", ariaLabel: "sample", "data-lm-suppress-shortcuts": "true" });
   const step = (/** @type {number} */ by) => {
     const next = store.cards[place() + by];
     if (next) store.open(next);
@@ -20,6 +20,7 @@ export function detailView(store, tagged, closed) {
 
   async function draw() {
     const card = store.opened;
+    node.hidden = !card;
     if (!card) return;
     fill(card);
     if (!node.contains(document.activeElement)) node.focus({ preventScroll: true });

@@ -30,9 +30,7 @@ function render({ model, el }) {
   const head = h("div.e-head", {}, h("div.title", { role: "heading", ariaLevel: "3" }, state.title), h("div.status", {}, state.headline));
   const notes = state.notes.length > 0 && h("details.fold", {}, h("summary", {}, `Notes (${state.notes.length})`), h("ul", {}, ...state.notes.map((/** @type {string} */ one) => h("li", {}, one))));
   root(el, head, ...(notes ? [notes] : []), h(panels ? "div.e-both" : "div", {}, ...(panels ? [panels] : []), samples));
-  const show = () => { [list.hidden, detail.hidden] = [store.opened !== null, store.opened === null]; };
-  store.hear((news) => { if (news === "open") show(); });
-  show();
+  store.hear((news) => { if (news === "open") list.hidden = store.opened !== null; });
 }
 
 /** The overview: cells, else nothing. @param {Store} store */
