@@ -103,20 +103,20 @@ class Errors(Result):
         """The parts of the data that are worse than the rest, by one or two columns: see ``nbdebug.slices.search``."""
         from nbdebug.slices import search, with_clusters
 
+        with_clusters(self.table)
         key = ("slices", *sorted(options.items()))
-        if key not in self.known:
-            with_clusters(self.table)
-            self.known[key] = search(self.table, **options)
-        return self.known[key]
+        found: Slices = self.known.get(key) or search(self.table, **options)
+        self.known[key] = found
+        return found
 
     def fairness(self, by: str, positive: str | int | None = None) -> Fairness:
         """The rates of each group of a column and their gaps: see ``nbdebug.slices.fairness``."""
         from nbdebug.slices.fairness import fairness
 
         key = ("fairness", by, positive)
-        if key not in self.known:
-            self.known[key] = fairness(self.table, by, positive)
-        return self.known[key]
+        found: Fairness = self.known.pop(key, None) or fairness(self.table, by, positive)
+        self.known[key] = found
+        return found
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""
