@@ -59,7 +59,8 @@ def laplacian(plane: Tensor, step: list[int]) -> Tensor:
     rows, columns = slice(1, -1, step[0]), slice(1, -1, step[1])
     up, down = plane[:, : -2 : step[0], columns], plane[:, 2 :: step[0], columns]
     left, right = plane[:, rows, : -2 : step[1]], plane[:, rows, 2 :: step[1]]
-    return plane[:, rows, columns].float() * -4 + up + down + left + right
+    found: Tensor = plane[:, rows, columns].float() * -4 + up + down + left + right
+    return found
 
 
 def colorfulness(colors: Tensor) -> Tensor:

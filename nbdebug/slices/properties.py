@@ -85,7 +85,7 @@ def measure(inputs: Any, **told: Any) -> dict[str, Column]:
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "fiub":
         inputs = torch.as_tensor(inputs)
     if isinstance(inputs, (list, tuple, np.ndarray)) and len(inputs) and not isinstance(inputs[0], str):
-        return of_samples(inputs, found)
+        return of_samples(list(inputs), found)
     found.add(list(inputs) if isinstance(inputs, (list, tuple, np.ndarray)) else inputs)
     return found.columns()
 

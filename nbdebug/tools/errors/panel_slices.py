@@ -72,13 +72,13 @@ def line(one: Slice) -> dict[str, Any]:
 
 def own_slice(errors: Errors, own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A slice of the reader's own with its numbers."""
-    from nbdebug.slices.search import badness, measured
+    from nbdebug.slices.judged import judged, measured
 
     conditions = [
         Condition(str(one["column"]), one.get("low"), one.get("high"), tuple(map(str, one.get("values") or ())))
         for one in own
     ]
-    return line(measured(errors.table, badness(errors.table), conditions))
+    return line(measured(errors.table, judged(errors.table), conditions))
 
 
 def column(name: str, values: NDArray[Any]) -> dict[str, Any]:
