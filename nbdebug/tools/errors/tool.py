@@ -4,32 +4,58 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from nbdebug.exceptions import SetupError
 from nbdebug.metrics.intervals import wilson
 from nbdebug.metrics.overall import accuracy
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.collect import collect
 from nbdebug.predictions.table import Table
 from nbdebug.samples import Samples
+from nbdebug.samples.parts import inputs_of
 from nbdebug.setup import Setup
+from nbdebug.tools.errors.marks import marks_of, unlike
 from nbdebug.tools.errors.result import Errors
 
 Render = Callable[[Any], Any]
 
 
-def errors(setup: Setup, loader: Any = None, *, render: Render | None = None) -> Errors:
+def errors(setup: Setup, loader: Any = None, *, render: Render | None = None, tags: str | Path | None = None) -> Errors:
     """The predictions of the model on a loader, else on the validation loader, else on the training one.
 
-    Nothing of the user's is changed. ``render(sample)`` is the user's way to show a sample. Raises SetupError for a
-    loader or a model that cannot be used.
+    Nothing of the user's is changed. ``render(sample)`` is the user's way to show a sample. ``tags`` is a CSV file
+    in which tags and notes are kept. Raises SetupError for a loader, a model or a file that cannot be used.
     """
     start = time.perf_counter()
-    loader = next(one for one in (loader, setup.val_loader, setup.train_loader) if one is not None)
+    loader = chosen(setup, loader)
     table = collect(setup, loader)
     dataset = getattr(loader, "dataset", None) if table.index is not None else None
-    samples = Samples(dataset, render=render, feature_names=setup.feature_names) if dataset is not None else None
-    return Errors(table, headline(table), samples, dataset, seconds=time.perf_counter() - start, setup=setup)
+    samples = samples_of(setup, loader, dataset, render) if dataset is not None else None
+    marks = marks_of(tags, table, samples)
+    table = table.replaced(notes=(*table.notes, *unlike(marks)))
+    return Errors(table, headline(table), samples, dataset, marks, seconds=time.perf_counter() - start, setup=setup)
+
+
+def samples_of(setup: Setup, loader: Any, dataset: Any, render: Render | None) -> Samples:
+    """The samples of a loader: what of them the model is given, or what the user makes of them."""
+    near = [getattr(loader, "collate_fn", None)]
+    return Samples(dataset, inputs=inputs_of(setup), render=render, feature_names=setup.feature_names, near=near)
+
+
+def chosen(setup: Setup, loader: Any) -> Any:
+    """A loader as given, or by the name of its split; the validation loader, where nothing is said and there is one."""
+    splits = {"val": setup.val_loader, "train": setup.train_loader}
+    if loader is None:
+        return next(one for one in splits.values() if one is not None)
+    if not isinstance(loader, str):
+        return loader
+    if loader not in splits:
+        raise SetupError(f"loader is {loader!r}; expected 'val', 'train' or a loader. Pass one of these.")
+    if splits[loader] is None:
+        raise SetupError("loader is 'val' and there is no val_loader; expected one. Pass it to Debugger.")
+    return splits[loader]
 
 
 def headline(table: Table) -> str:
