@@ -159,7 +159,7 @@ def is_mean(parts: list[ast.AST], value: ast.expr) -> bool:
     if any(is_by_size(node, ast.Mult) for node in parts):
         return False
     names = {called(node) for node in parts}
-    if names & {"sum", "tolist", "numpy", "cat"} or ("argmax" in names and "mean" not in names):
+    if names & {"sum", "tolist", "numpy", "cat"}:
         return any(is_by_size(node, ast.Div) for node in parts)
     return any(MEAN.fullmatch(name) for name in names)
 
