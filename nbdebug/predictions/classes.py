@@ -77,7 +77,9 @@ class Predictions(Table):
     @cached_property
     def matrix(self) -> Counts:
         """The confusion matrix, targets × predictions."""
-        return self.cells.matrix if "cells" in vars(self) else confusion(self.target, self.prediction, len(self.classes))
+        return (
+            self.cells.matrix if "cells" in vars(self) else confusion(self.target, self.prediction, len(self.classes))
+        )
 
     @cached_property
     def grid(self) -> Grid:

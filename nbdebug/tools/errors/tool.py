@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from nbdebug.exceptions import SetupError
 from nbdebug.metrics.intervals import wilson
 from nbdebug.metrics.overall import accuracy
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.collect import collect
+from nbdebug.predictions.stored import Stored
 from nbdebug.predictions.table import Table
 from nbdebug.samples import Samples
 from nbdebug.setup import Setup
@@ -49,8 +52,8 @@ def chosen(setup: Setup, loader: Any) -> Any:
 
 def headline(table: Table) -> str:
     """The result in a line."""
-    if not isinstance(table, Predictions):
+    if not isinstance(table, Predictions | Stored):
         return f"{len(table)} samples"
     counted = int(table.matrix.sum())
-    low, high = wilson(int(table.right.sum()), counted)
+    low, high = wilson(int(np.trace(table.matrix)), counted)
     return f"{accuracy(table.matrix):.1%} of {counted} samples right ({low:.1%} to {high:.1%})"
