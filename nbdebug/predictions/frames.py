@@ -10,6 +10,7 @@ import numpy as np
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.classes import Predictions
+from nbdebug.predictions.labels import NONE
 
 if TYPE_CHECKING:
     import pandas
@@ -71,9 +72,8 @@ def labels(
         ], class_names
     texts = [one.astype(object).where(one.isna(), one.astype(str)) for one in columns]
     known = class_names or sorted({text for one in texts for text in one.dropna().unique()})
-    numbers = [pd.Categorical(one, categories=list(known)).codes.astype(np.int32) for one in texts]
-    for one, number in zip(texts, numbers, strict=True):
-        lost = one[(number < 0) & one.notna()]
-        if len(lost):
-            raise SetupError(f"class_names lacks {lost.iloc[0]!r}; expected a name for each label. Add it.")
-    return list(numbers), known
+    places = {name: place for place, name in enumerate(known)}
+    for one in texts:
+        if lost := [text for text in one.dropna().unique() if text not in places]:
+            raise SetupError(f"class_names lacks {lost[0]!r}; expected a name for each label. Add it.")
+    return [one.map(places).fillna(NONE).to_numpy(np.int32) for one in texts], known
