@@ -40,4 +40,4 @@ def ranked(values: NDArray[Any]) -> NDArray[np.float64]:
     numbers, different = numbered(values)
     places = np.full(len(different), np.nan, np.float64)
     places[np.argsort(different[:-1], kind="stable")] = np.arange(len(different) - 1)
-    return places[numbers]
+    return np.asarray(places[numbers])
