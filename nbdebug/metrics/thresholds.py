@@ -74,14 +74,21 @@ class Thresholds:
         return np.unique(np.concatenate([ranks, values, best, [usual]]).astype(np.int64).clip(0, count - 1))
 
 
-def thresholds(chance: NDArray[Any], target: NDArray[Any]) -> Thresholds:
-    """What each threshold comes to; ``target`` is true or 1 where a row is of the class. Chances are finite."""
-    target = np.asarray(target, bool)
+def thresholds(chance: NDArray[Any], target: NDArray[Any], usual: bool = True) -> Thresholds:
+    """What each threshold comes to, 0.5 among them if ``usual``; ``target`` is true or 1 where a row is of the class.
+
+    Chances are finite.
+    """
+    target, chance = np.asarray(target, bool), np.asarray(chance)
     order = np.argsort(chance, kind="stable")
-    sure, own = np.asarray(chance, np.float64)[order], target[order]
-    at = np.unique(np.append(sure, USUAL))
-    first = np.searchsorted(sure, at)
+    sure, own = chance[order].astype(np.float64), target[order]
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(sure), 1), bool), np.diff(sure) > 0]))
+    at = sure[first]
+    place = int(np.searchsorted(at, USUAL))
+    if usual and not (place < len(at) and at[place] == USUAL):
+        first = np.insert(first, place, np.searchsorted(sure, USUAL))
+        at = np.insert(at, place, USUAL)
     own_below = np.concatenate([[0], np.cumsum(own)])[first]
     of, others = int(own.sum()), int((~own).sum())
-    below = np.where(first > 0, sure[np.maximum(first - 1, 0)], np.nan) if len(sure) else np.full(len(at), np.nan)
+    below = np.append(np.nan, sure)[first]
     return Thresholds(at, below, of - own_below, others - (first - own_below), of, others)
