@@ -58,7 +58,7 @@ def curves(chance: NDArray[Any], target: NDArray[Any], level: float = LEVEL) -> 
     The points are those of ``roc_curve`` and ``precision_recall_curve`` of scikit-learn, the areas those of
     ``roc_auc_score`` and ``average_precision_score``; its own take seconds to import, and four sorts.
     """
-    found = thresholds(chance, target, usual=False)
+    found = thresholds(chance, target, usual=None)
     if not (found.of and found.others):
         return None
     return Curves(roc(found, level), precision_recall(found, level), found.of, found.of + found.others)
