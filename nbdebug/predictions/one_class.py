@@ -108,6 +108,9 @@ def chance_of(table: Table, number: int) -> Floats | None:
     """The chance of a class in every row, NaN where a score is no number; None where it is not known."""
     if not has_chances(table):
         return None
+    if isinstance(table, Labeled):
+        return None if table.chances is None else np.asarray(table.chances[:, number], np.float32)
+    assert isinstance(table, Predictions)
     assert table.top is not None
     assert table.chances is not None
     if table.top.shape[1] == len(table.classes):
