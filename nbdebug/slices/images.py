@@ -67,4 +67,4 @@ def colorfulness(colors: Tensor) -> Tensor:
     """How far the colors of each image lie from gray and from each other."""
     red, green, blue = colors.unbind(1)
     (a, mean_a), (b, mean_b) = spread(red - green), spread((red + green) / 2 - blue)
-    return torch.stack([a, b]).norm(dim=0) + 0.3 * torch.stack([mean_a, mean_b]).norm(dim=0)
+    return torch.hypot(a, b) + 0.3 * torch.hypot(mean_a, mean_b)
