@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.grid import Grid
 from nbdebug.predictions.query import Page, Query, Rows, column, fitting, in_order
+from nbdebug.predictions.recent import Recent
+from nbdebug.predictions.texts import Texts
 
 if TYPE_CHECKING:
     import pandas
@@ -70,16 +72,30 @@ class Table:
 
     def page(self, query: Query) -> Page:
         """The rows that are asked for. Raises SetupError for a column that there is not."""
-        rows = self.found(query)
-        sort = self.worst if query.sort is None else query.sort
-        if sort:
-            values = column(self.columns, sort)
-            return Page(in_order(values, rows, query.descending, query.start + query.count)[query.start :], len(rows))
-        return Page(rows[query.start : query.start + query.count], len(rows))
+        rows = self.recent.found(query, self.found)
+        sort, last = self.worst if query.sort is None else query.sort, query.start + query.count
+        if not sort:
+            return Page(rows[query.start : last], len(rows))
+        values, everything = column(self.columns, sort), len(rows) == len(self)
+        within = None if everything else rows
+        first = self.recent.first(
+            (sort, query.descending), last, lambda most: in_order(values, within, query.descending, most)
+        )
+        return Page(first[query.start :], len(rows))
+
+    @cached_property
+    def recent(self) -> Recent:
+        """What was found last, for the next page of it."""
+        return Recent()
+
+    @cached_property
+    def texts(self) -> Texts:
+        """What the values of columns are as text."""
+        return Texts()
 
     def found(self, query: Query) -> Rows:
         """All rows that are asked for, in the order of the table."""
-        fits = fitting(self.columns, query, len(self))
+        fits = fitting(self.columns, query, len(self), self.texts)
         if query.cells:
             among = np.zeros(len(self), bool)
             for cell in query.cells:
@@ -110,6 +126,15 @@ class Table:
         arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.apart}
         kept = {name: value[at] for name, value in arrays.items() if isinstance(value, np.ndarray)}
         return self.replaced(**kept, columns={name: one[at] for name, one in self.columns.items()})
+
+    def keys(self, rows: Any) -> list[int]:
+        """By what rows are known: their places in the data set, where known, else themselves."""
+        return [int(one) for one in (rows if self.index is None else self.index[np.asarray(rows, np.int64)])]
+
+    def rows_of(self, keys: Iterable[int]) -> Rows:
+        """The rows of samples that are known so."""
+        index = np.arange(len(self)) if self.index is None else self.index
+        return np.flatnonzero(np.isin(index, list(keys)))
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a sample with all columns; the index is the place in the data set, where known."""
