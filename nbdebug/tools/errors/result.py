@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -168,6 +168,19 @@ class Errors(Result):
         from nbdebug.tools.errors.compare import compare
 
         return compare(self, before)
+
+    def neighbors(
+        self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Literal["cosine", "euclidean"] = "cosine"
+    ) -> pandas.DataFrame:
+        """The training samples nearest to a sample, in the input of the last linear layer or the output of ``layer``.
+
+        Without ``key`` all rows, with the share of training samples that are nearer to their own neighbors in
+        ``train_distance`` and the share of neighbors with another label in ``neighbors_disagree``; wrong labels are
+        likeliest at the top. Raises SetupError without a model or a data set.
+        """
+        from nbdebug.tools.errors.neighbors import frame
+
+        return frame(self, key, k, layer, metric)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""
