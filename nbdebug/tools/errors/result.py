@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nbdebug.metrics.curves import Curves
     from nbdebug.metrics.scaling import Scaling
     from nbdebug.metrics.thresholds import Thresholds
+    from nbdebug.neighbors.search import Metric
     from nbdebug.samples import Samples
     from nbdebug.setup import Setup
     from nbdebug.tools.errors.compare import Flips
@@ -118,6 +119,7 @@ class Errors(Result):
             self.measured.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
         found: Baselines = self.measured["baselines"]
         return found
+
     def per_class(self) -> pandas.DataFrame:
         """One row a class: precision, recall and F1 with the ends of their intervals, support and predicted."""
         from nbdebug.tools.errors.by_class import class_frame
@@ -170,7 +172,7 @@ class Errors(Result):
         return compare(self, before)
 
     def neighbors(
-        self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Literal["cosine", "euclidean"] = "cosine"
+        self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Metric = "cosine"
     ) -> pandas.DataFrame:
         """The training samples nearest to a sample, in the input of the last linear layer or the output of ``layer``.
 
