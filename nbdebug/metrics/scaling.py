@@ -31,8 +31,9 @@ class Scaling:
 
     @property
     def helps(self) -> bool:
-        """Whether both the loss and the calibration error are lower with it."""
-        return self.loss_after < self.loss_before and self.after.error < self.before.error
+        """Whether there is more to mend than chance explains, and both the loss and the error are lower with it."""
+        lower = self.loss_after < self.loss_before and self.after.error < self.before.error
+        return self.before.is_off and lower
 
 
 def scaling(logits: NDArray[Any], target: NDArray[np.int64], most: int = MOST) -> Scaling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +13,9 @@ from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
 from nbdebug.metrics.confusion import Counts, confusion
-from nbdebug.metrics.number import share
 from nbdebug.predictions.arrays import indexed
 from nbdebug.predictions.cells import Cells
-from nbdebug.predictions.grid import Grid
+from nbdebug.predictions.grid import Grid, accuracy_line
 from nbdebug.predictions.labels import Labels, numbered
 from nbdebug.predictions.query import Page, Query, Rows
 from nbdebug.predictions.scores import TOP, Floats, as_scores, digest, form_of
@@ -86,7 +86,9 @@ class Predictions(Table):
     @cached_property
     def matrix(self) -> Counts:
         """The confusion matrix, targets × predictions."""
-        return self.cells.matrix if "cells" in vars(self) else confusion(self.target, self.prediction, len(self.classes))
+        return (
+            self.cells.matrix if "cells" in vars(self) else confusion(self.target, self.prediction, len(self.classes))
+        )
 
     @cached_property
     def grid(self) -> Grid:
@@ -112,11 +114,7 @@ class Predictions(Table):
 
     def headline(self) -> str:
         """The accuracy in a line."""
-        counted = int(self.matrix.sum())
-        if not counted:
-            return f"none of {len(self)} samples has both a target and a prediction"
-        found = share(int(self.matrix.trace()), counted)
-        return f"{found.value:.1%} of {counted} samples right ({found.low:.1%} to {found.high:.1%})"
+        return accuracy_line(self.matrix, len(self))
 
     def said(self, row: int) -> dict[str, str]:
         """The class, and what it was taken for."""
@@ -127,6 +125,12 @@ class Predictions(Table):
     def right(self) -> NDArray[np.bool_]:
         """Which rows are right; those without a target are not."""
         return np.asarray((self.target == self.prediction) & (self.target >= 0))
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Writes the table as a Parquet file; ``nbdebug.errors(predictions=path)`` reads it. Needs DuckDB."""
+        from nbdebug.predictions.writing import to_parquet
+
+        to_parquet(self, path)
 
     def main(self) -> dict[str, NDArray[Any]]:
         """Target and prediction by the names of their classes."""

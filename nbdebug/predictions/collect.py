@@ -36,22 +36,28 @@ def collect(
     embed: str | nn.Module | Entry | None = None,
     index: Any = None,
     decode: Decode = None,
+    partial: bool = False,
 ) -> Table:
     """The table of a loader's samples, in eval mode and without gradients; nothing of the user's is changed.
 
     ``seen`` is given the number of rows so far, and says whether to stop. ``more(batch, output)`` gives further
     columns, a value a sample; ``embed`` is a layer whose output becomes the embedding; ``index`` holds the places of
     the samples in the data set, for a loader that does not tell them; ``decode`` turns the number of a token into
-    text. Nothing is copied from its device before the end, but for the counts of pixels and tokens, now and then.
+    text. With ``partial`` an interrupt ends the pass with what there is. Nothing is copied from its device before the
+    end, but for the counts of pixels and tokens, now and then.
     Raises SetupError for an empty loader, and for outputs that no table is made of.
     """
     embedding = Embedding(setup.eager, embed)
     taken = Pass(setup, more, embedding, decode)
     with Preserve(*setup.owned, loaders=(loader,)), in_mode(setup.eager, False), torch.inference_mode(), embedding:
-        for batch, indices in drawn(setup, loader):
-            taken.add(batch, indices)
-            if seen(taken.rows):
-                break
+        try:
+            for batch, indices in drawn(setup, loader):
+                taken.add(batch, indices)
+                if seen(taken.rows):
+                    break
+        except KeyboardInterrupt:
+            if not (partial and taken.rows):
+                raise
         return taken.table(loader, index)
 
 

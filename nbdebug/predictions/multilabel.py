@@ -39,6 +39,7 @@ class MultiLabel(Table):
     """
 
     task: ClassVar[str] = "multi-label"
+    apart: ClassVar[tuple[str, ...]] = ("thresholds",)
 
     target: Truths
     prediction: Truths

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.extremes import highest, lowest
-from nbdebug.predictions.texts import Texts
+from nbdebug.predictions.texts import Texts, ranked
 
 Rows = NDArray[np.int64]
 Range = tuple[float | None, float | None]
@@ -88,8 +88,6 @@ def in_order(values: NDArray[Any], rows: Rows | None, descending: bool, first: i
     """The first of ``rows``, None for all, by their values, equal ones as they stand; what is NaN comes last."""
     found = values if rows is None else values[rows]
     if found.dtype.kind not in "fiub":
-        order = np.argsort(found.astype(str), kind="stable")
-        order = (order[::-1] if descending else order)[:first]
-    else:
-        order = highest(found, first) if descending else lowest(found, first)
+        found = ranked(found)
+    order = highest(found, first) if descending else lowest(found, first)
     return np.asarray(order if rows is None else rows[order], np.int64)

@@ -35,6 +35,7 @@ class Sequences(Inside):
 
     task: ClassVar[str] = "tagging"
     unit: ClassVar[str] = "tokens"
+    apart: ClassVar[tuple[str, ...]] = ("vocabulary",)
 
     lines: tuple[Line, ...] = ()
     again: Callable[[int], Line] | None = None
@@ -117,10 +118,14 @@ class Sequences(Inside):
         return found
 
     def by_class(self) -> pandas.DataFrame:
-        """One row a class of the tokens that there were, the highest total loss first."""
+        """One row a class of the tokens that there were, the highest total loss first.
+
+        Raises SetupError for some rows of a table, of which the sums are not known.
+        """
         import pandas as pd
 
-        assert self.vocabulary is not None
+        if self.vocabulary is None:
+            raise SetupError("table is a part of another; expected all rows. Ask the whole table.")
         there = np.flatnonzero(self.vocabulary[1] > 0)
         total, count, right = self.vocabulary[:, there]
         names = [worded(self.decode or self.classes or None, int(one)) for one in there]
@@ -151,7 +156,7 @@ class Sequences(Inside):
         at = np.arange(len(self))[np.asarray(rows)]
         lines = tuple(self.lines[i] for i in at) if self.lines else ()
         counts = None if self.counts is None else self.counts[at]
-        return super().take(at).replaced(lines=lines, counts=counts)
+        return super().take(at).replaced(lines=lines, counts=counts, vocabulary=None)
 
 
 def by_token(values: NDArray[np.float64], count: NDArray[np.float64]) -> Number:

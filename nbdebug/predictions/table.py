@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,6 +32,7 @@ class Table:
     """
 
     task: ClassVar[str] = ""
+    apart: ClassVar[tuple[str, ...]] = ()  # arrays that have no row a sample
 
     index: NDArray[np.int64] | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -122,9 +123,18 @@ class Table:
     def take(self, rows: Any) -> Self:
         """Some of the rows."""
         at = np.asarray(rows)
-        arrays = {one.name: getattr(self, one.name) for one in fields(self)}
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.apart}
         kept = {name: value[at] for name, value in arrays.items() if isinstance(value, np.ndarray)}
         return self.replaced(**kept, columns={name: one[at] for name, one in self.columns.items()})
+
+    def keys(self, rows: Any) -> list[int]:
+        """By what rows are known: their places in the data set, where known, else themselves."""
+        return [int(one) for one in (rows if self.index is None else self.index[np.asarray(rows, np.int64)])]
+
+    def rows_of(self, keys: Iterable[int]) -> Rows:
+        """The rows of samples that are known so."""
+        index = np.arange(len(self)) if self.index is None else self.index
+        return np.flatnonzero(np.isin(index, list(keys)))
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a sample with all columns; the index is the place in the data set, where known."""

@@ -33,3 +33,11 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.str_]]:
     missing = str(values[np.argmin(numbers)]) if len(values) else ""
     small = np.min_scalar_type(-len(different) - 1)
     return numbers.astype(small), np.append(np.asarray(different).astype(str), missing)
+
+
+def ranked(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The place of each value among all different ones as text; NaN where there is no value."""
+    numbers, different = numbered(values)
+    places = np.full(len(different), np.nan, np.float64)
+    places[np.argsort(different[:-1], kind="stable")] = np.arange(len(different) - 1)
+    return np.asarray(places[numbers])

@@ -117,7 +117,9 @@ def test_a_page_deep_in_a_large_cell_is_right() -> None:
     random = np.random.default_rng(0)
     target = random.integers(0, 2, 600_000)
     loss = random.exponential(size=len(target)).astype(np.float32).round(3)
-    one = Predictions.of(np.where(random.random(len(target)) < 0.95, target, 1 - target), target, columns={"loss": loss})
+    one = Predictions.of(
+        np.where(random.random(len(target)) < 0.95, target, 1 - target), target, columns={"loss": loss}
+    )
     inside = np.flatnonzero((one.target == 1) & (one.prediction == 1))
     wanted = inside[np.argsort(-loss[inside], kind="stable")]
     assert len(inside) > 2**18

@@ -55,13 +55,13 @@ def neighborhood(errors: Errors, k: int = 8, layer: Any = None, metric: Metric =
     SetupError where there is no model, or where it is not known which row is which sample.
     """
     asked = (k, layer, metric)
-    if errors.measured.get("neighbors", (None,))[0] != asked:
-        errors.measured["neighbors"] = (asked, measured(errors, k, layer, metric))
-        near = errors.measured["neighbors"][1].near
+    if errors.known.get("neighbors", (None,))[0] != asked:
+        errors.known["neighbors"] = (asked, measured(errors, k, layer, metric))
+        near = errors.known["neighbors"][1].near
         errors.table.columns[DISTANCE] = near.farther
         if near.others is not None:
             errors.table.columns[DISAGREE] = near.others
-    found: Neighborhood = errors.measured["neighbors"][1]
+    found: Neighborhood = errors.known["neighbors"][1]
     return found
 
 

@@ -14,7 +14,7 @@ from nbdebug.metrics.per_class import PerClass, per_class
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.one_class import has_chances, place
 from nbdebug.tools.errors.by_class import classes
-from nbdebug.tools.errors.numbers import interval, one, percent, triple, triples
+from nbdebug.tools.errors.numbers import interval, percent, triple, triples
 from nbdebug.tools.errors.panel_curves import of_class
 from nbdebug.tools.errors.panels import Panel
 from nbdebug.views.markup import paragraph, table

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
-from nbdebug.result import Result
+from nbdebug.tools.errors.analyses import Analyses
 from nbdebug.tools.errors.marks import Marks
 
 if TYPE_CHECKING:
@@ -20,10 +18,6 @@ if TYPE_CHECKING:
     from torch.utils.data import Subset, SubsetRandomSampler
 
     from nbdebug.baselines import Baselines
-    from nbdebug.metrics.calibration import Reliability
-    from nbdebug.metrics.curves import Curves
-    from nbdebug.metrics.scaling import Scaling
-    from nbdebug.metrics.thresholds import Thresholds
     from nbdebug.neighbors.search import Metric
     from nbdebug.samples import Samples
     from nbdebug.setup import Setup
@@ -31,8 +25,11 @@ if TYPE_CHECKING:
     from nbdebug.views.base import View
 
 
+Render = Callable[[Any], Any]
+
+
 @dataclass(frozen=True, eq=False)
-class Errors(Result):
+class Errors(Analyses):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
@@ -48,16 +45,16 @@ class Errors(Result):
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
     setup: Setup | None = field(default=None, repr=False)
-    measured: dict[str, Any] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
         """What is selected in the picture: places in the data set, where known, else rows."""
-        return [self.key(row) for row in self.chosen]
+        return self.table.keys(self.chosen)
 
     def key(self, row: int) -> int:
         """By what a sample is known: its place in the data set, else its row."""
-        return int(row if self.table.index is None else self.table.index[row])
+        return self.table.keys([row])[0]
 
     def rows(self, **asked: Any) -> pandas.DataFrame:
         """The rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count`` …
@@ -77,8 +74,7 @@ class Errors(Result):
         """The rows with a tag, or with any, with their tags and notes."""
         keys = set(self.marks.tagged(tag))
         rows = self.rows_of(keys)
-        frame = self.table.take(rows).to_frame()
-        found = [self.key(row) for row in rows]
+        frame, found = self.table.take(rows).to_frame(), self.table.keys(rows)
         return frame.assign(
             tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
             note=[self.marks.notes.get(key, "") for key in found],
@@ -90,8 +86,7 @@ class Errors(Result):
 
     def rows_of(self, keys: Iterable[int]) -> Rows:
         """The rows of samples."""
-        index = np.arange(len(self.table)) if self.table.index is None else self.table.index
-        return np.flatnonzero(np.isin(index, list(keys)))
+        return self.table.rows_of(keys)
 
     def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
         """The samples that are selected, or have a tag, or are given, as a data set of their own."""
@@ -115,52 +110,12 @@ class Errors(Result):
         """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
         from nbdebug.baselines import baselines
 
-        if seconds > self.measured.get("seconds", 0.0):
-            self.measured.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
-        found: Baselines = self.measured["baselines"]
-        return found
-
-    def per_class(self) -> pandas.DataFrame:
-        """One row a class: precision, recall and F1 with the ends of their intervals, support and predicted."""
-        from nbdebug.tools.errors.by_class import class_frame
-
-        return class_frame(self.table)
-
-    def pairs(self, most: int = 20) -> pandas.DataFrame:
-        """Which class was taken for which, the most often first."""
-        from nbdebug.tools.errors.by_class import pair_frame
-
-        return pair_frame(self.table, most)
-
-    def curves(self, of: int | str | None = None) -> Curves:
-        """The ROC and the precision-recall curve of a class against the rest; of two, the second if none is named.
-
-        Raises SetupError without scores of all classes, and where no rows or all are of the class.
-        """
-        from nbdebug.tools.errors.by_class import curves_of
-
-        return curves_of(self.table, of)
-
-    def thresholds(self, of: int | str | None = None) -> Thresholds:
-        """What each threshold on the chance of a class comes to. Raises SetupError without scores of all classes."""
-        from nbdebug.tools.errors.by_class import thresholds_of
-
-        return thresholds_of(self.table, of)
-
-    def calibration(self, of: int | str | None = None) -> Reliability:
-        """Confidence against accuracy in bins; of a class, its chance against how often a row is of it.
-
-        Raises SetupError without scores.
-        """
-        from nbdebug.tools.errors.by_class import calibration_of
-
-        return calibration_of(self.table, of)
-
-    def temperature(self) -> Scaling:
-        """The temperature by which to divide logits, judged on rows that it was not fitted on; SetupError as above."""
-        from nbdebug.tools.errors.by_class import scaling_of
-
-        return scaling_of(self.table)
+        given, found = self.known.get("baselines", (0.0, None))
+        if found is None or seconds > given:
+            found = baselines(self.setup, self, seconds=seconds)
+            self.known["baselines"] = seconds, found
+        measured: Baselines = found
+        return measured
 
     def compare(self, before: Errors) -> Flips:
         """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.

@@ -75,7 +75,7 @@ function classesColumns({ total, chances }, go, pick) {
 function classesPairs(pairs, go) {
   if (!pairs.length) return [];
   const columns = /** @type {import("./panel_kit.js").PanelColumn[]} */ ([
-    { name: "taken for each other", cell: (row) => [panelWay(`${row.names[0]} taken for ${row.names[1]}`, () => go({ cells: [row.cell] }, `${row.names[0]} taken for ${row.names[1]}`))] },
+    { name: "pair", by: (row) => row.names.join(" "), cell: (row) => [panelWay(`${row.names[0]} taken for ${row.names[1]}`, () => go({ cells: [row.cell] }, `${row.names[0]} taken for ${row.names[1]}`))] },
     { name: "samples", kind: "number", by: (row) => row.count, cell: (row) => [panelCount(row.count)] },
     { name: "of its class", kind: "number", by: (row) => row.share[0], cell: (row) => [panelGauge(row.share)] },
     { name: "the other way", kind: "number", by: (row) => row.back, cell: (row) => [row.back ? panelWay(panelCount(row.back), () => go({ cells: [[...row.cell].reverse()] }, `${row.names[1]} taken for ${row.names[0]}`)) : h("span.soft", {}, "0")] },
