@@ -57,12 +57,18 @@ def neighborhood(errors: Errors, k: int = 8, layer: Any = None, metric: Metric =
     asked = (k, layer, metric)
     if errors.known.get("neighbors", (None,))[0] != asked:
         errors.known["neighbors"] = (asked, measured(errors, k, layer, metric))
-        near = errors.known["neighbors"][1].near
-        errors.table.columns[DISTANCE] = near.farther
-        if near.others is not None:
-            errors.table.columns[DISAGREE] = near.others
+        add(errors.table, errors.known["neighbors"][1].near)
     found: Neighborhood = errors.known["neighbors"][1]
     return found
+
+
+def add(table: Table, near: Near) -> None:
+    """Puts what was measured among the columns of a table, and forgets what was found by older ones."""
+    table.columns[DISTANCE] = near.farther
+    if near.others is not None:
+        table.columns[DISAGREE] = near.others
+    for name in ("recent", "texts"):
+        vars(table).pop(name, None)
 
 
 def frame(errors: Errors, key: int | None, k: int, layer: Any, metric: Metric) -> pandas.DataFrame:

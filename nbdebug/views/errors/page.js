@@ -14,13 +14,14 @@ import { selectionBar } from "./selection.js";
 import { detailView } from "./detail.js";
 import { classesPanel } from "./panel_classes.js";
 import { fairnessPanel } from "./panel_fairness.js";
+import { neighborsPanel } from "./panel_neighbors.js";
 import { slicesPanel } from "./panel_slices.js";
 
 /** @typedef {(query: Partial<Asked>, label: string) => void} Go */
 /** @typedef {(state: any, go: Go, ask: (content: object) => Promise<any>) => HTMLElement} PanelView */
 
 /** What draws the panel of a name. @type {Record<string, PanelView>} */
-const PANELS = { classes: classesPanel, slices: slicesPanel, fairness: fairnessPanel };
+const PANELS = { classes: classesPanel, slices: slicesPanel, fairness: fairnessPanel, neighbors: neighborsPanel };
 
 /** @param {Props} props */
 function render({ model, el }) {
