@@ -15,6 +15,7 @@ from nbdebug.baselines.scored import LARGEST, MODEL, Floats, Rows, Scored, losse
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.labels import numbered
+from nbdebug.predictions.regression import Regression
 from nbdebug.predictions.scores import form_of, probabilities
 from nbdebug.predictions.table import Table
 
@@ -50,10 +51,9 @@ def task_of(table: Table) -> Task:
     """The task of a table; raises SetupError where there are no baselines for it."""
     if isinstance(table, Predictions):
         return Classes(table)
-    target, prediction = (getattr(table, name, None) for name in ("target", "prediction"))
-    if table.task != "regression" or np.ndim(target) != 1 or np.ndim(prediction) != 1:
+    if not isinstance(table, Regression) or np.shape(table.target)[1:] not in ((), (1,)):
         raise SetupError(f"the table is of {table.task or 'another task'}; expected one class or one number a row.")
-    return Values(np.asarray(target, np.float64), np.asarray(prediction, np.float64))
+    return Values(*(np.asarray(one, np.float64).reshape(len(table)) for one in (table.target, table.prediction)))
 
 
 class Classes:

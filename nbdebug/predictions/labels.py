@@ -102,7 +102,7 @@ def checked(
     wanted = max(largest + 1, count or 0)
     if count is not None and largest >= count:
         raise SetupError(f"targets go up to {largest}; expected less than {count}, as scores have. Check the labels.")
-    if names is not None and len(names) < wanted:
+    if names is not None and (len(names) < wanted or count not in (None, len(names))):
         raise SetupError(f"class_names has {len(names)} names; expected {wanted}. Give a name for each class.")
     if names is not None and len(set(names)) < len(names):
         raise SetupError("class_names holds a name twice; expected different ones. Number them.")

@@ -17,7 +17,7 @@ from nbdebug.metrics.confusion import Counts
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.duck import quoted
 from nbdebug.predictions.files import INDEX, Files, found_at
-from nbdebug.predictions.grid import Grid
+from nbdebug.predictions.grid import Grid, accuracy_line
 from nbdebug.predictions.query import Page, Query, Rows
 from nbdebug.predictions.recent import filter_of
 from nbdebug.predictions.sql import PREDICTION, ROW, TARGET, order, where
@@ -121,6 +121,10 @@ class Stored(Table):
         return self.files.arrays(f"SELECT {row} FROM rows WHERE {condition} ORDER BY {row}", values)[ROW].astype(
             np.int64
         )
+
+    def headline(self) -> str:
+        """The accuracy in a line."""
+        return accuracy_line(self.matrix, len(self))
 
     def in_cell(self, row: int, column: int) -> Rows:
         """The rows with this target and this prediction."""

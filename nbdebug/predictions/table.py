@@ -32,6 +32,7 @@ class Table:
     """
 
     task: ClassVar[str] = ""
+    apart: ClassVar[tuple[str, ...]] = ()  # arrays that have no row a sample
 
     index: NDArray[np.int64] | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -59,6 +60,10 @@ class Table:
     def said(self, row: int) -> dict[str, str]:
         """What is written under a sample: what it is, what it was taken for."""
         raise NotImplementedError
+
+    def headline(self) -> str:
+        """The result in a line."""
+        return f"{len(self)} samples"
 
     @property
     def worst(self) -> str:
@@ -118,7 +123,7 @@ class Table:
     def take(self, rows: Any) -> Self:
         """Some of the rows."""
         at = np.asarray(rows)
-        arrays = {one.name: getattr(self, one.name) for one in fields(self)}
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.apart}
         kept = {name: value[at] for name, value in arrays.items() if isinstance(value, np.ndarray)}
         return self.replaced(**kept, columns={name: one[at] for name, one in self.columns.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import isqrt
 from typing import Any
 
@@ -80,8 +81,8 @@ def smaller(picture: Array, longest: int) -> Array:
         return picture
     height, width = (max(side // times, 1) * times for side in picture.shape[:2])
     step = [min(times, side) for side in picture.shape[:2]]
-    rows = sum(picture[at : height : step[0], :width] for at in range(step[0]))
-    return np.asarray(sum(rows[:, at :: step[1]] for at in range(step[1])) / np.float32(step[0] * step[1]))
+    rows = reduce(np.add, [picture[at : height : step[0], :width] for at in range(step[0])])
+    return reduce(np.add, [rows[:, at :: step[1]] for at in range(step[1])]) / np.float32(step[0] * step[1])
 
 
 def raised(values: Array, side: int | None) -> Array:

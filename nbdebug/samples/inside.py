@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-DEEPEST = 6
+DEEPEST = 10
 MOST = 2_000  # things looked at: a data set of objects is not searched to its end
 LONGEST = 64  # a longer list is samples, not parts
 

@@ -51,7 +51,7 @@ def frames(values: Array) -> Array:
     axis = next((at for at in (-1, 1, 0) if values.shape[at] in (1, 3)), 0)
     gray = values.mean(axis) if values.dtype.kind == "f" else values.astype(np.float32).mean(axis)
     flat = gray.reshape(-1, *gray.shape[-2:])
-    return flat.transpose(1, 2, 0)
+    return np.asarray(flat.transpose(1, 2, 0))
 
 
 def visible(picture: Array, full: bool) -> Array:

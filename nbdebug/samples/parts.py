@@ -38,8 +38,7 @@ def without_target(sample: Any) -> Any:
     if is_sound(sample):
         return sample
     if isinstance(sample, Mapping):
-        left = {key: value for key, value in sample.items() if key not in TARGET_KEYS}
-        return left or sample
+        return {key: value for key, value in sample.items() if key not in TARGET_KEYS} or sample
     if (
         isinstance(sample, (tuple, list))
         and not hasattr(sample, "_fields")

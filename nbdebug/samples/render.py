@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,18 +74,23 @@ def drawn(figure: Any, full: bool) -> Shown:
 
 
 @contextmanager
-def no_new_figures() -> Any:
+def no_new_figures() -> Iterator[None]:
     """A block after which pyplot knows the figures that it knew before, and no others."""
-    from matplotlib import pyplot
-
-    before, current = set(pyplot.get_fignums()), pyplot.gcf() if pyplot.get_fignums() else None
+    before = figures()
+    current = sys.modules["matplotlib.pyplot"].gcf().number if before else None
     try:
         yield
     finally:
-        for number in set(pyplot.get_fignums()) - before:
-            pyplot.close(number)
+        for number in figures() - before:
+            sys.modules["matplotlib.pyplot"].close(number)
         if current is not None:
-            pyplot.figure(current.number)
+            sys.modules["matplotlib.pyplot"].figure(current)
+
+
+def figures() -> set[int]:
+    """The figures that pyplot knows, without importing it."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return set(pyplot.get_fignums()) if pyplot is not None else set()
 
 
 def trouble(text: str) -> Shown:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nbdebug.samples.fetch import fetched, spread
+from nbdebug.samples.fingerprint import fingerprint
 from nbdebug.samples.hints import Hints
 from nbdebug.samples.parts import parted, with_rate, without_target
 from nbdebug.samples.recognize import Drawer, Shown, as_text, drawer, form
@@ -66,6 +67,17 @@ class Samples:
         while len(kept) > KEPT[full]:
             kept.popitem(last=False)
         return found
+
+    def fingerprints(self, places: Iterable[int]) -> dict[int, str]:
+        """By place what tells whether a sample, without its target, is still the same; "" where it cannot be had."""
+        return {place: self.fingerprint(sample) for place, sample in fetched(self.source, places)}
+
+    def fingerprint(self, sample: Any) -> str:
+        """The fingerprint of what is shown of a sample."""
+        try:
+            return "" if isinstance(sample, Exception) else fingerprint(self.parts(sample))
+        except Exception:
+            return ""
 
     def drawn(self, place: int, sample: Any, full: bool) -> Shown:
         """One sample, or the exception that it raised."""

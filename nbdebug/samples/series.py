@@ -84,7 +84,7 @@ def thinned(row: Array) -> Array:
     if len(row) <= POINTS:
         return row
     edges = np.linspace(0, len(row), POINTS // 2 + 1).astype(int)
-    filled = np.nan_to_num(row, nan=np.nanmean(row) if np.isfinite(row).any() else 0.0)
+    filled = np.nan_to_num(row, nan=float(np.nanmedian(row)) if np.isfinite(row).any() else 0.0)
     out = []
     for start, end in pairwise(edges):
         part = filled[start:end]

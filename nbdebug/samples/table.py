@@ -41,10 +41,10 @@ class Rows:
     def __call__(self, value: Any, full: bool) -> dict[str, Any]:
         """One row; on a card the oddest first, where not all have room."""
         found = cells(value, self.names) or {}
-        rows = [[name, written(one), self.oddness(name, one)] for name, one in found.items()]
+        rows = [(name, written(one), self.oddness(name, one)) for name, one in found.items()]
         if len(rows) > MOST[full]:
             rows = sorted(rows, key=lambda row: -(row[2] or 0))[: MOST[full]]
-        return {"kind": "table", "rows": rows, "more": len(found) - len(rows)}
+        return {"kind": "table", "rows": [list(row) for row in rows], "more": len(found) - len(rows)}
 
     def oddness(self, name: str, value: Any) -> float | None:
         """How odd a value is, where it is."""

@@ -34,6 +34,11 @@ class Candidate:
         """What holds for its rows."""
         return tuple(one for feature, *ends in self.parts if (one := feature.condition(*ends)) is not None)
 
+    @property
+    def has_target(self) -> bool:
+        """Whether the class of the target is one of its features."""
+        return any(one.cells for one in self.conditions)
+
     def mask(self) -> NDArray[np.bool_]:
         """Its rows."""
         found = np.ones(len(self.parts[0][0].codes), bool)
@@ -106,8 +111,13 @@ def pairs(features: Sequence[Feature], bad: Badness, fewest: int) -> tuple[list[
     sizes = [(np.full(len(first), rows), np.full(len(first), total)), *((alone[0][i], alone[1][i]) for i in at)]
     p = np.max([bad.p(z[at], n[at], k[at], size, sum_) for size, sum_ in sizes], axis=0) if len(first) else []
     strength = excess(n[at], k[at], rows, total, spread)
-    named = [((features[parts[i][0]], *parts[i][1:]), (features[parts[j][0]], *parts[j][1:])) for i, j in zip(*at, strict=True)]
-    return [Candidate(both, float(s), float(one)) for both, s, one in zip(named, strength, p, strict=True)], int(fits.sum())
+    named = [
+        ((features[parts[i][0]], *parts[i][1:]), (features[parts[j][0]], *parts[j][1:]))
+        for i, j in zip(*at, strict=True)
+    ]
+    return [Candidate(both, float(s), float(one)) for both, s, one in zip(named, strength, p, strict=True)], int(
+        fits.sum()
+    )
 
 
 def within(n: Floats, k: Floats, rows: Floats, total: Floats, squares: Floats) -> Floats:

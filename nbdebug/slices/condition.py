@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nbdebug.predictions.query import Query
 
-MISSING = "nan"
+MISSING = ("nan", "NaT", "<NA>")
 SHOWN = 3  # values that are named; of more the number
 
 
@@ -46,7 +45,7 @@ class Condition:
 
 def said(values: tuple[str, ...]) -> str:
     """Values of a column in words."""
-    if values == (MISSING,):
+    if len(values) == 1 and values[0] in MISSING:
         return "is missing"
     if len(values) > SHOWN:
         return f"is one of {len(values)} rare values"
@@ -92,7 +91,7 @@ def cut(below: Any, above: Any, kind: np.dtype[Any]) -> tuple[float, float]:
 def shortest(below: Any, above: Any, own: Any, kind: np.dtype[Any], up: bool) -> float:
     """The shortest decimal from ``below`` to ``above`` that is on the side of ``own``."""
     if not (np.isfinite(below) and np.isfinite(above)):
-        return float(own)
+        return float(np.nan_to_num(own))
     for digits in range(1, 18):
         for step in (0.0, 1.0, -1.0):
             tried = nudged(float(own), digits, step)
@@ -108,8 +107,3 @@ def nudged(value: float, digits: int, step: float) -> float:
         return 0.0
     unit = 10.0 ** (np.floor(np.log10(abs(value))) - digits + 1)
     return float(f"{(np.rint(value / unit) + step) * unit:.{digits}g}")
-
-
-def texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Values as the text by which a query knows them."""
-    return values.astype(str)

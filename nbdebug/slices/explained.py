@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,17 +20,16 @@ def strongest(
 ) -> list[Candidate]:
     """The strongest, and then each that is still worse than expected by those that were taken before it.
 
-    Expected is the mean of the rows that lie in the same of the taken slices; ``least`` is by how much of the rest's
-    value a slice must be worse.
+    Slices that are known before the target is come first: that a model errs where the target is one that it never
+    says, explains nothing. Expected is the mean of the rows that lie in the same of the taken slices; ``least`` is by
+    how much of the rest's value a slice must be worse.
     """
     taken, masks = list[Candidate](), list[NDArray[np.bool_]]()
-    strata, considered = np.zeros(len(values), np.int64), 0
-    for one in sorted(candidates, key=lambda one: -one.z):
-        if len(taken) == most or considered == CONSIDERED:
-            break
-        if any(touches(one, other) for other in taken):
+    strata, considered = np.zeros(len(values), np.int64), Counter[bool]()
+    for one in sorted(candidates, key=lambda one: (one.has_target, -one.z)):
+        if len(taken) == most or considered[one.has_target] == CONSIDERED or any(touches(one, two) for two in taken):
             continue
-        considered += 1
+        considered[one.has_target] += 1
         mask = one.mask()
         if not worse(values, mask, least) or any(alike(mask, other) for other in masks):
             continue

@@ -10,13 +10,27 @@ from numpy.typing import NDArray
 
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.table import Table
-from nbdebug.slices.condition import MISSING, Condition, cut
+from nbdebug.slices.condition import Condition, cut
 
 # What is computed from the prediction: it says that a row is wrong, and not why.
 SAID = frozenset(
-    "loss confidence margin entropy prediction probability score residual error abs_error squared_error iou dice "
-    "token_loss perplexity correct right wrong".split()
+    (
+        "change",
+        "before",
+        "chance",
+        "neighbors_disagree",
+        "loss",
+        "confidence",
+        "margin",
+        "entropy",
+        "prediction",
+        "residual",
+        "wrong labels",
+        "iou",
+        "dice",
+    )
 )
+SAID_OF = ("prediction ", "residual ", "worst ")
 FINE = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 COARSE = (0.2, 0.4, 0.6, 0.8)
 MOST = 30  # values of a category that are looked at each by itself
@@ -49,12 +63,17 @@ def features(table: Table, rows: NDArray[np.int64], fewest: int) -> list[tuple[F
     """The columns in fine levels and in coarse ones; those that are computed from the prediction are left out."""
     found = []
     for name, values in table.columns.items():
-        if name not in SAID and values.ndim == 1:
+        if not is_said(name) and values.ndim == 1:
             found.append(levels(name, values[rows], fewest))
     if isinstance(table, Predictions):
         classes = by_class(table, rows, fewest)
         found.append((classes, classes))
     return [both for both in found if len(both[0].levels) > 1]
+
+
+def is_said(name: str) -> bool:
+    """Whether a column is computed from the prediction; of several outputs each has its name behind."""
+    return name in SAID or name.startswith(SAID_OF)
 
 
 def levels(name: str, values: NDArray[Any], fewest: int) -> tuple[Feature, Feature]:
@@ -70,7 +89,7 @@ def by_quantiles(name: str, values: NDArray[Any], shares: tuple[float, ...]) -> 
     known = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
     ordered = np.sort(values[known])
     if not len(ordered):
-        return Feature(name, np.zeros(len(values), np.int64), (Condition(name, values=(MISSING,)),))
+        return Feature(name, np.zeros(len(values), np.int64), (Condition(name, values=("nan",)),))
     different = np.unique(ordered)
     places = (np.asarray(shares) * (len(ordered) - 1)).astype(int)
     tops = different[:-1] if len(different) <= len(shares) + 1 else np.unique(ordered[places])
@@ -80,7 +99,7 @@ def by_quantiles(name: str, values: NDArray[Any], shares: tuple[float, ...]) -> 
     lows, highs = [None, *(b for _, b in cuts)], [*(a for a, _ in cuts), None]
     bins: tuple[Condition | None, ...] = tuple(Condition(name, *ends) for ends in zip(lows, highs, strict=True))
     codes = np.where(known, np.searchsorted(tops, values), len(bins))
-    missing = () if known.all() else (Condition(name, values=(MISSING,)),)
+    missing = () if known.all() else (Condition(name, values=("nan",)),)
     return Feature(name, codes, (*bins, *missing), len(bins))
 
 
@@ -88,8 +107,8 @@ def by_value(name: str, values: NDArray[Any], fewest: int) -> Feature:
     """A level for each value that is frequent enough; the rare ones together, if they can still be told."""
     import pandas as pd
 
-    codes, different = pd.factorize(values, use_na_sentinel=False)
-    names = np.asarray(different).astype(str)
+    codes, different = pd.factorize(values.astype(str).astype(object))
+    names = different.astype(str)
     counts = np.bincount(codes, minlength=len(names))
     kept = np.argsort(-counts, kind="stable")[:MOST]
     kept = kept[counts[kept] >= min(fewest, len(values))]

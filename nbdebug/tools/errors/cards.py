@@ -10,6 +10,7 @@ from nbdebug.predictions.query import Query
 from nbdebug.views.plain import plain
 
 if TYPE_CHECKING:
+    from nbdebug.predictions.table import Table
     from nbdebug.tools.errors.result import Errors
 
 
@@ -19,26 +20,37 @@ def card(errors: Errors, row: int, full: bool = False) -> dict[str, Any]:
 
 
 def cards_of(errors: Errors, rows: Any, full: bool = False) -> list[dict[str, Any]]:
-    """Some rows, ready for JSON; the table, which may be on disk, is asked for them once."""
+    """Some rows, ready for JSON; the table, which may be on disk, and the data set are asked for them once."""
     table = errors.table.take(rows)
-    found = zip(rows, table.keys(range(len(table))) if table.index is not None else rows, strict=True)
+    keys = [int(key) for key in (table.keys(range(len(table))) if table.index is not None else rows)]
+    shown = errors.samples.many(keys, full) if errors.samples is not None else [None] * len(keys)
     return [
         {
+            **(top(table, at) if full else {}),
             "row": int(row),
-            "key": int(key),
+            "key": key,
             "said": plain(table.said(at)),
             "right": None if table.right is None else bool(table.right[at]),
             "values": {name: plain(item(values[at])) for name, values in table.columns.items()},
-            **written(errors, int(key)),
-            "shown": errors.samples.shown(int(key), full) if errors.samples is not None else None,
+            **written(errors, key),
+            "shown": shown[at],
         }
-        for at, (row, key) in enumerate(found)
+        for at, (row, key) in enumerate(zip(rows, keys, strict=True))
     ]
 
 
 def item(value: Any) -> Any:
     """A value of a column as Python's own."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def top(table: Table, row: int) -> dict[str, Any]:
+    """The likeliest classes of one row with their chances, where there are any."""
+    found, chances, names = (getattr(table, name, None) for name in ("top", "chances", "classes"))
+    if found is None or chances is None or names is None or np.ndim(found) != 2:
+        return {}
+    pairs = zip(found[row].tolist(), chances[row].tolist(), strict=True)
+    return {"top": [[names[one], plain(chance)] for one, chance in pairs if one >= 0]}
 
 
 def written(errors: Errors, key: int) -> dict[str, Any]:

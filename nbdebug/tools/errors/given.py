@@ -8,8 +8,7 @@ from typing import Any
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.sources import table_of
 from nbdebug.samples import Samples
-from nbdebug.tools.errors.result import Errors
-from nbdebug.tools.errors.tool import Render, headline
+from nbdebug.tools.errors.result import Errors, Render
 
 
 def of_predictions(
@@ -36,4 +35,4 @@ def of_predictions(
     if inputs is not None and len(inputs) != len(table):
         raise SetupError(f"inputs has {len(inputs)} rows; expected {len(table)}, as targets. Pass the same rows.")
     samples = Samples(inputs, render=render) if inputs is not None else None
-    return Errors(table, headline(table), samples, inputs)
+    return Errors(table, table.headline(), samples, inputs)

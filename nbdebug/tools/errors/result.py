@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
-from nbdebug.result import Result
+from nbdebug.tools.errors.analyses import Analyses
 from nbdebug.tools.errors.marks import Marks
 
 if TYPE_CHECKING:
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
     from nbdebug.baselines import Baselines
     from nbdebug.samples import Samples
     from nbdebug.setup import Setup
+    from nbdebug.tools.errors.compare import Flips
     from nbdebug.views.base import View
 
 
+Render = Callable[[Any], Any]
+
+
 @dataclass(frozen=True, eq=False)
-class Errors(Result):
+class Errors(Analyses):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
@@ -39,7 +44,7 @@ class Errors(Result):
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
     setup: Setup | None = field(default=None, repr=False)
-    measured: dict[str, Any] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
@@ -74,6 +79,10 @@ class Errors(Result):
             note=[self.marks.notes.get(key, "") for key in found],
         )
 
+    def save_tags(self, path: str | Path) -> None:
+        """Saves tags and notes as CSV, from now on with each change; raises SetupError for a file that is none."""
+        self.marks.save(path)
+
     def rows_of(self, keys: Iterable[int]) -> Rows:
         """The rows of samples."""
         return self.table.rows_of(keys)
@@ -100,10 +109,21 @@ class Errors(Result):
         """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
         from nbdebug.baselines import baselines
 
-        if seconds > self.measured.get("seconds", 0.0):
-            self.measured.update(seconds=seconds, baselines=baselines(self.setup, self, seconds=seconds))
-        found: Baselines = self.measured["baselines"]
-        return found
+        given, found = self.known.get("baselines", (0.0, None))
+        if found is None or seconds > given:
+            found = baselines(self.setup, self, seconds=seconds)
+            self.known["baselines"] = seconds, found
+        measured: Baselines = found
+        return measured
+
+    def compare(self, before: Errors) -> Flips:
+        """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.
+
+        Raises SetupError where the samples of both cannot be matched.
+        """
+        from nbdebug.tools.errors.compare import compare
+
+        return compare(self, before)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""

@@ -1,0 +1,85 @@
+"""Which samples of the data set a loader's batches are made of, heard from its sampler while it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset
+
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.loaders import Replay
+
+LOST = "so samples cannot be shown, tagged by their place or made a subset. Pass index=, or a DataLoader of a data set"
+Drawn = Iterator[tuple[Batch, tuple[int, ...] | None]]
+
+
+def drawn(setup: Setup, loader: Any) -> Drawn:
+    """The batches as the loader's own workers make them, with the places that its sampler gives out meanwhile."""
+    if untold(loader):
+        yield from ((setup.split(raw), None) for raw in loader)
+        return
+    with Places(loader) as places:
+        for number, raw in enumerate(loader):
+            yield setup.split(raw), places.of(number)
+
+
+def untold(loader: Any) -> str:
+    """Why a loader cannot tell which sample is which; "" where it can."""
+    if isinstance(loader, Replay):
+        return "the loader can be read only once"
+    if not isinstance(loader, DataLoader):
+        return f"a {type(loader).__name__} does not tell which sample is which"
+    if isinstance(loader.dataset, IterableDataset):
+        return "a stream has no places"
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        return f"{type(loader).__name__} iterates in a way of its own"
+    if loader.num_workers and not getattr(loader, "in_order", True):
+        return "in_order=False gives batches in the order in which workers finish them"
+    return ""
+
+
+class Places:
+    """A block in which what a loader's sampler gives out is kept, in order."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader, self.given = loader, list[Any]()
+        self.name = "batch_sampler" if loader.batch_sampler is not None else "sampler"
+        self.sampler: Any = getattr(loader, self.name)
+
+    def __enter__(self) -> Places:
+        """Puts a listener in the sampler's place; a loader lets nobody assign one, but its dictionary does."""
+        vars(self.loader)[self.name] = Heard(self.sampler, self.given)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Puts the sampler back."""
+        vars(self.loader)[self.name] = self.sampler
+
+    def of(self, batch: int) -> tuple[int, ...] | None:
+        """The places of one batch; None where the sampler gave no list of whole numbers."""
+        chosen = self.given[batch]
+        try:
+            return tuple(one.__index__() for one in chosen)
+        except (TypeError, AttributeError):
+            return None
+
+
+class Heard:
+    """A sampler that notes what it gives, and is the user's own in all else."""
+
+    def __init__(self, sampler: Any, given: list[Any]) -> None:
+        self.sampler, self.given = sampler, given
+
+    def __iter__(self) -> Iterator[Any]:
+        """What the sampler gives."""
+        for chosen in self.sampler:
+            self.given.append(list(chosen) if isinstance(chosen, (list, tuple)) else chosen)
+            yield chosen
+
+    def __len__(self) -> int:
+        """Its length, where it has one."""
+        return len(self.sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sampler, name)
