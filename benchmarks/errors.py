@@ -79,7 +79,9 @@ def cells() -> None:
         for name, said in ratios(works, 5).items():
             print(f"  {name:16} {said}", flush=True)
         found = Cells(a, b, classes, loss)
-        clicks = [cpu(lambda i=i, j=j: found.rows(i, j)) for i in range(min(classes, 30)) for j in range(min(classes, 30))]
+        clicks = [
+            cpu(lambda i=i, j=j: found.rows(i, j)) for i in range(min(classes, 30)) for j in range(min(classes, 30))
+        ]
         frame = pd.DataFrame({"target": a, "prediction": b, "loss": loss})
         theirs = cpu(lambda: frame[(frame.target == 1) & (frame.prediction == 1)].nlargest(50, "loss"))
         held = found.order.nbytes / rows, found.starts.nbytes / classes**2
