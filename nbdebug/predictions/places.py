@@ -9,19 +9,21 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import Replay
+from nbdebug.setup.splitter import Splitter
 
 LOST = "so samples cannot be shown, tagged by their place or made a subset. Pass index=, or a DataLoader of a data set"
-Drawn = Iterator[tuple[Batch, tuple[int, ...] | None]]
+Drawn = Iterator[tuple[Batch, list[Any] | None]]
 
 
 def drawn(setup: Setup, loader: Any) -> Drawn:
     """The batches as the loader's own workers make them, with the places that its sampler gives out meanwhile."""
+    split = Splitter(setup)
     if untold(loader):
-        yield from ((setup.split(raw), None) for raw in loader)
+        yield from ((split(raw), None) for raw in loader)
         return
     with Places(loader) as places:
         for number, raw in enumerate(loader):
-            yield setup.split(raw), places.of(number)
+            yield split(raw), places.of(number)
 
 
 def untold(loader: Any) -> str:
@@ -56,13 +58,10 @@ class Places:
         """Puts the sampler back."""
         vars(self.loader)[self.name] = self.sampler
 
-    def of(self, batch: int) -> tuple[int, ...] | None:
-        """The places of one batch; None where the sampler gave no list of whole numbers."""
+    def of(self, batch: int) -> list[Any] | None:
+        """The places of one batch; None where the sampler gave a single one, of which nobody knows what it holds."""
         chosen = self.given[batch]
-        try:
-            return tuple(one.__index__() for one in chosen)
-        except (TypeError, AttributeError):
-            return None
+        return chosen if isinstance(chosen, list) else None
 
 
 class Heard:
@@ -74,7 +73,7 @@ class Heard:
     def __iter__(self) -> Iterator[Any]:
         """What the sampler gives."""
         for chosen in self.sampler:
-            self.given.append(list(chosen) if isinstance(chosen, (list, tuple)) else chosen)
+            self.given.append(list(chosen) if hasattr(chosen, "__len__") else chosen)
             yield chosen
 
     def __len__(self) -> int:
