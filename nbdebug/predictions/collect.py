@@ -22,6 +22,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
 from nbdebug.setup.modes import in_mode
+from nbdebug.setup.users_code import users_code
 
 Seen = Callable[[int], bool]
 More = Callable[[Batch, Any], Mapping[str, Any]]
@@ -73,7 +74,8 @@ class Pass:
 
     def add(self, batch: Batch, indices: list[Any] | None) -> None:
         """Runs a batch and keeps what is said of it."""
-        whole = self.setup.predict(batch)
+        with users_code(lambda: f"after {self.rows} samples"):
+            whole = self.setup.predict(batch)
         output, target = scores(whole), target_of(batch)
         if self.gathering is None:
             rows = len(indices) if indices is not None else None
