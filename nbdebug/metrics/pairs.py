@@ -30,9 +30,10 @@ def confused_pairs(matrix: Counts, most: int = 20) -> list[Pair]:
     """The cells beside the diagonal with the most rows; of equal ones the earlier."""
     beside = matrix.copy()
     np.fill_diagonal(beside, 0)
-    order = np.argsort(-beside, axis=None, kind="stable")[:most]
+    where = np.flatnonzero(beside)
+    order = where[np.argsort(-beside.ravel()[where], kind="stable")[:most]]
     cells = [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, matrix.shape), strict=True)]
-    return [pair(matrix, i, j) for i, j in cells if beside[i, j]]
+    return [pair(matrix, i, j) for i, j in cells]
 
 
 def pair(matrix: Counts, target: int, prediction: int) -> Pair:
