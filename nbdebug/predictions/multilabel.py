@@ -113,7 +113,7 @@ class MultiLabel(Table):
     @cached_property
     def grid(self) -> Grid:
         """Each label with how often it was hit, missed, said where it is not, and rightly left out."""
-        return Grid(self.counts, self.labels, WAYS, "label", "", diagonal=False, good=(0, 3))
+        return Grid(self.counts, self.labels, WAYS, "label", "outcome", diagonal=False, good=(0, 3))
 
     def in_cell(self, row: int, column: int) -> Rows:
         """The rows in which a label was hit, missed, a false alarm, or rightly absent."""
