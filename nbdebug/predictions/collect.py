@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.arrays import array, indexed
-from nbdebug.predictions.embedding import Embedding
+from nbdebug.predictions.embedding import Embedding, Entry
 from nbdebug.predictions.gathering import Gathering
 from nbdebug.predictions.kinds import gathering, target_of
 from nbdebug.predictions.places import LOST, drawn, untold
@@ -33,7 +33,7 @@ def collect(
     seen: Seen = lambda _: False,
     *,
     more: More | None = None,
-    embed: str | nn.Module | None = None,
+    embed: str | nn.Module | Entry | None = None,
     index: Any = None,
     decode: Decode = None,
     partial: bool = False,
