@@ -121,16 +121,10 @@ class MultiLabel(Table):
         return np.flatnonzero((self.target[:, row] == there) & (self.prediction[:, row] == said))
 
     def said(self, row: int) -> dict[str, str]:
-        """The labels, what was predicted, and the difference."""
-        target, prediction = self.target[row], self.prediction[row]
-        parts = {
-            "target": target,
-            "prediction": prediction,
-            "missed": target & ~prediction,
-            "false alarms": prediction & ~target,
-        }
-        words = {name: ", ".join(self.labels[i] for i in np.flatnonzero(one)) for name, one in parts.items()}
-        return {name: text or "none" for name, text in words.items() if text or name in ("target", "prediction")}
+        """The labels, and those that were predicted."""
+        both = {"target": self.target[row], "prediction": self.prediction[row]}
+        words = {what: ", ".join(self.labels[i] for i in np.flatnonzero(one)) for what, one in both.items()}
+        return {what: text or "none" for what, text in words.items()}
 
     @property
     def worst(self) -> str:

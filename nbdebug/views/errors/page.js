@@ -18,6 +18,7 @@ import { classesPanel } from "./panel_classes.js";
 import { fairnessPanel } from "./panel_fairness.js";
 import { flipsPanel } from "./panel_flips.js";
 import { neighborsPanel } from "./panel_neighbors.js";
+import { scatterPanel } from "./panel_scatter.js";
 import { slicesPanel } from "./panel_slices.js";
 
 /** @typedef {(query: Partial<Asked>, label: string) => void} Go */
@@ -26,7 +27,7 @@ import { slicesPanel } from "./panel_slices.js";
 /** What draws the panel of a name. @type {Record<string, PanelView>} */
 const PANELS = {
   baselines: baselinesPanel, calibration: calibrationPanel, classes: classesPanel, fairness: fairnessPanel, flips: flipsPanel,
-  neighbors: neighborsPanel, slices: slicesPanel,
+  neighbors: neighborsPanel, scatter: scatterPanel, slices: slicesPanel,
 };
 
 /** @param {Props} props */
