@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nbdebug.exceptions import SetupError
 from nbdebug.samples.fetch import fetched, spread
 from nbdebug.samples.fingerprint import fingerprint
 from nbdebug.samples.hints import Hints
@@ -65,7 +66,10 @@ class Samples:
         """Several samples, which are fetched together."""
         kept, wanted = self.kept[full], list(places)
         missing = list(dict.fromkeys(place for place in wanted if place not in kept))
-        made = {place: self.card(place, sample, full) for place, sample in fetched(self.source, missing)}
+        try:
+            made = {place: self.card(place, sample, full) for place, sample in fetched(self.source, missing)}
+        except SetupError as error:  # the state of the data set cannot be kept, so it is not asked at all
+            return [trouble(str(error)) for _ in wanted]
         found = [made[place] if place in made else kept[place] for place in wanted]
         kept.update(made)
         for place in wanted:
