@@ -22,6 +22,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
 from nbdebug.setup.modes import in_mode
+from nbdebug.setup.users_code import users_code
 
 Seen = Callable[[int], bool]
 More = Callable[[Batch, Any], Mapping[str, Any]]
@@ -68,12 +69,13 @@ class Pass:
         self.setup, self.more, self.embedding, self.decode = setup, more, embedding, decode
         self.gathering: Gathering | None = None
         self.rows = 0
-        self.places: list[int] | None = []
+        self.places: list[Any] | None = []
         self.columns: dict[str, list[Any]] = {}
 
-    def add(self, batch: Batch, indices: tuple[int, ...] | None) -> None:
+    def add(self, batch: Batch, indices: list[Any] | None) -> None:
         """Runs a batch and keeps what is said of it."""
-        whole = self.setup.predict(batch)
+        with users_code(lambda: f"after {self.rows} samples"):
+            whole = self.setup.predict(batch)
         output, target = scores(whole), target_of(batch)
         if self.gathering is None:
             rows = len(indices) if indices is not None else None
@@ -116,5 +118,6 @@ class Pass:
         return remade(table, self.setup, loader, self.gathering)
 
     def known(self) -> Any:
-        """The places of all rows, where each batch told them."""
-        return None if self.places is None else np.array(self.places, np.int64)
+        """The places of all rows, where each batch told them as whole numbers."""
+        places = np.array([None] if self.places is None else self.places)
+        return places.astype(np.int64) if places.dtype.kind in "iu" and places.ndim == 1 else None

@@ -22,6 +22,8 @@ from nbdebug.predictions.pixels import Mask, Masks, Pixels, labeled, values_of
 from nbdebug.predictions.table import fits
 
 MEASURES: tuple[str, ...] = ("iou", "dice")
+KEPT = "masks are kept with the table"
+AGAIN = "masks are too many to keep: the model makes that of an image again when its card is opened"
 PIECE = 16  # images that ``of`` looks at at once
 
 
@@ -40,6 +42,7 @@ class Segmentation(Inside):
     masks: tuple[Masks, ...] = ()
     again: Callable[[int], tuple[Tensor, Any]] | None = None
     ignore: int | None = None
+    cut: float | None = None
 
     @classmethod
     def of(
@@ -125,7 +128,7 @@ class Segmentation(Inside):
         if self.again is None or self.index is None:
             raise SetupError("masks were not kept; expected a table of at most 64 MB of them. Take fewer images.")
         scores, target = self.again(int(self.index[row]))
-        prediction, true, valid = labeled(scores, target, len(self.classes), self.ignore)
+        prediction, true, valid = labeled(scores, target, len(self.classes), self.ignore, self.cut)
         masks = torch.where(valid, true, -1)[0], prediction[0]
         return dict(zip(("target", "prediction"), (one.cpu().numpy().astype(np.int16) for one in masks), strict=True))
 
@@ -147,16 +150,12 @@ def made(pixels: Pixels) -> Segmentation:
     """The table of what was gathered."""
     counts = pixels.counter.matrix()
     columns = values_of(pixels, counts)
-    notes = (
-        "masks are kept with the table"
-        if pixels.masks
-        else "masks are too many to keep: the model makes that of an image again when its card is opened",
-    )
     return Segmentation(
         classes=pixels.names,
         counts=counts,
         columns=columns,
         masks=tuple(pixels.masks or ()),
         ignore=pixels.ignore,
-        notes=notes,
+        cut=pixels.cut,
+        notes=(KEPT if pixels.kept is not None else AGAIN,),
     )

@@ -57,7 +57,11 @@ class Badness:
     @property
     def whole(self) -> tuple[int, float, float]:
         """Rows, their sum and their variance."""
-        return len(self.values), float(self.values.sum()), float(self.values.var())
+        return len(self.values), float(self.values.sum()), float(self.values.var()) if len(self.values) else 0.0
+
+    def part(self, mask: NDArray[np.bool_]) -> Badness:
+        """That of some rows."""
+        return Badness(self.values[mask], self.exact)
 
     def p(self, z: Floats, n: Floats, k: Floats, rows: Floats, total: Floats) -> Floats:
         """The chance of what is ``z`` standard errors above: exact for shares, of the normal distribution for ranks."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 ENOUGH = 16  # pixels along a side that are looked at
 SIDES = (8, 4)  # the shortest side of an image, and how much longer the other may be
+BARE = 2  # the same without an axis of channels, which series have too
 
 
 def as_images(inputs: Tensor) -> Tensor | None:
@@ -14,7 +15,7 @@ def as_images(inputs: Tensor) -> Tensor | None:
 
     Takes channels first or last, of 1, 3 or 4, and none at all.
     """
-    if inputs.dim() == 3 and looks(inputs.shape[1], inputs.shape[2]):
+    if inputs.dim() == 3 and looks(inputs.shape[1], inputs.shape[2], BARE):
         return inputs.unsqueeze(1)
     if inputs.dim() != 4:
         return None
@@ -23,10 +24,10 @@ def as_images(inputs: Tensor) -> Tensor | None:
     return inputs if looks(inputs.shape[2], inputs.shape[3]) else None
 
 
-def looks(height: int, width: int) -> bool:
+def looks(height: int, width: int, most: int = SIDES[1]) -> bool:
     """Whether two sides are those of an image."""
     short, long = sorted((height, width))
-    return short >= SIDES[0] and long <= SIDES[1] * short
+    return short >= SIDES[0] and long <= most * short
 
 
 def of_images(images: Tensor) -> dict[str, Tensor]:
@@ -67,4 +68,4 @@ def colorfulness(colors: Tensor) -> Tensor:
     """How far the colors of each image lie from gray and from each other."""
     red, green, blue = colors.unbind(1)
     (a, mean_a), (b, mean_b) = spread(red - green), spread((red + green) / 2 - blue)
-    return torch.stack([a, b]).norm(dim=0) + 0.3 * torch.stack([mean_a, mean_b]).norm(dim=0)
+    return torch.hypot(a, b) + 0.3 * torch.hypot(mean_a, mean_b)

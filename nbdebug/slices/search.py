@@ -44,8 +44,8 @@ def search(
     double, tried_double = pairs([coarse for _, coarse in both], bad, fewest)
     tried = tried_single + tried_double
     real, level = discovered([*single, *double], tried, rate)
-    kept = strongest(list(real), found.values[chosen], bad, least, most)
-    slices = [replace(measured(table, found, one.conditions, level), p=one.p, q=real[one]) for one in kept]
+    kept = strongest(real, found.values[chosen], bad, tried, rate, least, most)
+    slices = [replace(measured(table, found, one.conditions, level), p=one.p, q=q) for one, q in kept.items()]
     return result(table, found, slices, tried, both, len(chosen), level)
 
 

@@ -37,4 +37,5 @@ def test_on_few_rows_it_is_not_judged_by_its_own_fit() -> None:
 
 
 def test_many_rows_are_represented_by_some() -> None:
-    assert scaling(*drawn(3000, 3.0), most=4000).rows == 1000
+    assert scaling(*drawn(3000, 3.0), most=10_000).rows == 2500
+    assert scaling(*drawn(3000, 3.0), most=10).rows == 2000

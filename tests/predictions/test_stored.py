@@ -16,7 +16,6 @@ from nbdebug.predictions import Predictions
 from nbdebug.predictions.query import Query
 from nbdebug.predictions.stored import Stored
 from nbdebug.tools.errors import Errors
-from nbdebug.tools.errors.tool import headline
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -81,7 +80,7 @@ def test_all_else_is_that_of_the_table_in_memory(tmp_path: Path) -> None:
     stored = Stored.at(tmp_path / "table.parquet")
     assert stored.matrix.tolist() == table.matrix.tolist()
     assert stored.grid.rows == table.classes == stored.classes
-    assert headline(stored) == headline(table)
+    assert stored.headline() == table.headline()
     assert {name: one.dtype.kind for name, one in stored.columns.items()} == {
         name: one.dtype.kind for name, one in table.columns.items()
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BARS = 20
 MOST = 50  # classes that the page offers by name; others are typed
 AT_ONCE = 50_000  # rows that are looked at without being asked
-SCALED_AT_ONCE = 300_000  # numbers that a temperature is fitted to without being asked
+SCALED_AT_ONCE = 100_000  # numbers that a temperature is fitted to without being asked
 
 
 def fits(errors: Errors) -> bool:

@@ -12,8 +12,11 @@ import { filtersBar } from "./filters.js";
 import { galleryView } from "./gallery.js";
 import { selectionBar } from "./selection.js";
 import { detailView } from "./detail.js";
+import { baselinesPanel } from "./panel_baselines.js";
+import { calibrationPanel } from "./panel_calibration.js";
 import { classesPanel } from "./panel_classes.js";
 import { fairnessPanel } from "./panel_fairness.js";
+import { flipsPanel } from "./panel_flips.js";
 import { neighborsPanel } from "./panel_neighbors.js";
 import { slicesPanel } from "./panel_slices.js";
 
@@ -21,7 +24,10 @@ import { slicesPanel } from "./panel_slices.js";
 /** @typedef {(state: any, go: Go, ask: (content: object) => Promise<any>) => HTMLElement} PanelView */
 
 /** What draws the panel of a name. @type {Record<string, PanelView>} */
-const PANELS = { classes: classesPanel, slices: slicesPanel, fairness: fairnessPanel, neighbors: neighborsPanel };
+const PANELS = {
+  baselines: baselinesPanel, calibration: calibrationPanel, classes: classesPanel, fairness: fairnessPanel, flips: flipsPanel,
+  neighbors: neighborsPanel, slices: slicesPanel,
+};
 
 /** @param {Props} props */
 function render({ model, el }) {
