@@ -23,4 +23,4 @@ def usual_layer(model: nn.Module) -> Entry:
 
 def said(layer: object) -> str:
     """A layer in words."""
-    return f"the input of {layer.layer}" if isinstance(layer, Entry) else f"the output of {layer}"
+    return f"the input of layer {layer.layer}" if isinstance(layer, Entry) else f"the output of layer {layer}"

@@ -29,6 +29,9 @@ def nearest(
     if count > len(among) - (skip is not None):
         raise SetupError(f"k is {count}; expected at most {len(among) - (skip is not None)} rows. Ask for fewer.")
     near, far = ready(queries, metric), ready(among, metric)
+    if metric == "euclidean":  # far from zero the squares would swallow the differences
+        middle = far.mean(0)
+        near, far = near - middle, far - middle
     size = max(BLOCK // max(len(far), 1), 1)
     found = []
     with torch.inference_mode():

@@ -113,15 +113,13 @@ def measured(errors: Errors, k: int, layer: Any, metric: Metric) -> Neighborhood
 
 def shown(errors: Errors, train: Table) -> Samples | None:
     """The training samples as cards, where it is known which is which."""
-    from nbdebug.tools.errors.tool import samples_of
-
-    setup, loader = errors.setup, getattr(errors.setup, "train_loader", None)
+    loader = getattr(errors.setup, "train_loader", None)
     dataset = getattr(loader, "dataset", None)
-    if setup is None or train.index is None or dataset is None:
+    if errors.samples is None or train.index is None or dataset is None:
         return None
     if dataset is errors.dataset:
         return errors.samples
-    return samples_of(setup, loader, dataset, errors.samples.render if errors.samples is not None else None)
+    return errors.samples.of(dataset, near=[getattr(loader, "collate_fn", None)])
 
 
 def again(setup: Setup, dataset: Any, index: NDArray[np.int64]) -> DataLoader[Any]:

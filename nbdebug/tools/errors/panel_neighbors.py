@@ -73,7 +73,7 @@ def has_loss(errors: Errors) -> bool:
 
 def band(low: float, high: float) -> str:
     """A band of distance in words."""
-    return f"farther than {low:.0%} of training samples" if high == 1 else f"{low:.0%} to {high:.0%}"
+    return f"{low:.0%} to {high:.0%}"
 
 
 def reach(values: NDArray[Any]) -> tuple[float, float]:
