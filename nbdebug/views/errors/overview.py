@@ -84,9 +84,11 @@ def pairs(grid: Grid) -> list[list[Any]]:
     where = np.flatnonzero(counts)
     order = where[np.argsort(-counts.ravel()[where], kind="stable")[:MOST_PAIRS]]
     cells = [divmod(int(one), counts.shape[1]) for one in order]
+    numbers = [int(counts[cell]) for cell in cells]
+    lows, highs = wilson(numbers, [int(rows[i]) for i, _ in cells])
     return [
-        [i, j, int(counts[i, j]), *_rounded(counts[i, j] / rows[i], *wilson(int(counts[i, j]), int(rows[i]))), None]
-        for i, j in cells
+        [i, j, number, *_rounded(number / rows[i], float(low), float(high)), None]
+        for (i, j), number, low, high in zip(cells, numbers, lows, highs, strict=True)
     ]
 
 
