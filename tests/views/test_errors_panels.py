@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,9 @@ def with_panels(monkeypatch: pytest.MonkeyPatch) -> Any:
         for place in ("picture", "answers"):
             monkeypatch.setattr(f"nbdebug.tools.errors.{place}.panels", lambda: panels)
         text = inline(HERE / "errors/page.js")
-        assert "const PANELS={};" in text
-        monkeypatch.setattr(base, "module", lambda _: text.replace("const PANELS={};", MODULE))
+        found = re.search(r"const PANELS=\{.*?\};", text)
+        assert found
+        monkeypatch.setattr(base, "module", lambda _: text.replace(found[0], MODULE))
 
     return put
 
