@@ -28,7 +28,7 @@ scores[np.arange(300), targets] += 1.5
 pictures = rng.integers(0, 255, (300, 12, 12)).astype(np.uint8)
 """
 SHOW = "result = of_predictions(scores, targets, pictures, class_names=['a', 'b', 'c'])\nresult"
-TOLD = "print(result.selected, result.tagged('wrong label').index.tolist(), result.table.grid.counts[2, 0])"
+TOLD = "print(result.selected, result.marks.tagged('wrong label'), result.table.grid.counts[2, 0])"
 PLACE = "[panel.content.activeCellIndex, panel.content.mode, panel.content.model.cells.length]"
 BUSY = "time.sleep(3)\nprint('slept')"
 

@@ -69,6 +69,12 @@ def test_a_click_in_a_panel_shows_its_samples_under_its_label(
     page.get_by_role("button", name="✕ wrong").click()
     total(page, int((~right & (size >= 55)).sum()))
     assert page.locator(".nb-e-chip").all_inner_texts() == ["size over 55", "wrong"]
+    page.get_by_label("filter by a column").select_option("loss")
+    page.get_by_label("lowest loss").fill("1")
+    page.get_by_label("lowest loss").press("Enter")
+    shows(page, "loss ≥ 1")
+    assert page.locator(".nb-e-chip").all_inner_texts() == ["size over 55", "wrong", "loss ≥ 1"]
+    page.get_by_role("button", name="remove loss ≥ 1").click()
     page.get_by_role("button", name="remove size over 55").click()
     total(page, int((~right).sum()))
     page.get_by_role("button", name="Overview").click()
