@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
-from nbdebug.result import Result
+from nbdebug.tools.errors.analyses import Analyses
 from nbdebug.tools.errors.marks import Marks
 
 if TYPE_CHECKING:
@@ -18,21 +17,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch.utils.data import Subset, SubsetRandomSampler
 
-    from nbdebug.metrics.calibration import Reliability
-    from nbdebug.metrics.curves import Curves
-    from nbdebug.metrics.scaling import Scaling
-    from nbdebug.metrics.thresholds import Thresholds
+    from nbdebug.baselines import Baselines
+    from nbdebug.neighbors.search import Metric
     from nbdebug.samples import Samples
+    from nbdebug.setup import Setup
     from nbdebug.tools.errors.compare import Flips
     from nbdebug.views.base import View
 
 
+Render = Callable[[Any], Any]
+
+
 @dataclass(frozen=True, eq=False)
-class Errors(Result):
+class Errors(Analyses):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
-    a line. ``dataset`` is what ``subset()`` is a part of.
+    a line. ``dataset`` is what ``subset()`` is a part of, ``setup`` what the predictions were made with.
     """
 
     table: Table
@@ -43,15 +44,17 @@ class Errors(Result):
     title: str = "What it gets wrong"
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
+    setup: Setup | None = field(default=None, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
         """What is selected in the picture: places in the data set, where known, else rows."""
-        return [self.key(row) for row in self.chosen]
+        return self.table.keys(self.chosen)
 
     def key(self, row: int) -> int:
         """By what a sample is known: its place in the data set, else its row."""
-        return int(row if self.table.index is None else self.table.index[row])
+        return self.table.keys([row])[0]
 
     def rows(self, **asked: Any) -> pandas.DataFrame:
         """The rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count`` …
@@ -71,17 +74,19 @@ class Errors(Result):
         """The rows with a tag, or with any, with their tags and notes."""
         keys = set(self.marks.tagged(tag))
         rows = self.rows_of(keys)
-        frame = self.table.take(rows).to_frame()
-        found = [self.key(row) for row in rows]
+        frame, found = self.table.take(rows).to_frame(), self.table.keys(rows)
         return frame.assign(
             tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
             note=[self.marks.notes.get(key, "") for key in found],
         )
 
+    def save_tags(self, path: str | Path) -> None:
+        """Saves tags and notes as CSV, from now on with each change; raises SetupError for a file that is none."""
+        self.marks.save(path)
+
     def rows_of(self, keys: Iterable[int]) -> Rows:
         """The rows of samples."""
-        index = np.arange(len(self.table)) if self.table.index is None else self.table.index
-        return np.flatnonzero(np.isin(index, list(keys)))
+        return self.table.rows_of(keys)
 
     def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
         """The samples that are selected, or have a tag, or are given, as a data set of their own."""
@@ -101,47 +106,16 @@ class Errors(Result):
             return self.marks.tagged(keys)
         return self.selected if keys is None else [int(key) for key in keys]
 
-    def per_class(self) -> pandas.DataFrame:
-        """One row a class: precision, recall and F1 with the ends of their intervals, support and predicted."""
-        from nbdebug.tools.errors.by_class import class_frame
+    def baselines(self, *, seconds: float = 3.0) -> Baselines:
+        """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
+        from nbdebug.baselines import baselines
 
-        return class_frame(self.table)
-
-    def pairs(self, most: int = 20) -> pandas.DataFrame:
-        """Which class was taken for which, the most often first."""
-        from nbdebug.tools.errors.by_class import pair_frame
-
-        return pair_frame(self.table, most)
-
-    def curves(self, of: int | str | None = None) -> Curves:
-        """The ROC and the precision-recall curve of a class against the rest; of two, the second if none is named.
-
-        Raises SetupError without scores of all classes, and where no rows or all are of the class.
-        """
-        from nbdebug.tools.errors.by_class import curves_of
-
-        return curves_of(self.table, of)
-
-    def thresholds(self, of: int | str | None = None) -> Thresholds:
-        """What each threshold on the chance of a class comes to. Raises SetupError without scores of all classes."""
-        from nbdebug.tools.errors.by_class import thresholds_of
-
-        return thresholds_of(self.table, of)
-
-    def calibration(self, of: int | str | None = None) -> Reliability:
-        """Confidence against accuracy in bins; of a class, its chance against how often a row is of it.
-
-        Raises SetupError without scores.
-        """
-        from nbdebug.tools.errors.by_class import calibration_of
-
-        return calibration_of(self.table, of)
-
-    def temperature(self) -> Scaling:
-        """The temperature by which to divide logits, judged on rows that it was not fitted on; SetupError as above."""
-        from nbdebug.tools.errors.by_class import scaling_of
-
-        return scaling_of(self.table)
+        given, found = self.known.get("baselines", (0.0, None))
+        if found is None or seconds > given:
+            found = baselines(self.setup, self, seconds=seconds)
+            self.known["baselines"] = seconds, found
+        measured: Baselines = found
+        return measured
 
     def compare(self, before: Errors) -> Flips:
         """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.
@@ -151,6 +125,19 @@ class Errors(Result):
         from nbdebug.tools.errors.compare import compare
 
         return compare(self, before)
+
+    def neighbors(
+        self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Metric = "cosine"
+    ) -> pandas.DataFrame:
+        """The training samples nearest to a sample, in the input of the last linear layer or the output of ``layer``.
+
+        Without ``key`` all rows, with the share of training samples that are nearer to their own neighbors in
+        ``train_distance`` and the share of neighbors with another label in ``neighbors_disagree``; wrong labels are
+        likeliest at the top. Raises SetupError without a model or a data set.
+        """
+        from nbdebug.tools.errors.neighbors import frame
+
+        return frame(self, key, k, layer, metric)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""
