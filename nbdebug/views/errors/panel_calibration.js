@@ -22,7 +22,7 @@ export function calibrationPanel(state, go, ask) {
   }
 
   function draw() {
-    if (state.later) return;
+    if (state.later) return body.replaceChildren(press("toggle", "Compute calibration", () => again({ now: true })));
     const after = state.scaling?.helps && state.scaling.after;
     body.replaceChildren(calibrationStats(state), h("div.panelplots", {}, calibrationBins(state, go, after), calibrationBars(state, go)), ...mending());
     if (state.unknown) body.append(h("div.note", {}, `${panelCount(state.unknown)} samples without a target or a score are left out.`));
