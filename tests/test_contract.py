@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ def said_of(setup: Setup, rule: Rule, way: str) -> Report:
     debugger = Debugger.of(setup)
     debugger.checkup()
     if loop := getattr(rule.module, f"{way}_loop", None):
-        with debugger.watch():
-            loop(setup)
+        with debugger.watch() as run:
+            loop(setup, *([run] if len(signature(loop).parameters) > 1 else []))
     if "overfit" in rule.needs:
         debugger.overfit()
     if "errors" in rule.needs:

@@ -77,6 +77,14 @@ def test_the_contest_and_the_batch_size_finder_take_options(shell: InteractiveSh
     assert "expected a whole number" in refused(shell, "%batch_size --most all")
 
 
+def test_the_error_browser_takes_a_split(shell: InteractiveShell) -> None:
+    table = run(shell, "%errors dbg --loader train").table
+    assert len(table) == len(shell.user_ns["dbg"].train_loader.dataset)
+    assert sorted(offered(shell, "%errors --loader ")) == ["train", "val"]
+    done = shell.run_cell("%errors dbg --loader test")
+    assert "expected 'val', 'train' or a loader" in str(done.error_in_exec)
+
+
 def test_options_reach_the_tools(shell: InteractiveShell) -> None:
     assert run(shell, "%checkup dbg --select D,O --ignore D103 --budget quick").findings == ()
     result = run(shell, "%overfit dbg --examples=8 --steps 20 --seed 3")

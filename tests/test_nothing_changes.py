@@ -21,11 +21,12 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "summary": lambda debugger: debugger.summary(),
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "errors": lambda debugger: debugger.errors(),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 # Of longer runs every second, third … step is cut short.
 MANY = {"checkup": 60, "overfit": 100, "lr_range": 100, "summary": 60, "thorough checkup": 15}
-MANY |= {"compare_optimizers": 12, "batch_size": 12}
+MANY |= {"compare_optimizers": 12, "batch_size": 12, "errors": 60}
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

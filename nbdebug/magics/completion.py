@@ -37,6 +37,8 @@ def choices(magic: str, before: list[str]) -> Iterable[str]:
         from nbdebug.tools.contest.kinds import NAMED, SCHEDULES, YOURS
 
         return (YOURS, *NAMED) if last == "--optimizers" else ("all", *SCHEDULES)
+    if last == "--loader":
+        return ("val", "train")
     if last == "--stop-on":
         return ("error", "warning")
     if last in OPTIONS[magic]:

@@ -1,4 +1,4 @@
-"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range``, ``%compare``, ``%batch_size``, ``%nbdebug``."""
+"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range``, ``%compare``, ``%errors`` and the others."""
 
 from __future__ import annotations
 
@@ -87,6 +87,19 @@ def compare(line: str) -> Any:
     return debugger.compare_optimizers(**options)
 
 
+def errors(line: str) -> Any:
+    """What the model gets wrong, and the samples behind each number.
+
+    %errors [dbg] [--loader val|train] [--tags labels.csv]
+
+    dbg       a nbdebug.Debugger; the only one there is, if left out
+    --loader  val, or train; the validation loader, if left out and there is one
+    --tags    a file in which your tags are kept, and from which they come back
+    """
+    debugger, options = parsed("errors", line)
+    return debugger.errors(**options)
+
+
 def nbdebug(line: str) -> Any:
     """The model at a glance, the rulebook, and the panic button.
 
@@ -119,6 +132,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "lr_range": lr_range,
     "compare": compare,
     "batch_size": batch_size,
+    "errors": errors,
     "%watch": watch,
     "nbdebug": nbdebug,
 }

@@ -29,6 +29,7 @@ OPTIONS: dict[str, dict[str, Convert]] = {
         **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float},
     },
     "compare": {"--optimizers": names, "--schedules": names, "--steps": int, "--seeds": int},
+    "errors": {"--loader": str, "--tags": str},
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }

@@ -19,10 +19,13 @@ class Reliability:
 
     For each bin its count, mean confidence and accuracy, and the band in which the accuracy of a calibrated model
     would lie. ``error`` is the expected calibration error: the mean distance of confidence and accuracy, weighted by
-    counts; ``chance`` is what it would be at most by chance, if the model were calibrated.
+    counts; ``chance`` is what it would be at most by chance, if the model were calibrated. ``first`` and ``last`` are
+    the lowest and the highest confidence in each bin; equal ones never lie in two bins.
     """
 
     counts: NDArray[np.int64]
+    first: Floats
+    last: Floats
     confidence: Floats
     accuracy: Floats
     low: Floats
@@ -43,7 +46,7 @@ class Reliability:
 
 
 def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS, level: float = LEVEL) -> Reliability:
-    """Confidence against accuracy, in bins that hold the same number of rows each.
+    """Confidence against accuracy, in bins that hold as many rows each as ties allow; there is at least one row.
 
     Equal counts make each bin worth the same (Nixon et al. 2019, arXiv:1904.01685); the band is that of outcomes drawn
     with the confidences as their chances (Bröcker and Smith 2007, doi:10.1175/WAF993.1), and so is ``chance``.
@@ -51,15 +54,17 @@ def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS, 
     order = np.argsort(confidence, kind="stable")
     sure, hits = np.asarray(confidence, np.float64)[order], np.asarray(right, bool)[order]
     bins = max(1, min(bins, len(sure)))
-    edges = np.linspace(0, len(sure), bins + 1).astype(int)
+    edges = np.unique(np.searchsorted(sure, sure[np.linspace(0, len(sure), bins + 1).astype(int)[:-1]]))
+    edges = np.append(edges, len(sure))
     counts = np.diff(edges)
     mean, accuracy = means(sure, edges), means(hits, edges)
     spread = np.sqrt(means(sure * (1 - sure), edges) / np.maximum(counts, 1))
-    drawn = np.clip(mean + spread * np.random.default_rng(0).standard_normal((RESAMPLES, bins)), 0, 1)
+    drawn = np.clip(mean + spread * np.random.default_rng(0).standard_normal((RESAMPLES, len(counts))), 0, 1)
     low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2], axis=0)
     errors = distance(drawn, mean, counts)
     error = float(distance(accuracy[None], mean, counts)[0])
-    return Reliability(counts, mean, accuracy, low, high, error, float(np.quantile(errors, level)), level)
+    first, last = sure[edges[:-1]], sure[edges[1:] - 1]
+    return Reliability(counts, first, last, mean, accuracy, low, high, error, float(np.quantile(errors, level)), level)
 
 
 def means(values: NDArray[np.generic], edges: NDArray[np.int64]) -> Floats:

@@ -30,9 +30,9 @@ def confused_pairs(matrix: Counts, most: int = 20) -> list[Pair]:
     """The cells beside the diagonal with the most rows; of equal ones the earlier."""
     beside = matrix.copy()
     np.fill_diagonal(beside, 0)
-    order = np.argsort(-beside, axis=None, kind="stable")[:most]
-    cells = [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, matrix.shape), strict=True)]
-    return [pair(matrix, i, j) for i, j in cells if beside[i, j]]
+    rows, columns = np.nonzero(beside)
+    order = np.argsort(-beside[rows, columns], kind="stable")[:most]
+    return [pair(matrix, int(rows[at]), int(columns[at])) for at in order]
 
 
 def pair(matrix: Counts, target: int, prediction: int) -> Pair:

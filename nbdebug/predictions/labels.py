@@ -73,9 +73,12 @@ def unique(texts: NDArray[Any] | None) -> list[str]:
 
 def as_numbers(values: NDArray[Any], ignore: int | None) -> Labels:
     """Whole numbers, with NONE for those to be ignored."""
-    found = values.astype(np.int64)
-    no = found < 0 if ignore is None else (found < 0) | (found == ignore)
-    return np.where(no, NONE, found).astype(np.int32)
+    found = values.astype(np.int32)
+    no = found < 0
+    if ignore is not None:
+        no |= found == ignore
+    found[no] = NONE
+    return found
 
 
 def looked_up(texts: NDArray[Any], names: Sequence[str]) -> Labels:
@@ -99,7 +102,7 @@ def checked(
     wanted = max(largest + 1, count or 0)
     if count is not None and largest >= count:
         raise SetupError(f"targets go up to {largest}; expected less than {count}, as scores have. Check the labels.")
-    if names is not None and len(names) < wanted:
+    if names is not None and (len(names) < wanted or count not in (None, len(names))):
         raise SetupError(f"class_names has {len(names)} names; expected {wanted}. Give a name for each class.")
     if names is not None and len(set(names)) < len(names):
         raise SetupError("class_names holds a name twice; expected different ones. Number them.")

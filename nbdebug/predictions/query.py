@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
+from nbdebug.predictions.extremes import highest, lowest
+from nbdebug.predictions.texts import Texts
 
 Rows = NDArray[np.int64]
 Range = tuple[float | None, float | None]
@@ -44,6 +46,12 @@ class Query:
         return cls(**known)
 
     @property
+    def is_everything(self) -> bool:
+        """Whether all rows are asked for."""
+        free = not self.cells and not self.ranges and not self.values
+        return free and self.right is None and self.rows is None
+
+    @property
     def is_one_cell(self) -> bool:
         """Whether one cell is all that is asked for, in the usual order."""
         free = not self.ranges and not self.values and self.right is None and self.rows is None
@@ -58,10 +66,10 @@ class Page:
     total: int
 
 
-def fitting(columns: Mapping[str, NDArray[Any]], query: Query, count: int) -> NDArray[np.bool_]:
+def fitting(columns: Mapping[str, NDArray[Any]], query: Query, count: int, texts: Texts) -> NDArray[np.bool_]:
     """Which of ``count`` rows have the values and lie in the ranges that are asked for.
 
-    Raises SetupError for a column that there is not.
+    ``texts`` are those of the columns. Raises SetupError for a column that there is not.
     """
     fits = np.ones(count, bool)
     for name, (low, high) in query.ranges.items():
@@ -71,7 +79,7 @@ def fitting(columns: Mapping[str, NDArray[Any]], query: Query, count: int) -> ND
         if high is not None:
             fits &= values <= high
     for name, wanted in query.values.items():
-        fits &= np.isin(column(columns, name).astype(str), list(wanted))
+        fits &= texts.among(name, column(columns, name), wanted)
     return fits
 
 
@@ -82,16 +90,8 @@ def column(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return columns[name]
 
 
-def in_order(values: NDArray[Any], rows: Rows, descending: bool, first: int) -> Rows:
-    """The first of ``rows`` by their values, equal ones as they stand; what is NaN or no value comes last."""
-    found = values[rows]
-    if found.dtype.kind not in "fiub":
-        order = np.argsort(found.astype(str), kind="stable")
-        return np.asarray(rows[order[::-1] if descending else order][:first], np.int64)
-    key = -found.astype(np.float64) if descending else found.astype(np.float64)
-    key = np.where(np.isnan(key), np.inf, key)
-    if len(rows) > 4 * first:
-        edge = np.partition(key, first - 1)[first - 1] if first else -np.inf
-        kept = np.flatnonzero(key <= edge)
-        rows, key = rows[kept], key[kept]
-    return np.asarray(rows[np.argsort(key, kind="stable")][:first], np.int64)
+def in_order(values: NDArray[Any], rows: Rows | None, descending: bool, first: int) -> Rows:
+    """The first of ``rows``, None for all, by their numbers, equal ones as they stand; what is NaN comes last."""
+    found = values if rows is None else values[rows]
+    order = highest(found, first) if descending else lowest(found, first)
+    return np.asarray(order if rows is None else rows[order], np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.grid import Grid
 from nbdebug.predictions.query import Page, Query, Rows, column, fitting, in_order
+from nbdebug.predictions.recent import Recent, filter_of
+from nbdebug.predictions.texts import Texts
 
 if TYPE_CHECKING:
     import pandas
@@ -30,6 +32,7 @@ class Table:
     """
 
     task: ClassVar[str] = ""
+    apart: ClassVar[tuple[str, ...]] = ()  # arrays that have no row a sample
 
     index: NDArray[np.int64] | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -58,6 +61,10 @@ class Table:
         """What is written under a sample: what it is, what it was taken for."""
         raise NotImplementedError
 
+    def headline(self) -> str:
+        """The result in a line."""
+        return f"{len(self)} samples"
+
     @property
     def worst(self) -> str:
         """The column that says how bad a row is, "" without one."""
@@ -65,16 +72,38 @@ class Table:
 
     def page(self, query: Query) -> Page:
         """The rows that are asked for. Raises SetupError for a column that there is not."""
-        rows = self.found(query)
+        rows = None if query.is_everything else self.recent.found(query, self.found)
+        total, last = len(self) if rows is None else len(rows), query.start + query.count
         sort = self.worst if query.sort is None else query.sort
-        if sort:
-            values = column(self.columns, sort)
-            return Page(in_order(values, rows, query.descending, query.start + query.count)[query.start :], len(rows))
-        return Page(rows[query.start : query.start + query.count], len(rows))
+        if not sort:
+            some = np.arange(query.start, min(last, total)) if rows is None else rows[query.start : last]
+            return Page(some, total)
+        order = filter_of(query), sort, query.descending
+        first = self.recent.first(
+            order, min(last, total), lambda most: self.in_order(sort, rows, query.descending, most)
+        )
+        return Page(first[query.start : last], total)
+
+    def in_order(self, sort: str, rows: Rows | None, descending: bool, first: int) -> Rows:
+        """The first of ``rows``, None for all, by a column, equal ones as they stand; what is NaN comes last."""
+        values = column(self.columns, sort)
+        if values.dtype.kind not in "fiub":
+            values = self.texts.ranks(sort, values, descending)
+        return in_order(values, rows, descending, first)
+
+    @cached_property
+    def recent(self) -> Recent:
+        """What was found last, for the next page of it."""
+        return Recent()
+
+    @cached_property
+    def texts(self) -> Texts:
+        """What the values of columns are as text."""
+        return Texts()
 
     def found(self, query: Query) -> Rows:
         """All rows that are asked for, in the order of the table."""
-        fits = fitting(self.columns, query, len(self))
+        fits = fitting(self.columns, query, len(self), self.texts)
         if query.cells:
             among = np.zeros(len(self), bool)
             for cell in query.cells:
@@ -102,9 +131,18 @@ class Table:
     def take(self, rows: Any) -> Self:
         """Some of the rows."""
         at = np.asarray(rows)
-        arrays = {one.name: getattr(self, one.name) for one in fields(self)}
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.apart}
         kept = {name: value[at] for name, value in arrays.items() if isinstance(value, np.ndarray)}
         return self.replaced(**kept, columns={name: one[at] for name, one in self.columns.items()})
+
+    def keys(self, rows: Any) -> list[int]:
+        """By what rows are known: their places in the data set, where known, else themselves."""
+        return [int(one) for one in (rows if self.index is None else self.index[np.asarray(rows, np.int64)])]
+
+    def rows_of(self, keys: Iterable[int]) -> Rows:
+        """The rows of samples that are known so."""
+        index = np.arange(len(self)) if self.index is None else self.index
+        return np.flatnonzero(np.isin(index, list(keys)))
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a sample with all columns; the index is the place in the data set, where known."""

@@ -13,7 +13,23 @@ from nbdebug.predictions.table import Table
 from nbdebug.slices.condition import Condition, cut
 
 # What is computed from the prediction: it says that a row is wrong, and not why.
-SAID = frozenset(("loss", "confidence", "margin", "entropy", "prediction", "residual", "wrong labels", "iou", "dice"))
+SAID = frozenset(
+    (
+        "change",
+        "before",
+        "chance",
+        "neighbors_disagree",
+        "loss",
+        "confidence",
+        "margin",
+        "entropy",
+        "prediction",
+        "residual",
+        "wrong labels",
+        "iou",
+        "dice",
+    )
+)
 SAID_OF = ("prediction ", "residual ", "worst ")
 FINE = (0.02, *(i / 20 for i in range(1, 20)), 0.98)
 COARSE = (0.2, 0.4, 0.6, 0.8)

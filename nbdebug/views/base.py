@@ -125,19 +125,10 @@ def carried(path: Path) -> str:
 
 @cache
 def css() -> str:
-    """The style sheet of every view."""
-    return "".join(
-        (HERE / name).read_text(encoding="utf-8")
-        for name in (
-            "nbdebug.css",
-            "table.css",
-            "layers.css",
-            "lr_range.css",
-            "errors/errors.css",
-            "errors/panels.css",
-            "errors/slices.css",
-        )
-    )
+    """The style sheet of every view: what all share, then that of each kind."""
+    shared = HERE / "nbdebug.css"
+    others = sorted({*HERE.rglob("*.css")} - {shared})
+    return "".join(path.read_text(encoding="utf-8") for path in (shared, *others))
 
 
 def static_html(view: View, name: str | None = None) -> str:

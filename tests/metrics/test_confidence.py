@@ -40,6 +40,18 @@ def test_bins_hold_the_same_count_and_add_up() -> None:
     assert len(reliability(sure[:4], right[:4]).counts) == 4
 
 
+def test_a_bin_is_a_range_of_confidence() -> None:
+    sure, right = outcomes(1000, 1)
+    sure = sure.round(1)
+    found = reliability(sure, right)
+    for i, count in enumerate(found.counts):
+        inside = (sure >= found.first[i]) & (sure <= found.last[i])
+        assert inside.sum() == count
+        assert right[inside].mean() == pytest.approx(found.accuracy[i])
+    assert found.counts.sum() == 1000
+    assert reliability(np.ones(50), right[:50]).counts.tolist() == [50]
+
+
 def test_the_brier_score_is_that_of_scikit_learn() -> None:
     random = np.random.default_rng(2)
     chances = random.dirichlet(np.ones(2), 300)

@@ -59,7 +59,7 @@ def test_a_stream_has_no_places() -> None:
     setup, _, _ = set_up()
     table = collect(setup, DataLoader(Stream(), batch_size=4))
     assert table.index is None
-    assert any("none can be shown" in note for note in table.notes)
+    assert any("a stream has no places" in note for note in table.notes)
 
 
 def test_what_cannot_be_a_table_is_refused() -> None:
@@ -67,7 +67,7 @@ def test_what_cannot_be_a_table_is_refused() -> None:
     with pytest.raises(SetupError, match="loader is empty"):
         collect(setup, [])
     setup.model.append(nn.Unflatten(1, (1, 2)))
-    with pytest.raises(SetupError, match=r"the model gives \(8, 1, 2\); expected scores"):
+    with pytest.raises(SetupError, match=r"the model gives \(8, 1, 2\) for targets \(8,\); expected scores"):
         collect(setup, loader)
 
 

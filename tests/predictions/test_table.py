@@ -95,7 +95,7 @@ def test_scores_that_are_no_numbers_have_no_prediction() -> None:
         (([0, 1], [0, 1, 1]), "targets has 3 rows and predictions 2; expected as many"),
         ((np.zeros((2, 3, 4), np.float32), [0, 1]), "predictions has shape (2, 3, 4); expected rows × classes"),
         ((np.zeros((2, 3), np.float32), [0, 5]), "targets go up to 5; expected less than 3"),
-        (([0, 1], np.array([[0.3, 0.7], [0.5, 0.5]])), "targets has shape (2, 2); expected one label a row"),
+        (([0, 1], np.array([[0.3, 0.6], [0.5, 0.5]])), "targets has shape (2, 2); expected one label a row"),
         (([0, 1], [0.5, 1.0]), "targets holds fractions; expected labels of classes"),
     ],
 )

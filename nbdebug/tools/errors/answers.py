@@ -43,12 +43,12 @@ def sample(errors: Errors, asked: Asked) -> dict[str, Any]:
 
 def mark(errors: Errors, asked: Asked) -> dict[str, Any]:
     """Tags put on or taken off, notes written; tells what each of the samples has now, and how many have which tag."""
-    keys = [errors.key(int(row)) for row in asked["rows"]]
+    keys = errors.table.keys([int(row) for row in asked["rows"]])
     if "tag" in asked:
         errors.marks.tag(keys, str(asked["tag"]), bool(asked.get("on", True)))
     if "note" in asked:
         errors.marks.note(keys, str(asked["note"]))
-    marks = [{"row": int(row), **written(errors, int(row))} for row in asked["rows"]]
+    marks = [{"row": int(row), **written(errors, key)} for row, key in zip(asked["rows"], keys, strict=True)]
     return {"marks": marks, "counts": counts(errors)}
 
 

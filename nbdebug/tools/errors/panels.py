@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
+
+
+NAMES = ("flips", "scatter", "classes", "calibration", "slices", "fairness", "neighbors", "baselines")
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Panel:
     quick: bool = True
 
 
+@cache
 def panels() -> tuple[Panel, ...]:
     """All panels, in the order of the page."""
-    return ()
+    return tuple(import_module(f"nbdebug.tools.errors.panel_{name}").PANEL for name in NAMES)

@@ -9,6 +9,7 @@ import numpy as np
 from nbdebug.predictions.query import Query
 from nbdebug.tools.errors.answers import counts
 from nbdebug.tools.errors.cards import cards
+from nbdebug.tools.errors.described import described
 from nbdebug.tools.errors.marks import TAGS
 from nbdebug.tools.errors.panels import panels
 from nbdebug.views.errors.page import ErrorsView
@@ -33,18 +34,14 @@ def view(errors: Errors) -> ErrorsView:
         task=table.task,
         rows=len(table),
         grid=table.grid,
-        columns={name: kind(values) for name, values in table.columns.items()},
+        columns={name: described(values) for name, values in table.columns.items()},
+        judged=table.right is not None,
         sort=table.worst,
         first=cards(errors, query),
         tags=TAGS,
         tagged=counts(errors),
         panels=[(one, one.state(errors) if one.quick else None) for one in opened],
     )
-
-
-def kind(values: np.ndarray) -> str:
-    """Whether a column holds numbers or texts."""
-    return "number" if values.dtype.kind in "fiu" else "text"
 
 
 def draw(errors: Errors, ax: Axes) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
-from nbdebug.result import Result
+from nbdebug.tools.errors.analyses import Analyses
 from nbdebug.tools.errors.marks import Marks
 
 if TYPE_CHECKING:
@@ -18,18 +17,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch.utils.data import Subset, SubsetRandomSampler
 
+    from nbdebug.baselines import Baselines
+    from nbdebug.neighbors.search import Metric
     from nbdebug.samples import Samples
-    from nbdebug.slices import Slices
-    from nbdebug.slices.fairness import Fairness
+    from nbdebug.setup import Setup
+    from nbdebug.tools.errors.compare import Flips
     from nbdebug.views.base import View
 
 
+Render = Callable[[Any], Any]
+
+
 @dataclass(frozen=True, eq=False)
-class Errors(Result):
+class Errors(Analyses):
     """The predictions of a model on a data set, and the way from each number to the samples behind it.
 
     ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
-    a line. ``dataset`` is what ``subset()`` is a part of.
+    a line. ``dataset`` is what ``subset()`` is a part of, ``setup`` what the predictions were made with.
     """
 
     table: Table
@@ -40,16 +44,17 @@ class Errors(Result):
     title: str = "What it gets wrong"
     seconds: float = 0.0
     chosen: list[int] = field(default_factory=list, repr=False)
+    setup: Setup | None = field(default=None, repr=False)
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def selected(self) -> list[int]:
         """What is selected in the picture: places in the data set, where known, else rows."""
-        return [self.key(row) for row in self.chosen]
+        return self.table.keys(self.chosen)
 
     def key(self, row: int) -> int:
         """By what a sample is known: its place in the data set, else its row."""
-        return int(row if self.table.index is None else self.table.index[row])
+        return self.table.keys([row])[0]
 
     def rows(self, **asked: Any) -> pandas.DataFrame:
         """The rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count`` …
@@ -69,17 +74,19 @@ class Errors(Result):
         """The rows with a tag, or with any, with their tags and notes."""
         keys = set(self.marks.tagged(tag))
         rows = self.rows_of(keys)
-        frame = self.table.take(rows).to_frame()
-        found = [self.key(row) for row in rows]
+        frame, found = self.table.take(rows).to_frame(), self.table.keys(rows)
         return frame.assign(
             tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
             note=[self.marks.notes.get(key, "") for key in found],
         )
 
+    def save_tags(self, path: str | Path) -> None:
+        """Saves tags and notes as CSV, from now on with each change; raises SetupError for a file that is none."""
+        self.marks.save(path)
+
     def rows_of(self, keys: Iterable[int]) -> Rows:
         """The rows of samples."""
-        index = np.arange(len(self.table)) if self.table.index is None else self.table.index
-        return np.flatnonzero(np.isin(index, list(keys)))
+        return self.table.rows_of(keys)
 
     def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
         """The samples that are selected, or have a tag, or are given, as a data set of their own."""
@@ -99,24 +106,38 @@ class Errors(Result):
             return self.marks.tagged(keys)
         return self.selected if keys is None else [int(key) for key in keys]
 
-    def slices(self, **options: Any) -> Slices:
-        """The parts of the data that are worse than the rest, by one or two columns: see ``nbdebug.slices.search``."""
-        from nbdebug.slices import search, with_clusters
+    def baselines(self, *, seconds: float = 3.0) -> Baselines:
+        """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
+        from nbdebug.baselines import baselines
 
-        with_clusters(self.table)
-        key = ("slices", *sorted(options.items()))
-        found: Slices = self.known.get(key) or search(self.table, **options)
-        self.known[key] = found
-        return found
+        given, found = self.known.get("baselines", (0.0, None))
+        if found is None or seconds > given:
+            found = baselines(self.setup, self, seconds=seconds)
+            self.known["baselines"] = seconds, found
+        measured: Baselines = found
+        return measured
 
-    def fairness(self, by: str, positive: str | int | None = None) -> Fairness:
-        """The rates of each group of a column and their gaps: see ``nbdebug.slices.fairness``."""
-        from nbdebug.slices.fairness import fairness
+    def compare(self, before: Errors) -> Flips:
+        """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.
 
-        key = ("fairness", by, positive)
-        found: Fairness = self.known.pop(key, None) or fairness(self.table, by, positive)
-        self.known[key] = found
-        return found
+        Raises SetupError where the samples of both cannot be matched.
+        """
+        from nbdebug.tools.errors.compare import compare
+
+        return compare(self, before)
+
+    def neighbors(
+        self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Metric = "cosine"
+    ) -> pandas.DataFrame:
+        """The training samples nearest to a sample, in the input of the last linear layer or the output of ``layer``.
+
+        Without ``key`` all rows, with the share of training samples that are nearer to their own neighbors in
+        ``train_distance`` and the share of neighbors with another label in ``neighbors_disagree``; wrong labels are
+        likeliest at the top. Raises SetupError without a model or a data set.
+        """
+        from nbdebug.tools.errors.neighbors import frame
+
+        return frame(self, key, k, layer, metric)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""

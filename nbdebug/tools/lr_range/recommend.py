@@ -15,6 +15,7 @@ from nbdebug.tools.lr_range.suggestions import LEAST
 
 FEW = 0.1  # of the values: a sweep that ends before has seen too little
 APART = 10.0  # highest over lowest of the sweeps, from where on they contradict each other
+MIDDLE = 0.1, 0.9  # of the sweeps: the lowest and highest of all lie the further apart the more there are
 HALF = 0.5  # of the way down
 BOTTOM = 0.7  # of the way down: from here on the loss is about as low as it gets
 BELOW = 1.6  # times under the bottom, where a training does well that stays at one rate
@@ -73,11 +74,12 @@ def edges(descent: Descent) -> tuple[str, ...]:
 
 
 def best(quantity: Quantity, descent: Descent, sweeps: Sequence[Sweep], momentum: float) -> Suggestion:
-    """The value that all sweeps come to together, and the spread of what each comes to, of one step at least."""
+    """The value that all sweeps come to together, and where most of them place it, a step to either side at least."""
     read = partial(rate, momentum=momentum) if quantity == "lr" else lowest
     value, each = read(descent), tuple(read(one) for one in map(Descent, sweeps) if one.depth > 0)
     step = exp(descent.place[-1] - descent.place[-2])
-    low, high = min((*each, value / step)), max((*each, value * step))
+    ends = np.quantile(each or (value,), MIDDLE)
+    low, high = min(float(ends[0]), value / step), max(float(ends[1]), value * step)
     return Suggestion("recommended", value, significant(low), significant(high), each)
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.views.base import View
-from nbdebug.views.markup import listed, paragraph, table
-from nbdebug.views.plain import plain, short
+from nbdebug.views.errors.overview import overview
+from nbdebug.views.errors.written import written
+from nbdebug.views.plain import plain
 
 if TYPE_CHECKING:
     from nbdebug.predictions.grid import Grid
     from nbdebug.tools.errors.panels import Panel
+
+OF_CARDS = 200_000  # bytes of the pictures of the first cards; they stand in a page twice
+OF_PANELS = 300_000  # bytes of the states of all panels: what a page of 1 MB has left for them
 
 
 @dataclass
 class ErrorsView(View):
     """The browser as it opens.
 
-    ``columns`` maps a column to "number" or "text"; ``first`` is the page of the gallery that needs no kernel;
-    ``panels`` are with their states, None for one that is computed when it is opened.
+    ``columns`` maps a column to what ``nbdebug.tools.errors.described`` tells of it; ``judged`` is whether rows are
+    right or wrong; ``first`` is the page of the gallery that needs no kernel; ``panels`` are with their states, None
+    for one that is computed when it is opened.
     """
 
     module: ClassVar[str] = "errors/page.js"
@@ -32,12 +38,18 @@ class ErrorsView(View):
     task: str = ""
     rows: int = 0
     grid: Grid | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sort: str = ""
+    judged: bool = True
     first: Mapping[str, Any] = field(default_factory=dict)
     tags: Sequence[str] = ()
     tagged: Mapping[str, int] = field(default_factory=dict)
     panels: Sequence[tuple[Panel, dict[str, Any] | None]] = ()
+
+    def __post_init__(self) -> None:
+        """Leaves out what is too large for a page, of samples and of panels."""
+        self.first = {**self.first, "cards": list(fitting_cards(self.first.get("cards", ())))}
+        self.panels = list(fitting_panels(self.panels))
 
     def state(self) -> dict[str, Any]:
         """All that the page holds; of a large grid the cells that are not zero."""
@@ -46,8 +58,9 @@ class ErrorsView(View):
             **texts,
             "notes": plain(list(self.notes)),
             "samples": self.rows,
-            "grid": _grid(self.grid),
-            "columns": dict(self.columns),
+            "judged": self.judged,
+            "grid": None if self.grid is None else overview(self.grid),
+            "columns": {name: dict(one) for name, one in self.columns.items()},
             "first": dict(self.first),
             "tags": list(self.tags),
             "tagged": dict(self.tagged),
@@ -55,17 +68,32 @@ class ErrorsView(View):
         }
 
     def html(self) -> str:
-        """Headline, counts and the worst samples as plain tables."""
-        rows = [[str(one["key"]), *map(short, one["said"].values())] for one in self.first.get("cards", ())]
-        panels = "".join(one.html(state) for one, state in self.panels if state is not None)
-        return paragraph(self.title) + paragraph(self.headline) + listed(self.notes) + table(rows) + panels
+        """Headline, counts or the most confused pairs, and the worst samples, for readers that run no scripts."""
+        return written(self)
 
 
-def _grid(grid: Grid | None) -> dict[str, Any] | None:
-    if grid is None:
-        return None
-    where = grid.counts.nonzero()
-    cells = [[int(i), int(j), int(grid.counts[i, j])] for i, j in zip(*where, strict=True)]
-    names = {"rows": list(grid.rows), "columns": list(grid.columns)}
-    titles = {"row_title": grid.row_title, "column_title": grid.column_title, "unit": grid.unit}
-    return {**names, **titles, "cells": cells, "diagonal": grid.diagonal, "good": list(grid.good)}
+def fitting_cards(cards: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The cards; a sample that is too large for the page is not shown in it."""
+    left = OF_CARDS
+    for card in cards:
+        size = len(json.dumps(card.get("shown")))
+        if size > left:
+            text = "too large for a saved page; Python shows it"
+            yield {**card, "shown": {"kind": "trouble", "text": text}}
+        else:
+            left -= size
+            yield dict(card)
+
+
+def fitting_panels(
+    panels: Sequence[tuple[Panel, dict[str, Any] | None]],
+) -> Iterator[tuple[Panel, dict[str, Any] | None]]:
+    """The panels; one that is too large for the page waits until it is opened."""
+    left = OF_PANELS
+    for panel, state in panels:
+        size = len(json.dumps(state))
+        if size > left:
+            yield panel, None
+        else:
+            left -= size
+            yield panel, state
