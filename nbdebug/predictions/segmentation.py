@@ -144,7 +144,7 @@ class Segmentation(Inside):
     def headline(self) -> str:
         """The result in a line."""
         found = list(self.metrics.items())[-1]
-        name = "mean IoU" if found[0] == "mean_iou" else f"IoU of {self.classes[1]}"
+        name = "mean IoU" if found[0] == "mean_iou" else f"IoU of {self.classes[1]!r}"
         shares = self.matrix.trace() / max(self.matrix.sum(), 1)
         return f"{name} {found[1]} over {len(self)} images; {shares:.1%} of the pixels right"
 

@@ -94,7 +94,7 @@ def test_two_classes_have_the_iou_of_the_second() -> None:
             assert table.columns["iou"][i] == np.float32(wanted)
         if given is not scores:
             assert table.columns["iou"][3] == 1
-        assert table.headline().startswith("IoU of cell 0.")
+        assert table.headline().startswith("IoU of 'cell' 0.")
 
 
 def test_what_is_ignored_counts_nowhere() -> None:

@@ -140,6 +140,7 @@ def test_reconstructions_are_measured_by_sample() -> None:
     assert table.metrics["rmse"].value == pytest.approx(float((output - target).square().mean().sqrt()), rel=1e-5)
     assert table.grid is None
     assert table.right is None
+    assert table.said(0)["said"].startswith(f"rmse {float(square[0].sqrt()):.4g}, largest ")
     output[1] = torch.nan
     broken = Reconstruction.of(output, target)
     assert "1 samples have a value that is not finite, and count in no metric" in broken.notes
