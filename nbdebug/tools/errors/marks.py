@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from nbdebug.samples.fetch import spread
 from nbdebug.tools.errors.marks_file import Mark, Written, alone, merged, read, write
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ class Marks:
         """The marked samples that are not what they were when they were marked, out of at most 200."""
         known = {key: mark.fingerprint for key, mark in self.saved.items() if mark.fingerprint}
         keys = sorted(known)
-        at = np.unique(np.linspace(0, max(len(keys) - 1, 0), min(len(keys), MOST_CHECKED)).astype(int)).tolist()
-        now = self.fingerprints([keys[one] for one in at])
+        now = self.fingerprints([keys[at] for at in spread(len(keys), MOST_CHECKED)]) if keys else {}
         return [key for key, found in now.items() if found != known[key]]
 
 
