@@ -95,7 +95,7 @@ def refuse_other_targets(new: Predictions, old: Predictions) -> None:
 
 def named(names: tuple[str, ...], numbers: np.ndarray) -> np.ndarray:
     """Names by their numbers, "" for none."""
-    return np.array([*names, ""], str)[numbers]
+    return np.asarray(np.array([*names, ""], str)[numbers])
 
 
 def changes(before: Predictions, after: Predictions) -> np.ndarray:
