@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import SetupError
 from nbdebug.metrics.thresholds import USUAL
 from nbdebug.predictions.classes import Predictions
+from nbdebug.predictions.multilabel import MultiLabel
 from nbdebug.predictions.scores import Floats, form_of, probabilities
 from nbdebug.predictions.table import Table
 
@@ -30,16 +30,6 @@ class OneClass:
     usual: float = USUAL
 
 
-@runtime_checkable
-class Labeled(Protocol):
-    """A table whose rows may have several labels at once; targets and chances are rows × labels."""
-
-    labels: tuple[str, ...]
-    target: NDArray[np.bool_]
-    chances: Floats | None
-    thresholds: Floats | None
-
-
 def one_class(table: Table, of: int | str) -> OneClass | None:
     """A class of a table against the rest, by its name or number; None where no chances are known.
 
@@ -53,7 +43,7 @@ def one_class(table: Table, of: int | str) -> OneClass | None:
     if chance is None:
         return None
     column, known = column_of(names, number, table), np.isfinite(chance)
-    if isinstance(table, Labeled):
+    if isinstance(table, MultiLabel):
         usual = USUAL if table.thresholds is None else float(table.thresholds[number])
         return OneClass(names[number], column, chance[known], table.target[known, number], usual)
     assert isinstance(table, Predictions)
@@ -65,7 +55,7 @@ def names_of(table: Table) -> tuple[str, ...]:
     """The names of the classes, or of the labels; none where there are no such."""
     if isinstance(table, Predictions):
         return table.classes
-    return table.labels if isinstance(table, Labeled) else ()
+    return table.labels if isinstance(table, MultiLabel) else ()
 
 
 def column_of(names: tuple[str, ...], number: int, table: Table) -> str:
@@ -83,7 +73,7 @@ def keep_chance(table: Table, of: int | str) -> None:
 
 def has_chances(table: Table) -> bool:
     """Whether the chances of every class are known."""
-    if isinstance(table, Labeled):
+    if isinstance(table, MultiLabel):
         return table.chances is not None
     if not isinstance(table, Predictions) or table.top is None:
         return False
@@ -108,7 +98,7 @@ def chance_of(table: Table, number: int) -> Floats | None:
     """The chance of a class in every row, NaN where a score is no number; None where it is not known."""
     if not has_chances(table):
         return None
-    if isinstance(table, Labeled):
+    if isinstance(table, MultiLabel):
         return None if table.chances is None else np.asarray(table.chances[:, number], np.float32)
     assert isinstance(table, Predictions)
     assert table.top is not None

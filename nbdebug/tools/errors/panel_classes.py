@@ -9,7 +9,8 @@ import numpy as np
 
 from nbdebug.metrics.pairs import confused_pairs
 from nbdebug.predictions.classes import Predictions
-from nbdebug.predictions.one_class import Labeled, has_chances, place
+from nbdebug.predictions.multilabel import MultiLabel
+from nbdebug.predictions.one_class import has_chances, place
 from nbdebug.predictions.table import Table
 from nbdebug.tools.errors.numbers import interval, percent, triple, triples
 from nbdebug.tools.errors.panel_curves import of_class
@@ -136,7 +137,7 @@ def html(state: dict[str, Any]) -> str:
 
 def fits(errors: Errors) -> bool:
     """Whether rows have a class, or labels."""
-    return isinstance(errors.table, (Predictions, Labeled))
+    return isinstance(errors.table, (Predictions, MultiLabel))
 
 
 PANEL = Panel("classes", "Classes", fits, state, html)

@@ -27,7 +27,7 @@ LONGEST = 200  # characters of a slice's name
 
 def fits(errors: Errors) -> bool:
     """Whether something says how bad a row is."""
-    return errors.table.right is not None or bool(errors.table.worst)
+    return len(errors.table) > 0 and (errors.table.right is not None or bool(errors.table.worst))
 
 
 def state(errors: Errors, now: bool = False, own: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

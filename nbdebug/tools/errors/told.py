@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from nbdebug.metrics.intervals import wilson
 from nbdebug.metrics.overall import accuracy, balanced_accuracy, f1, kappa, matthews
 from nbdebug.metrics.per_class import PerClass, per_class
 from nbdebug.predictions.classes import Predictions
-from nbdebug.predictions.one_class import Labeled
+from nbdebug.predictions.multilabel import MultiLabel
 from nbdebug.predictions.table import Table
 
 Triple = tuple[float, float, float]
@@ -39,11 +38,10 @@ def told(table: Table) -> Told | None:
     if isinstance(table, Predictions):
         matrix = table.matrix
         return Told(table.classes, per_class(matrix), np.diag(matrix), of_classes(matrix), apart=False)
-    if not isinstance(table, Labeled):
+    if not isinstance(table, MultiLabel):
         return None
-    found: Any = table
-    overall = {name.replace("_", " "): (one.value, one.low, one.high) for name, one in found.metrics.items()}
-    return Told(table.labels, found.per_label, found.counts[:, 0], overall, apart=True)
+    overall = {name.replace("_", " "): (one.value, one.low, one.high) for name, one in table.metrics.items()}
+    return Told(table.labels, table.per_label, table.counts[:, 0], overall, apart=True)
 
 
 def of_classes(matrix: Counts) -> dict[str, Triple]:

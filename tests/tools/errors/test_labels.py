@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
+from nbdebug.predictions.multilabel import MultiLabel
 from nbdebug.tools.errors.panel_classes import state
 from nbdebug.tools.errors.panels import panels
 from nbdebug.tools.errors.result import Errors
 
-multilabel = pytest.importorskip("nbdebug.predictions.multilabel")
 NAMES = ("sky", "sea", "sun")
 
 
@@ -18,7 +18,7 @@ def made() -> tuple[Errors, np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
     target = random.random((300, 3)) < [0.2, 0.5, 0.7]
     chance = (1 / (1 + np.exp(-(random.normal(size=(300, 3)) + 1.5 * target - 0.7)))).astype(np.float32)
-    table = multilabel.MultiLabel.of(chance, target, class_names=NAMES, threshold=[0.4, 0.5, 0.6])
+    table = MultiLabel.of(chance, target, class_names=NAMES, threshold=[0.4, 0.5, 0.6])
     return Errors(table, "made here"), chance, target
 
 
