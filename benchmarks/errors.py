@@ -10,7 +10,7 @@ matrix   The confusion matrix against one numpy bincount of the same columns, sc
 cells    From a table of labels and losses to a browsable one: building the index, the first click on each cell, then
          the 50 worst of a cell; pandas filters and sorts instead.
 queries  Pages of 24 rows with filters and sorts over 1e7 rows: the first page, then the next one.
-pass     One pass that fills the table against bare inference over the same loader.
+pass     The pass that fills the table, and the whole tool, against bare inference over the same loader.
 page     What the page holds and what the static page weighs, from 1e3 to 1e7 rows; 50 cards with images.
 stored   A table in a Parquet file: to open it, a click, and the peak of memory of a fresh process. 1e7 rows, with
          --large 1e8, which takes 1.7 GB of disk meanwhile.
@@ -19,14 +19,17 @@ stored   A table in a Parquet file: to open it, a click, and the peak of memory 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from errors_page import page
 from errors_pass import inference
 from errors_stored import stored
-from errors_timing import Work, cpu, micro, ratios, wall
+from errors_timing import Work, cpu, micro, ratios
 
 from nbdebug.metrics.confusion import confusion
 from nbdebug.predictions import Predictions
@@ -44,50 +47,60 @@ def labels(rows: int, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return target, prediction, random.exponential(size=rows).astype(np.float32)
 
 
-def matrix() -> None:
+def each_size(table: Callable[[int, int], None]) -> Callable[[], None]:
+    """A table for each number of rows and classes."""
+
+    def tables() -> None:
+        for rows, classes in SIZES:
+            print(f"\n{table.__name__}, {rows:.0e} rows × {classes} classes", flush=True)
+            table(rows, classes)
+
+    return tables
+
+
+def told(works: Mapping[str, Work], rounds: int) -> None:
+    """Prints times and ratios."""
+    for name, said in ratios(works, rounds).items():
+        print(f"  {name:16} {said}", flush=True)
+
+
+def matrix(rows: int, classes: int) -> None:
     """The confusion matrix against other ways to it."""
     import pandas as pd
     from sklearn.metrics import confusion_matrix
 
-    for rows, classes in SIZES:
-        a, b, _ = labels(rows, classes)
-        fast: dict[str, Work] = {
-            "numpy bincount": lambda: np.bincount(a * classes + b, minlength=classes * classes),
-            "nbdebug": lambda: confusion(a, b, classes),
-        }
-        slow: dict[str, Work] = {
-            "numpy bincount": fast["numpy bincount"],
-            "scikit-learn": lambda: confusion_matrix(a, b, labels=range(classes)),
-            "pandas crosstab": lambda: pd.crosstab(a, b),
-        }
-        print(f"\nmatrix, {rows:.0e} rows × {classes} classes")
-        for name, said in {**ratios(slow, 3), **ratios(fast, 15)}.items():
-            print(f"  {name:16} {said}", flush=True)
+    a, b, _ = labels(rows, classes)
+
+    def numpy() -> Any:
+        return np.bincount(a * classes + b, minlength=classes * classes)
+
+    told({"numpy bincount": numpy, "nbdebug": lambda: confusion(a, b, classes)}, 15)
+    peers = {
+        "scikit-learn": lambda: confusion_matrix(a, b, labels=range(classes)),
+        "pandas crosstab": lambda: pd.crosstab(a, b),
+    }
+    told({"numpy bincount": numpy, **peers}, 3)
 
 
-def cells() -> None:
+def cells(rows: int, classes: int) -> None:
     """The index: built, clicked on, and clicked on again."""
     import pandas as pd
 
-    for rows, classes in SIZES:
-        a, b, loss = labels(rows, classes)
-        works: dict[str, Work] = {
-            "numpy bincount": lambda: np.bincount(a * classes + b, minlength=classes * classes),
-            "index": lambda: Cells(a, b, classes, loss),
-        }
-        print(f"\ncells, {rows:.0e} rows × {classes} classes")
-        for name, said in ratios(works, 5).items():
-            print(f"  {name:16} {said}", flush=True)
-        found = Cells(a, b, classes, loss)
-        clicks = [
-            cpu(lambda i=i, j=j: found.rows(i, j)) for i in range(min(classes, 30)) for j in range(min(classes, 30))
-        ]
-        frame = pd.DataFrame({"target": a, "prediction": b, "loss": loss})
-        theirs = cpu(lambda: frame[(frame.target == 1) & (frame.prediction == 1)].nlargest(50, "loss"))
-        held = found.order.nbytes / rows, found.starts.nbytes / classes**2
-        print(f"  first click      {max(clicks) * 1e3:9.2f} ms the slowest of {len(clicks)} cells")
-        print(f"  then 50 worst    {micro(lambda: found.rows(1, 1)):9.2f} µs; pandas {theirs * 1e3:.1f} ms")
-        print(f"  index            {held[0]:.1f} bytes a row and {held[1]:.1f} a cell", flush=True)
+    a, b, loss = labels(rows, classes)
+
+    def numpy() -> Any:
+        return np.bincount(a * classes + b, minlength=classes * classes)
+
+    told({"numpy bincount": numpy, "index": lambda: Cells(a, b, classes, loss)}, 5)
+    found = Cells(a, b, classes, loss)
+    some = range(min(classes, 30))
+    clicks = [cpu(partial(found.rows, i, j)) for i in some for j in some]
+    frame = pd.DataFrame({"target": a, "prediction": b, "loss": loss})
+    theirs = cpu(lambda: frame[(frame.target == 1) & (frame.prediction == 1)].nlargest(50, "loss"))
+    held = found.order.nbytes / rows, found.starts.nbytes / classes**2
+    print(f"  first click      {max(clicks) * 1e3:9.2f} ms the slowest of {len(clicks)} cells")
+    print(f"  then 50 worst    {micro(lambda: found.rows(1, 1)):9.2f} µs; pandas {theirs * 1e3:.1f} ms")
+    print(f"  index            {held[0]:.1f} bytes a row and {held[1]:.1f} a cell", flush=True)
 
 
 def queries() -> None:
@@ -100,10 +113,11 @@ def queries() -> None:
         "site": np.array(["north", "south", "east", "west"], object)[random.integers(0, 4, len(a))],
     }
     table = Predictions.of(b, a, columns=columns)
-    asked = {
+    print(f"\nqueries, 1e7 rows\n  browsable {cpu(lambda: table.grid) * 1e3:.0f} ms")
+    asked: dict[str, dict[str, Any]] = {
         "all, by loss": {},
         "wrong ones": {"right": False},
-        "wrong, by text": {"right": False, "sort": "site"},
+        "the first use of a text": {"right": False, "sort": "site"},
         "a range": {"ranges": {"age": (20, 40)}},
         "a text": {"values": {"site": ["north"]}},
         "another text": {"values": {"site": ["south", "west"]}},
@@ -112,17 +126,17 @@ def queries() -> None:
         "a cell, row 5,000": {"cells": ((1, 1),), "start": 5000},
         "all, row 5,000": {"sort": "age", "start": 5000},
     }
-    print(f"\nqueries, 1e7 rows\n  {'':20} {'CPU':>12} {'wall':>9} {'next page':>9}")
+    print(f"  {'':24} {'first':>12} {'next page':>9}")
     for name, one in asked.items():
-        first = [0.0, 0.0]
-        first[1] = wall(lambda one=one: first.__setitem__(0, cpu(lambda: table.page(Query(**one)))))
-        later = cpu(lambda one=one: table.page(Query(**{**one, "start": one.get("start", 0) + 24})))
-        print(f"  {name:20} {first[0] * 1e3:9.1f} ms {first[1] * 1e3:9.1f} {later * 1e3:9.2f}", flush=True)
+        query = Query(**one)
+        first = cpu(partial(table.page, query))
+        later = cpu(partial(table.page, replace(query, start=query.start + 24)))
+        print(f"  {name:24} {first * 1e3:9.1f} ms {later * 1e3:9.2f}", flush=True)
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "matrix": matrix,
-    "cells": cells,
+    "matrix": each_size(matrix),
+    "cells": each_size(cells),
     "queries": queries,
     "pass": inference,
     "page": page,

@@ -50,7 +50,5 @@ def page() -> None:
         first = cpu(lambda errors=errors, query=query: cards(errors, query))
         again = times({"again": lambda errors=errors, query=query: cards(errors, query)}, 5)["again"]
         sent = len(json.dumps(cards(errors, query)))
-        print(
-            f"  {side:3} × {side:<3}  first {first * 1e3:7.1f} ms, again {min(again) * 1e3:6.2f} ms, {sent / 1e3:7.0f} kB",
-            flush=True,
-        )
+        said = f"first {first * 1e3:7.1f} ms, again {min(again) * 1e3:6.2f} ms, {sent / 1e3:7.0f} kB"
+        print(f"  {side:3} × {side:<3}  {said}", flush=True)

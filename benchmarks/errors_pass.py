@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
+from nbdebug.predictions.collect import collect
 
 ROWS, BATCH = 2048, 64
 INPUTS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
@@ -28,7 +29,7 @@ def bare(model: nn.Module, loader: DataLoader[tuple[Tensor, Tensor]]) -> None:
 
 
 def inference() -> None:
-    """The pass beside inference that keeps nothing, and beside inference that keeps the scores."""
+    """The pass beside inference that keeps nothing, and the whole tool, which also measures baselines and judges."""
     for name, (made, inputs) in INPUTS.items():
         model, x = made().eval(), inputs()
         loader = DataLoader(TensorDataset(x, torch.arange(len(x)) % 10), batch_size=BATCH)
@@ -37,6 +38,7 @@ def inference() -> None:
         works = {
             "bare inference": lambda model=model, loader=loader: bare(model, loader),
             "bare again": lambda model=model, loader=loader: bare(model, loader),
+            "the pass": lambda debugger=debugger, loader=loader: collect(debugger.setup, loader),
             "dbg.errors()": lambda debugger=debugger: debugger.errors(),
         }
         for one, said in ratios(works, 7).items():

@@ -92,8 +92,8 @@ class Predictions(Table):
 
     @cached_property
     def grid(self) -> Grid:
-        """The confusion matrix with its names."""
-        return Grid(self.matrix, self.classes, self.classes)
+        """The confusion matrix with its names; whoever asks for it will click on it, so its cells are found too."""
+        return Grid(self.cells.matrix, self.classes, self.classes)
 
     @cached_property
     def cells(self) -> Cells:

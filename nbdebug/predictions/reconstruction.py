@@ -49,7 +49,8 @@ class Reconstruction(Table):
 
     def said(self, row: int) -> dict[str, str]:
         """How far the sample is off."""
-        return {name: f"{float(self.columns[name][row]):.4g}" for name in ("rmse", "largest", "unexplained")}
+        words = (f"{name} {float(self.columns[name][row]):.4g}" for name in ("rmse", "largest", "unexplained"))
+        return {"said": ", ".join(words)}
 
     @cached_property
     def metrics(self) -> dict[str, Number]:

@@ -130,6 +130,7 @@ def _release(found: list[Preserve]) -> None:
     for one in reversed(found):
         if one._interrupts is not None and one._thread == threading.get_ident():
             one._interrupts.release()
+            one._interrupts = None  # it holds the block, which would live until garbage is collected, with all it owns
 
 
 def _restored(kept: Named) -> list[str]:

@@ -103,3 +103,16 @@ def test_a_dataset_that_is_a_plain_list_is_not_copied() -> None:
     with Copies() as copies, Preserve(loaders=[loader, data, iter(data)]):
         next(iter(loader))
     assert copies.elements == 0
+
+
+def test_a_closed_block_goes_without_garbage_collection() -> None:
+    gc.disable()
+    try:
+        model = torch.nn.Linear(2, 2)
+        with Preserve(model) as block:
+            pass
+        gone = weakref.ref(block), weakref.ref(model)
+        del block, model
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()

@@ -95,6 +95,10 @@ def test_a_large_table_is_looked_at_when_it_is_opened(open_page: Open, monkeypat
     assert len(script(view.state())) < 1000
     page = open_page(view)
     assert page.get_by_text("errors.calibration()").is_visible()
+    answering(page, errors)
+    page.get_by_role("button", name="Compute calibration").click()
+    page.get_by_label("Reliability diagram").wait_for()
+    assert page.get_by_text("errors.calibration()").count() == 0
     asked: Any = state(errors, now=True)
     assert asked["scaling"] == {"later": True}
     eager = open_page(page_of(errors, "calibration", now=True))

@@ -107,5 +107,5 @@ def test_rows_without_a_target_are_in_no_count() -> None:
 
 
 def test_it_is_for_comparisons_only() -> None:
-    assert [one.name for one in panels() if one.fits(made())] == ["classes", "calibration"]
+    assert "flips" not in [one.name for one in panels() if one.fits(made())]
     assert "flips" in [one.name for one in panels() if one.fits(flipped()[0])]

@@ -21,8 +21,8 @@ WRONG, RIGHT = (209, 82, 10, 170), (0, 102, 179, 70)
 
 def dressed(table: Table, row: int, shown: dict[str, Any] | None, full: bool) -> dict[str, Any] | None:
     """The card of a row with masks laid over its picture, or with the loss of each token of its text."""
-    if shown is None:
-        return None
+    if shown is None or (not full and not getattr(table, "is_at_hand", True)):
+        return shown
     try:
         if isinstance(table, Segmentation) and shown["kind"] == "image":
             return {**shown, "overlay": laid_over(table.overlay(row), full)}

@@ -97,7 +97,11 @@ def pairs(table: Table) -> list[dict[str, Any]]:
 def ends(table: Table) -> list[dict[str, Any]]:
     """Both ends of the table as queries: the most wrong, the most sure and the least sure."""
     sure = "confidence" if "confidence" in table.columns else "margin"
-    first = [{"label": "most wrong", "query": {"right": False, "sort": table.worst}}] if table.worst else []
+    first = (
+        [{"label": "most wrong", "query": {"right": False, "sort": table.worst, "descending": True}}]
+        if table.worst
+        else []
+    )
     if sure not in table.columns:
         return first or [{"label": name, "query": {"right": name == "right"}} for name in ("wrong", "right")]
     return first + [

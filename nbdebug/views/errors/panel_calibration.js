@@ -8,7 +8,7 @@ import { calibrationBars, calibrationBins } from "./panel_bins.js";
 
 /** @param {any} state @param {PanelGo} go @param {PanelAsk} ask */
 export function calibrationPanel(state, go, ask) {
-  const node = h("div.panelbox"), note = h("div"), body = h("div.panelbox"), choice = calibrationChoice(state, (of) => again(of === null ? { now: true } : { of }));
+  const node = h("div.panelbox", { "data-lm-suppress-shortcuts": "true" }), note = h("div"), body = h("div.panelbox"), choice = calibrationChoice(state, (of) => again(of === null ? { now: true } : { of }));
 
   /** @param {object} options */
   async function again(options) {
@@ -22,7 +22,7 @@ export function calibrationPanel(state, go, ask) {
   }
 
   function draw() {
-    if (state.later) return;
+    if (state.later) return body.replaceChildren(press("toggle", "Compute calibration", () => again({ now: true })));
     const after = state.scaling?.helps && state.scaling.after;
     body.replaceChildren(calibrationStats(state), h("div.panelplots", {}, calibrationBins(state, go, after), calibrationBars(state, go)), ...mending());
     if (state.unknown) body.append(h("div.note", {}, `${panelCount(state.unknown)} samples without a target or a score are left out.`));

@@ -38,6 +38,15 @@ export function queryChips(asked, words, named) {
   return chips;
 }
 
+/** Whether all that came under a label is still asked for. @param {Asked} asked @param {Partial<Asked>} given */
+export function queryHolds(asked, given) {
+  const same = (/** @type {any} */ a, /** @type {any} */ b) => JSON.stringify(a) === JSON.stringify(b);
+  return QUERY_PARTS.every((part) => {
+    if (part !== "ranges" && part !== "values") return !(part in given) || same(asked[part], given[part]);
+    return Object.entries(given[part] ?? {}).every(([name, one]) => same(asked[part][name], one));
+  });
+}
+
 /** A range in words. @param {string} name @param {(number | null)[]} range */
 function queryRange(name, [low, high]) {
   if (low === null) return `${name} ≤ ${num(high)}`;

@@ -3,7 +3,7 @@
 /** @import { Asked, Card } from "./query.js" */
 /** What is asked for, what came, what is selected: the one thing that all parts of the browser look at. */
 import { asking } from "../answers.js";
-import { queryEmpty, queryHere } from "./query.js";
+import { queryEmpty, queryHere, queryHolds } from "./query.js";
 
 /** @typedef {ReturnType<typeof errorsStore>} Store */
 /** @typedef {"page" | "query" | "there" | "marks" | "chosen" | "open" | "wait"} News */
@@ -72,9 +72,8 @@ export function errorsStore(model) {
 
   /** Changes some of what is asked for. @param {Partial<Asked>} part */
   function change(part) {
-    const same = store.named && Object.keys(part).some((key) => key in (store.named?.query ?? {}));
-    if (same) store.named = null;
     store.query = { ...store.query, start: 0, ...part };
+    if (store.named && !queryHolds(store.query, store.named.query)) store.named = null;
     if (store.opened) open(null);
     return fetch();
   }
