@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from nbdebug.samples.arrays import as_array
@@ -11,6 +12,7 @@ from nbdebug.samples.hints import Hints
 from nbdebug.samples.vocabulary import Vocabulary
 
 LONGEST = {False: 300, True: 20_000}  # characters
+BLANKS, REST = ("\u0120", "\u2581"), "##"  # of byte-pair encoding and SentencePiece; of WordPiece
 MOST = {False: 60, True: 2_000}  # tokens
 
 
@@ -76,8 +78,19 @@ def is_words(value: Any) -> bool:
 
 
 def text(whole: str, tokens: list[str], full: bool) -> dict[str, Any]:
-    """A text with its tokens, which have no weights yet."""
-    return {"kind": "text", "text": cut(whole, LONGEST[full]), "tokens": [[one, None] for one in tokens[: MOST[full]]]}
+    """A text with its tokens, which have no weights yet; one after the other they read as the text."""
+    listed = [[one, None] for one in spaced(whole, tokens[: MOST[full]])]
+    return {"kind": "text", "text": cut(whole, LONGEST[full]), "tokens": listed}
+
+
+def spaced(whole: str, tokens: list[str]) -> list[str]:
+    """Tokens with the blanks between them: where tokenizers mark them, else before each but the rest of a word."""
+    if whole.startswith("".join(tokens)):
+        return tokens
+    if any(one.startswith(BLANKS) for one in tokens):
+        return [reduce(lambda text, mark: text.replace(mark, " "), BLANKS, one) for one in tokens]
+    first = [one if at == 0 or one.startswith(REST) else f" {one}" for at, one in enumerate(tokens)]
+    return [one.removeprefix(REST) for one in first]
 
 
 def cut(whole: str, longest: int) -> str:

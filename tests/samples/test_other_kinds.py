@@ -54,7 +54,7 @@ def test_text_stays_text() -> None:
 
 def test_lists_of_words_are_tokens() -> None:
     shown = Samples([(["a", "good", "movie"], 0)] * 2).shown(0)
-    assert shown == {"kind": "text", "text": "a good movie", "tokens": [["a", None], ["good", None], ["movie", None]]}
+    assert shown == {"kind": "text", "text": "a good movie", "tokens": [["a", None], [" good", None], [" movie", None]]}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_token_ids_are_read_by_what_the_data_set_holds(held: dict[str, Any]) -> 
     for source in (Reviews(**held), Subset(Reviews(**held), [0, 1])):
         shown = Samples(source).shown(1)
         assert shown["text"].lower() == "a good movie"
-        assert [token for token, _ in shown["tokens"]] == ["a", "good", "movie"]
+        assert [token for token, _ in shown["tokens"]] == ["a", " good", " movie"]
 
 
 def test_token_ids_are_read_by_what_is_given_or_lies_in_the_collate_function() -> None:
@@ -84,6 +84,28 @@ def test_token_ids_are_read_by_what_is_given_or_lies_in_the_collate_function() -
         assert Samples(Reviews(), **given).shown(0)["text"].lower() == "a good movie"
     assert Samples(Reviews(), decode=lambda ids: f"{len(ids)} ids").shown(0)["text"] == "5 ids"
     assert Samples(Reviews(), decode=list("_xyz")).shown(0)["text"] == "xyz__"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "whole"),
+    [
+        (["play", "##ing", "is", "fun"], "playing is fun"),
+        (["play", "ing", "\u0120is", "\u0120fun"], "playing is fun"),
+        (["\u2581play", "ing", "\u2581is", "\u2581fun"], "playing is fun"),
+        (list("playing is fun"), "playing is fun"),
+    ],
+)
+def test_tokens_one_after_the_other_read_as_the_text(tokens: list[str], whole: str) -> None:
+    class Pieces:
+        def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+            return [tokens[one] for one in ids]
+
+        def decode(self, ids: list[int]) -> str:
+            return whole
+
+    shown = Samples([torch.arange(len(tokens))] * 2, decode=Pieces()).shown(0)
+    assert shown["text"] == whole
+    assert "".join(token for token, _ in shown["tokens"]).strip() == whole
 
 
 def test_token_ids_without_a_vocabulary_are_ids() -> None:
