@@ -51,11 +51,15 @@ def errors(model: nn.Module | None = None, loader: Any = None, *, predictions: A
     """The error browser of a model on a loader, or of predictions that are there already.
 
     ``predictions`` are labels, or scores of classes, rows × classes, and come with ``targets`` and, where samples are
-    to be shown, ``inputs``; of a DataFrame ``target`` and ``prediction`` name columns. Otherwise it takes what Debugger
-    and its ``errors`` take. Raises SetupError for what does not fit together.
+    to be shown, ``inputs``; of a DataFrame, also in the place of the model, and of the path of Parquet files,
+    ``target``, ``prediction`` and ``scores`` name columns. Otherwise it takes what Debugger and its ``errors`` take.
+    Raises SetupError for what does not fit together.
     """
+    from nbdebug.predictions.frames import as_frame
     from nbdebug.tools.errors.given import of_predictions
 
+    if predictions is None and as_frame(model) is not None:
+        return of_predictions(model, loader, **given)
     if predictions is not None:
         return of_predictions(predictions, **given)
     if model is None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.metrics.intervals import LEVEL, Floats, normal, wilson
+from nbdebug.metrics.thresholds import Thresholds, thresholds
 
 if TYPE_CHECKING:
     import pandas
@@ -54,41 +55,38 @@ class Curves:
 def curves(chance: NDArray[Any], target: NDArray[Any], level: float = LEVEL) -> Curves | None:
     """Both curves of chances and targets, true or 1 where a row is of the class; None where all are or none is.
 
-    Points and areas are those of ``sklearn.metrics``: ``roc_auc_score`` and ``average_precision_score``.
+    The points are those of ``roc_curve`` and ``precision_recall_curve`` of scikit-learn, the areas those of
+    ``roc_auc_score`` and ``average_precision_score``; its own take seconds to import, and four sorts.
     """
-    target = np.asarray(target, bool)
-    of = int(target.sum())
-    if not 0 < of < len(target):
+    found = thresholds(chance, target, usual=None)
+    if not (found.of and found.others):
         return None
-    return Curves(roc(chance, target, level), precision_recall(chance, target, level), of, len(target))
+    return Curves(roc(found, level), precision_recall(found, level), found.of, found.of + found.others)
 
 
-def roc(chance: NDArray[Any], target: NDArray[np.bool_], level: float = LEVEL) -> Curve:
+def roc(found: Thresholds, level: float = LEVEL) -> Curve:
     """The share of hits over the share of false alarms, and the area under it.
 
     The interval is the one of Newcombe 2006, doi:10.1002/sim.2324, method 5, which is no point where the area is 1.
     """
-    from sklearn.metrics import roc_auc_score, roc_curve
+    hits, alarms = np.append(0, found.hits[::-1]), np.append(0, found.alarms[::-1])
+    twice = int((np.diff(alarms) * (hits[1:] + hits[:-1])).sum())
+    area = twice / (2 * found.of * found.others)
+    low, high = area_interval(area, found.of, found.others, level)
+    return Curve(alarms / found.others, hits / found.of, np.append(np.inf, found.at[::-1]), area, low, high)
 
-    x, y, thresholds = roc_curve(target, chance, drop_intermediate=False)
-    area = float(roc_auc_score(target, chance))
-    low, high = area_interval(area, int(target.sum()), int((~target).sum()), level)
-    return Curve(x, y, np.asarray(thresholds, np.float64), area, low, high)
 
-
-def precision_recall(chance: NDArray[Any], target: NDArray[np.bool_], level: float = LEVEL) -> Curve:
+def precision_recall(found: Thresholds, level: float = LEVEL) -> Curve:
     """Precision over recall, and the average precision.
 
     Its interval is that of a share among the rows of the class (Boyd, Eng and Page 2013,
     doi:10.1007/978-3-642-40994-3_29), as Wilson has it.
     """
-    from sklearn.metrics import average_precision_score, precision_recall_curve
-
-    precision, recall, thresholds = precision_recall_curve(target, chance)
-    area, of = float(average_precision_score(target, chance)), int(target.sum())
-    low, high = wilson(area * of, of, level)
-    ends = np.append(np.asarray(thresholds, np.float64), np.inf)
-    return Curve(recall[::-1], precision[::-1], ends[::-1], area, float(low), float(high))
+    recall = np.append(0, found.recall[::-1])
+    precision = np.append(1, found.precision[::-1])
+    area = float((np.diff(recall) * precision[1:]).sum())
+    low, high = wilson(area * found.of, found.of, level)
+    return Curve(recall, precision, np.append(np.inf, found.at[::-1]), area, float(low), float(high))
 
 
 def area_interval(area: float, of: int, others: int, level: float = LEVEL) -> tuple[float, float]:

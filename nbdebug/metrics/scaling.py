@@ -12,7 +12,7 @@ from nbdebug.metrics.calibration import Reliability, reliability
 from nbdebug.metrics.intervals import Floats
 from nbdebug.metrics.temperature import loss, temperature
 
-MOST = 2_000_000  # numbers: enough to fit one, and done in about a second
+MOST, LEAST = 500_000, 2_000  # numbers, but so many rows: enough to fit one, and done in about a second
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Scaling:
 
     @property
     def helps(self) -> bool:
-        """Whether both the loss and the calibration error are lower with it."""
-        return self.loss_after < self.loss_before and self.after.error < self.before.error
+        """Whether there is more to mend than chance explains, and both the loss and the error are lower with it."""
+        lower = self.loss_after < self.loss_before and self.after.error < self.before.error
+        return self.before.is_off and lower
 
 
 def scaling(logits: NDArray[Any], target: NDArray[np.int64], most: int = MOST) -> Scaling:
@@ -40,7 +41,7 @@ def scaling(logits: NDArray[Any], target: NDArray[np.int64], most: int = MOST) -
 
     Many rows are represented by some drawn with a fixed seed.
     """
-    order = np.random.default_rng(0).permutation(len(target))[: max(2, most // logits.shape[1])]
+    order = np.random.default_rng(0).permutation(len(target))[: max(LEAST, most // logits.shape[1])]
     logits, target = np.asarray(logits, np.float64)[order], np.asarray(target)[order]
     middle = len(target) // 2
     halves = slice(None, middle), slice(middle, None)

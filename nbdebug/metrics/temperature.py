@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from nbdebug.metrics.intervals import Floats
 
 RANGE = 0.05, 20.0
+CLOSE = 1e-4  # relative: finer than any number of rows tells
 
 
 def temperature(logits: Floats, target: NDArray[np.int64]) -> float:
@@ -18,7 +19,10 @@ def temperature(logits: Floats, target: NDArray[np.int64]) -> float:
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
-        lambda log: loss(logits, target, float(np.exp(log))), bounds=np.log(RANGE), method="bounded"
+        lambda log: loss(logits, target, float(np.exp(log))),
+        bounds=np.log(RANGE),
+        method="bounded",
+        options={"xatol": CLOSE},
     )
     return float(np.exp(found.x))
 

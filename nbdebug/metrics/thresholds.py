@@ -19,7 +19,7 @@ USUAL = 0.5
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Each chance that occurs as a threshold, ascending, and 0.5; rows with as much or more are taken for the class.
+    """Each chance that occurs as a threshold, ascending, and the usual; rows with as much are taken for the class.
 
     ``hits`` are rows of the class that are taken for it, ``alarms`` others that are; ``of`` and ``others`` count all
     rows of both kinds. ``below`` is the highest chance under each threshold, NaN where there is none.
@@ -31,6 +31,7 @@ class Thresholds:
     alarms: Counts
     of: int
     others: int
+    usual: float = USUAL
 
     @property
     def precision(self) -> Floats:
@@ -63,25 +64,32 @@ class Thresholds:
         return pd.DataFrame({"threshold": self.at, **counts, **shares, "cost": self.cost(alarm, miss)})
 
     def some(self, most: int = 200) -> Counts:
-        """The places of at most so many thresholds for a page: even by value and by rank, 0.5, and the best by F1."""
+        """The places of at most so many thresholds for a page: even by value and rank, the usual, the best by F1."""
         count = len(self.at)
         if count <= most:
             return np.arange(count)
         ranks = np.linspace(0, count - 1, most // 2 - 2)
         values = np.searchsorted(self.at, np.linspace(self.at[0], self.at[-1], most // 2))
         best = [int(np.nanargmax(self.f1))] if np.isfinite(self.f1).any() else []
-        usual = int(np.searchsorted(self.at, USUAL))
+        usual = int(np.searchsorted(self.at, self.usual))
         return np.unique(np.concatenate([ranks, values, best, [usual]]).astype(np.int64).clip(0, count - 1))
 
 
-def thresholds(chance: NDArray[Any], target: NDArray[Any]) -> Thresholds:
-    """What each threshold comes to; ``target`` is true or 1 where a row is of the class. Chances are finite."""
-    target = np.asarray(target, bool)
+def thresholds(chance: NDArray[Any], target: NDArray[Any], usual: float | None = USUAL) -> Thresholds:
+    """What each threshold comes to, the usual one among them; ``target`` is true or 1 where a row is of the class.
+
+    Chances are finite.
+    """
+    target, chance = np.asarray(target, bool), np.asarray(chance)
     order = np.argsort(chance, kind="stable")
-    sure, own = np.asarray(chance, np.float64)[order], target[order]
-    at = np.unique(np.append(sure, USUAL))
-    first = np.searchsorted(sure, at)
+    sure, own = chance[order].astype(np.float64), target[order]
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(sure), 1), bool), np.diff(sure) > 0]))
+    at = sure[first]
+    if usual is not None and usual not in at:
+        place = np.searchsorted(at, usual)
+        first, at = np.insert(first, place, np.searchsorted(sure, usual)), np.insert(at, place, usual)
     own_below = np.concatenate([[0], np.cumsum(own)])[first]
     of, others = int(own.sum()), int((~own).sum())
-    below = np.where(first > 0, sure[np.maximum(first - 1, 0)], np.nan) if len(sure) else np.full(len(at), np.nan)
-    return Thresholds(at, below, of - own_below, others - (first - own_below), of, others)
+    below = np.append(np.nan, sure)[first]
+    alarms = others - (first - own_below)
+    return Thresholds(at, below, of - own_below, alarms, of, others, USUAL if usual is None else usual)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nbdebug.metrics.confusion import Counts, numbered
 from nbdebug.predictions.extremes import highest
+from nbdebug.predictions.huge import worst_of_huge
 
 Rows = NDArray[np.int64]
 HELD = 200  # rows of a cell that are put in order at once
@@ -35,14 +36,17 @@ class Cells:
         # As a sparse matrix with one entry a row its transpose is sorted by cell, which is done by counting.
         sparse = csr_matrix((np.ones(count, np.bool_), cell, places), shape=(count, cells)).tocsc()
         self.order, self.starts = sparse.indices, sparse.indptr
+        huge = [divmod(one, classes) for one in np.flatnonzero(np.diff(self.starts)[:-1] > HUGE).tolist()]
         self.known: dict[tuple[int, int], Rows] = {}
-        for huge in np.flatnonzero(np.diff(self.starts)[:-1] > HUGE).tolist():
-            self.rows(*divmod(huge, classes))
+        if huge and badness is not None:
+            rows = {i * classes + j: self.behind(i, j) for i, j in huge}
+            found = worst_of_huge(rows, cell, cells, badness, HELD)
+            self.known = {divmod(one, classes): worst for one, worst in found.items()}
 
     @property
     def matrix(self) -> Counts:
         """The confusion matrix."""
-        return np.diff(self.starts)[:-1].reshape(self.classes, self.classes).astype(np.int64)
+        return np.asarray(np.diff(self.starts)[:-1].reshape(self.classes, self.classes), np.int64)
 
     def rows(self, target: int, prediction: int, most: int = 50) -> Rows:
         """The worst rows of a cell, at most so many, the worst first."""

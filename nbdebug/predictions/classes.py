@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
 from nbdebug.metrics.confusion import Counts, confusion
-from nbdebug.metrics.number import share
 from nbdebug.predictions.arrays import indexed
 from nbdebug.predictions.cells import Cells
-from nbdebug.predictions.grid import Grid
+from nbdebug.predictions.grid import Grid, accuracy_line
 from nbdebug.predictions.labels import Labels, numbered
 from nbdebug.predictions.query import Page, Query, Rows
 from nbdebug.predictions.scores import TOP, Floats, as_scores, digest, form_of
@@ -93,8 +92,8 @@ class Predictions(Table):
 
     @cached_property
     def grid(self) -> Grid:
-        """The confusion matrix with its names."""
-        return Grid(self.matrix, self.classes, self.classes)
+        """The confusion matrix with its names; whoever asks for it will click on it, so its cells are found too."""
+        return Grid(self.cells.matrix, self.classes, self.classes)
 
     @cached_property
     def cells(self) -> Cells:
@@ -115,11 +114,7 @@ class Predictions(Table):
 
     def headline(self) -> str:
         """The accuracy in a line."""
-        counted = int(self.matrix.sum())
-        if not counted:
-            return f"none of {len(self)} samples has both a target and a prediction"
-        found = share(int(self.matrix.trace()), counted)
-        return f"{found.value:.1%} of {counted} samples right ({found.low:.1%} to {found.high:.1%})"
+        return accuracy_line(self.matrix, len(self))
 
     def said(self, row: int) -> dict[str, str]:
         """The class, and what it was taken for."""

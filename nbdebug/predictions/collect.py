@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.arrays import array, indexed
-from nbdebug.predictions.embedding import Embedding
+from nbdebug.predictions.embedding import Embedding, Entry
 from nbdebug.predictions.gathering import Gathering
 from nbdebug.predictions.kinds import gathering, target_of
 from nbdebug.predictions.places import LOST, drawn, untold
@@ -22,6 +22,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
 from nbdebug.setup.modes import in_mode
+from nbdebug.setup.users_code import users_code
 
 Seen = Callable[[int], bool]
 More = Callable[[Batch, Any], Mapping[str, Any]]
@@ -33,25 +34,31 @@ def collect(
     seen: Seen = lambda _: False,
     *,
     more: More | None = None,
-    embed: str | nn.Module | None = None,
+    embed: str | nn.Module | Entry | None = None,
     index: Any = None,
     decode: Decode = None,
+    partial: bool = False,
 ) -> Table:
     """The table of a loader's samples, in eval mode and without gradients; nothing of the user's is changed.
 
     ``seen`` is given the number of rows so far, and says whether to stop. ``more(batch, output)`` gives further
     columns, a value a sample; ``embed`` is a layer whose output becomes the embedding; ``index`` holds the places of
     the samples in the data set, for a loader that does not tell them; ``decode`` turns the number of a token into
-    text. Nothing is copied from its device before the end, but for the counts of pixels and tokens, now and then.
+    text. With ``partial`` an interrupt ends the pass with what there is. Nothing is copied from its device before the
+    end, but for the counts of pixels and tokens, now and then.
     Raises SetupError for an empty loader, and for outputs that no table is made of.
     """
     embedding = Embedding(setup.eager, embed)
     taken = Pass(setup, more, embedding, decode)
     with Preserve(*setup.owned, loaders=(loader,)), in_mode(setup.eager, False), torch.inference_mode(), embedding:
-        for batch, indices in drawn(setup, loader):
-            taken.add(batch, indices)
-            if seen(taken.rows):
-                break
+        try:
+            for batch, indices in drawn(setup, loader):
+                taken.add(batch, indices)
+                if seen(taken.rows):
+                    break
+        except KeyboardInterrupt:
+            if not (partial and taken.rows):
+                raise
         return taken.table(loader, index)
 
 
@@ -62,12 +69,13 @@ class Pass:
         self.setup, self.more, self.embedding, self.decode = setup, more, embedding, decode
         self.gathering: Gathering | None = None
         self.rows = 0
-        self.places: list[int] | None = []
+        self.places: list[Any] | None = []
         self.columns: dict[str, list[Any]] = {}
 
-    def add(self, batch: Batch, indices: tuple[int, ...] | None) -> None:
+    def add(self, batch: Batch, indices: list[Any] | None) -> None:
         """Runs a batch and keeps what is said of it."""
-        whole = self.setup.predict(batch)
+        with users_code(lambda: f"after {self.rows} samples"):
+            whole = self.setup.predict(batch)
         output, target = scores(whole), target_of(batch)
         if self.gathering is None:
             rows = len(indices) if indices is not None else None
@@ -110,5 +118,6 @@ class Pass:
         return remade(table, self.setup, loader, self.gathering)
 
     def known(self) -> Any:
-        """The places of all rows, where each batch told them."""
-        return None if self.places is None else np.array(self.places, np.int64)
+        """The places of all rows, where each batch told them as whole numbers."""
+        places = np.array([None] if self.places is None else self.places)
+        return places.astype(np.int64) if places.dtype.kind in "iu" and places.ndim == 1 else None

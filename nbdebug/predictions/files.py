@@ -40,8 +40,9 @@ class Files:
         self.kinds = self.kinds_of(self.paths[0])
         for path in self.paths:
             self.refuse(path)
-        self.classes = self.named(class_names if class_names is not None else self.said[0].get("classes"))
-        self.show(())
+        self.classes = self.named(class_names if class_names is not None else agreed(self.paths, self.said))
+        self.count = sum(self.counts)
+        self.show()
 
     @cached_property
     def counts(self) -> list[int]:
@@ -79,10 +80,9 @@ class Files:
         source = f"read_parquet([{', '.join(map(text, self.paths))}])"
         columns = [quoted(name) for name in self.labels]
         if self.are_numbers:
-            real = [f"CASE WHEN isnan({one}::DOUBLE) THEN -1 ELSE {one} END" for one in columns]
-            (highest,) = self.asked(f"SELECT {', '.join(f'coalesce(max({one})::BIGINT, -1)' for one in real)} FROM {source}")
-            both = [np.array([one], np.int64) for one in highest]
-            return checked(both[0], both[1], names, None)[2]
+            tops = ", ".join(f"coalesce(max({self.number(one)}), -1)" for one in self.labels)
+            (highest,) = self.asked(f"SELECT {tops} FROM {source}")
+            return checked(np.array(highest, np.int32), None, names, None)[2]
         texts = [f"SELECT DISTINCT {one}::VARCHAR AS label FROM {source}" for one in columns]
         found = self.asked(f"SELECT label FROM ({' UNION '.join(texts)}) WHERE label IS NOT NULL ORDER BY label")
         if names is None:
@@ -95,21 +95,30 @@ class Files:
         """Whether the labels are numbers of classes, not texts."""
         return all(self.kinds[name].dtype.kind in "iubf" for name in self.labels)
 
-    def show(self, dropped: Sequence[int]) -> None:
-        """Makes ``rows`` of the files, without some of them."""
+    def show(self, source: str = "") -> None:
+        """Makes ``rows`` of the files; ``source`` is SQL that restricts them."""
         if not self.are_numbers:
             names = ", ".join(map(text, self.classes))
             self.connection.execute(f"CREATE TYPE IF NOT EXISTS {quoted(CLASS)} AS ENUM ({names})")
         starts = [0, *accumulate(self.counts)]
-        labels = [f"{self.number(one)} AS {quoted(to)}" for one, to in zip(self.labels, (TARGET, PREDICTION), strict=True)]
+        labels = [
+            f"{self.number(one)} AS {quoted(to)}" for one, to in zip(self.labels, (TARGET, PREDICTION), strict=True)
+        ]
         parts = [
             f"SELECT * EXCLUDE file_row_number, file_row_number + {start} AS {quoted(ROW)}, {', '.join(labels)} "
             f"FROM read_parquet({text(path)}, file_row_number = true)"
             for path, start in zip(self.paths, starts, strict=False)
         ]
-        kept = f" WHERE {quoted(ROW)} NOT IN ({', '.join(map(str, dropped))})" if len(dropped) else ""
-        self.connection.execute(f"CREATE OR REPLACE VIEW rows AS SELECT * FROM ({' UNION ALL '.join(parts)}){kept}")
-        self.count = sum(self.counts) - len(dropped)
+        self.connection.execute(f"CREATE OR REPLACE VIEW rows AS SELECT * FROM ({' UNION ALL '.join(parts)}) {source}")
+
+    def drop(self, ask: str) -> int:
+        """Leaves out the rows whose numbers SQL gives, and tells how many these are."""
+        self.connection.execute(f"CREATE OR REPLACE TABLE dropped AS {ask}")
+        count = int(self.asked("SELECT count(*) FROM dropped")[0][0])
+        if count:
+            self.show(f"WHERE {quoted(ROW)} NOT IN (FROM dropped)")
+            self.count = sum(self.counts) - count
+        return count
 
     def number(self, name: str) -> str:
         """The class of a label as SQL, -1 where there is none."""
@@ -119,6 +128,20 @@ class Files:
         if kind == "f":
             value = f"CASE WHEN isnan({value}) THEN -1 ELSE {value} END"
         return f"coalesce({value}::INTEGER, -1)"
+
+
+def agreed(paths: Sequence[Path], said: Sequence[dict[str, Any]]) -> Sequence[str] | None:
+    """What files call the classes; where these are but numbers the most. Raises SetupError where they do not agree."""
+    names = [list[str](one["classes"]) for one in said if "classes" in one]
+    longest = max(names, key=len, default=[])
+    numbers = [str(number) for number in range(len(longest))]
+    for path, one in zip(paths, names, strict=False):
+        if one != (longest[: len(one)] if longest == numbers else longest):
+            raise SetupError(
+                f"{path.name} has the classes {', '.join(one[:9])}; expected {', '.join(longest[:9])}, as other files. "
+                "Give all parts the same class_names."
+            )
+    return longest or None
 
 
 def found_at(path: str | Path) -> list[Path]:
@@ -132,13 +155,10 @@ def found_at(path: str | Path) -> list[Path]:
 
 def without_mask(values: Any) -> np.ndarray:
     """An array with NaN, NaT or None for what is missing."""
-    if not isinstance(values, np.ma.MaskedArray):
+    missing = np.ma.getmaskarray(values)
+    if not missing.any():
         return np.asarray(values)
-    if not np.ma.getmaskarray(values).any():
-        return np.asarray(values.data)
-    if values.dtype.kind in "iuf":
-        whole = values.dtype.kind != "f"
-        return np.asarray((values.astype(np.float64) if whole else values).filled(np.nan))
-    if values.dtype.kind == "M":
-        return np.asarray(values.filled(np.datetime64("NaT")))
-    return np.asarray(values.astype(object).filled(None))
+    nothing = {"i": np.nan, "u": np.nan, "f": np.nan, "M": np.datetime64("NaT")}.get(values.dtype.kind)
+    found = np.array(values, float if values.dtype.kind in "iu" else object if nothing is None else values.dtype)
+    found[missing] = nothing
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nbdebug.metrics.confusion import Counts
+from nbdebug.metrics.number import share
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,12 @@ class Grid:
     unit: str = "samples"
     diagonal: bool = True
     good: tuple[int, ...] = ()
+
+
+def accuracy_line(matrix: Counts, rows: int) -> str:
+    """The accuracy of a confusion matrix with its interval, in a line; ``rows`` counts what cannot be judged too."""
+    counted = int(matrix.sum())
+    if not counted:
+        return f"none of {rows:,} samples has both a target and a prediction"
+    found = share(int(matrix.trace()), counted)
+    return f"{found.value:.1%} of {counted:,} samples right ({found.low:.1%} to {found.high:.1%})"

@@ -22,6 +22,8 @@ from nbdebug.setup.unpack import TARGET_KEYS
 
 OUTPUTS = 64  # of a regression; more of them are a map, of which only the error is kept
 
+CUTS = {"bce": 0.5, "bce-with-logits": 0.0}
+
 
 def gathering(setup: Setup, batch: Batch, output: Any, target: Any, rows: int | None, decode: Decode) -> Gathering:
     """The way to keep the batches of a set-up, known by its first one, which is of ``rows`` samples where known.
@@ -104,7 +106,8 @@ def labels(setup: Setup, batch: Batch, output: Tensor, target: Tensor, rows: int
 
 def pixels(setup: Setup, classes: int | None) -> Pixels:
     """Keeps what is to be known of masks."""
-    return Pixels(setup.class_names, ignore_index(setup.loss_fn), classes=classes, loss=torch_loss(setup))
+    ignored, cut = ignore_index(setup.loss_fn), CUTS.get(named(setup.loss_fn))
+    return Pixels(setup.class_names, ignored, classes=classes, loss=torch_loss(setup), cut=cut)
 
 
 def torch_loss(setup: Setup) -> Each | None:

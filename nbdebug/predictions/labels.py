@@ -73,9 +73,12 @@ def unique(texts: NDArray[Any] | None) -> list[str]:
 
 def as_numbers(values: NDArray[Any], ignore: int | None) -> Labels:
     """Whole numbers, with NONE for those to be ignored."""
-    found = values.astype(np.int64)
-    no = found < 0 if ignore is None else (found < 0) | (found == ignore)
-    return np.where(no, NONE, found).astype(np.int32)
+    found = values.astype(np.int32)
+    no = found < 0
+    if ignore is not None:
+        no |= found == ignore
+    found[no] = NONE
+    return found
 
 
 def looked_up(texts: NDArray[Any], names: Sequence[str]) -> Labels:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nbdebug.predictions.arrays import array
 from nbdebug.predictions.classes import Predictions
@@ -24,7 +25,16 @@ def classification(setup: Setup, output: Tensor, target: Any) -> Predictions:
     """One class of several for each sample, by scores of all of them."""
     ignored = ignore_index(setup.loss_fn)
     table = Predictions.of(output, target, class_names=setup.class_names, ignore_index=ignored)
+    if is_plain(setup.loss_fn):
+        return table
     return lossy(setup, table, own_loss(setup, output, target))
+
+
+def is_plain(loss_fn: Any) -> bool:
+    """Whether a loss is cross-entropy with nothing set, as the table has it already."""
+    if type(loss_fn) is nn.CrossEntropyLoss:
+        return loss_fn.weight is None and not loss_fn.label_smoothing
+    return loss_fn is F.cross_entropy
 
 
 def binary(setup: Setup, output: Tensor, target: Any) -> Predictions:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.extremes import highest, lowest
-from nbdebug.predictions.texts import Texts, ranked
+from nbdebug.predictions.texts import Texts
 
 Rows = NDArray[np.int64]
 Range = tuple[float | None, float | None]
@@ -44,6 +44,12 @@ class Query:
         if "cells" in known:
             known["cells"] = tuple((int(i), int(j)) for i, j in known["cells"])
         return cls(**known)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all rows are asked for."""
+        free = not self.cells and not self.ranges and not self.values
+        return free and self.right is None and self.rows is None
 
     @property
     def is_one_cell(self) -> bool:
@@ -85,9 +91,7 @@ def column(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
 
 
 def in_order(values: NDArray[Any], rows: Rows | None, descending: bool, first: int) -> Rows:
-    """The first of ``rows``, None for all, by their values, equal ones as they stand; what is NaN comes last."""
+    """The first of ``rows``, None for all, by their numbers, equal ones as they stand; what is NaN comes last."""
     found = values if rows is None else values[rows]
-    if found.dtype.kind not in "fiub":
-        found = ranked(found)
     order = highest(found, first) if descending else lowest(found, first)
     return np.asarray(order if rows is None else rows[order], np.int64)

@@ -13,27 +13,26 @@ HELD = 1000  # rows that are put in order at once
 
 
 class Recent:
-    """The rows behind the last filter, and the first of them in the last order."""
+    """The rows behind the last filter, and the first of those that were put in order last."""
 
     def __init__(self) -> None:
         self.filter: Any = None
-        self.rows: Rows | None = None
+        self.rows: Rows = np.empty(0, np.int64)
         self.order: Any = None
-        self.head: Rows = np.empty(0, np.int64)
+        self.head: Rows = self.rows
 
     def found(self, query: Query, find: Callable[[Query], Rows]) -> Rows:
         """All rows of a query, in the order of the table; those of the last one if only order or page differ."""
         wanted = filter_of(query)
-        if self.rows is None or self.filter != wanted:
-            self.rows, self.filter, self.order = find(query), wanted, None
+        if self.filter != wanted:
+            self.rows, self.filter = find(query), wanted
         return self.rows
 
-    def first(self, sort: tuple[str, bool], most: int, put: Callable[[int], Rows]) -> Rows:
-        """The first of the rows found last in an order; ``put`` gives so many of them."""
-        assert self.rows is not None
-        if self.order != sort or len(self.head) < min(most, len(self.rows)):
-            self.head, self.order = put(max(2 * most, HELD)), sort
-        return self.head[:most]
+    def first(self, order: Any, most: int, put: Callable[[int], Rows]) -> Rows:
+        """At least so many rows in an order, which ``put`` gives if they are not those of the last one."""
+        if self.order != order or len(self.head) < most:
+            self.head, self.order = put(max(2 * most, HELD)), order
+        return self.head
 
 
 def filter_of(query: Query) -> Any:

@@ -35,6 +35,7 @@ class Sequences(Inside):
 
     task: ClassVar[str] = "tagging"
     unit: ClassVar[str] = "tokens"
+    apart: ClassVar[tuple[str, ...]] = ("vocabulary",)
 
     lines: tuple[Line, ...] = ()
     again: Callable[[int], Line] | None = None
@@ -83,13 +84,19 @@ class Sequences(Inside):
 
     def said(self, row: int) -> dict[str, str]:
         """How good the sequence went, and its worst token."""
-        loss, right = float(self.columns["loss"][row]), float(self.columns["accuracy"][row])
+        right, loss = float(self.columns["accuracy"][row]), float(self.columns["worst loss"][row])
         count, at = int(self.columns["tokens"][row]), int(self.columns["worst at"][row])
-        words = {"tokens right": f"{round(right * count) if count else 0} of {count}", "loss": f"{loss:.4g} a token"}
-        if at >= 0:
-            word = f" {self.line(row).word(at)!r}" if self.lines or self.again else ""
-            words["worst"] = f"token {at}{word}, loss {float(self.columns['worst loss'][row]):.4g}"
-        return words
+        if not count:
+            return {"said": "no token counts"}
+        word = f" {self.line(row).word(at)!r}" if self.lines else ""
+        return {
+            "said": f"{round(right * count)} of {count} tokens right; the worst is number {at},{word} loss {loss:.3g}"
+        }
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the tokens were kept."""
+        return bool(self.lines)
 
     def line(self, row: int) -> Line:
         """The tokens of a sequence; raises SetupError where they were not kept and the model is not at hand."""
@@ -117,10 +124,14 @@ class Sequences(Inside):
         return found
 
     def by_class(self) -> pandas.DataFrame:
-        """One row a class of the tokens that there were, the highest total loss first."""
+        """One row a class of the tokens that there were, the highest total loss first.
+
+        Raises SetupError for some rows of a table, of which the sums are not known.
+        """
         import pandas as pd
 
-        assert self.vocabulary is not None
+        if self.vocabulary is None:
+            raise SetupError("table is a part of another; expected all rows. Ask the whole table.")
         there = np.flatnonzero(self.vocabulary[1] > 0)
         total, count, right = self.vocabulary[:, there]
         names = [worded(self.decode or self.classes or None, int(one)) for one in there]
@@ -151,7 +162,7 @@ class Sequences(Inside):
         at = np.arange(len(self))[np.asarray(rows)]
         lines = tuple(self.lines[i] for i in at) if self.lines else ()
         counts = None if self.counts is None else self.counts[at]
-        return super().take(at).replaced(lines=lines, counts=counts)
+        return super().take(at).replaced(lines=lines, counts=counts, vocabulary=None)
 
 
 def by_token(values: NDArray[np.float64], count: NDArray[np.float64]) -> Number:

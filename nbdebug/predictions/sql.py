@@ -44,7 +44,9 @@ def among_cells(cells: Sequence[tuple[int, int]]) -> list[tuple[str, list[Any]]]
 def within(name: str, kind: np.ndarray, bounds: Sequence[float | None]) -> list[tuple[str, list[Any]]]:
     """Rows whose value lies between two bounds; NaN, the highest of all to DuckDB, does not."""
     value = f"{quoted(name)}::DOUBLE" if kind.dtype.kind == "b" else quoted(name)
-    found = [(f"{value} {sign} ?", [bound]) for sign, bound in zip((">=", "<="), bounds, strict=True) if bound is not None]
+    found = [
+        (f"{value} {sign} ?", [bound]) for sign, bound in zip((">=", "<="), bounds, strict=True) if bound is not None
+    ]
     if found and kind.dtype.kind == "f":
         found.append((f"NOT isnan({value})", []))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ from nbdebug.metrics.confusion import Counts
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.duck import quoted
 from nbdebug.predictions.files import INDEX, Files, found_at
-from nbdebug.predictions.grid import Grid
+from nbdebug.predictions.grid import Grid, accuracy_line
 from nbdebug.predictions.query import Page, Query, Rows
 from nbdebug.predictions.recent import filter_of
 from nbdebug.predictions.sql import PREDICTION, ROW, TARGET, order, where
@@ -25,7 +26,7 @@ from nbdebug.predictions.table import Table
 if TYPE_CHECKING:
     import pandas
 
-MOST_IN_MEMORY = 10_000_000  # rows: up to here a table is read as a whole, for then each panel can look at it
+MOST_IN_MEMORY = 5_000_000  # rows: up to here a table is read as a whole, for then each panel can look at it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class Stored(Table):
         """
         paths = found_at(path) if isinstance(path, str | Path) else path
         files = Files(paths, target, prediction, class_names)
-        own = {*files.labels, INDEX, *sum(parts_of_top(files), [])}
+        own = {*files.labels, INDEX, *chain(*parts_of_top(files))}
         notes = tuple(dict.fromkeys(note for said in files.said for note in said.get("notes", ())))
         columns = {name: kind for name, kind in files.kinds.items() if name not in own}
         return cls(files=files, columns=columns, notes=notes)
@@ -93,7 +94,9 @@ class Stored(Table):
         """The rows that are asked for. Raises SetupError for a column that there is not."""
         condition, values = where(query, self.columns)
         sort = order(self.worst if query.sort is None else query.sort, self.columns, query.descending)
-        ask = f"SELECT {quoted(ROW)} FROM rows WHERE {condition} ORDER BY {sort} LIMIT {query.count} OFFSET {query.start}"
+        ask = (
+            f"SELECT {quoted(ROW)} FROM rows WHERE {condition} ORDER BY {sort} LIMIT {query.count} OFFSET {query.start}"
+        )
         rows = [row for (row,) in self.files.asked(ask, values)]
         return Page(np.array(rows, np.int64), self.total(query))
 
@@ -115,7 +118,13 @@ class Stored(Table):
         """All rows that are asked for, in the order of the table: eight bytes each."""
         condition, values = where(query, self.columns)
         row = quoted(ROW)
-        return self.files.arrays(f"SELECT {row} FROM rows WHERE {condition} ORDER BY {row}", values)[ROW].astype(np.int64)
+        return self.files.arrays(f"SELECT {row} FROM rows WHERE {condition} ORDER BY {row}", values)[ROW].astype(
+            np.int64
+        )
+
+    def headline(self) -> str:
+        """The accuracy in a line."""
+        return accuracy_line(self.matrix, len(self))
 
     def in_cell(self, row: int, column: int) -> Rows:
         """The rows with this target and this prediction."""
@@ -153,7 +162,7 @@ class Stored(Table):
 
     def load(self) -> Predictions:
         """All rows, in memory."""
-        return self.loaded(f"FROM rows ORDER BY {quoted(ROW)}")
+        return self.loaded("FROM rows")
 
     def loaded(self, source: str) -> Predictions:
         """The rows that SQL gives, in memory."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.grid import Grid
 from nbdebug.predictions.query import Page, Query, Rows, column, fitting, in_order
-from nbdebug.predictions.recent import Recent
+from nbdebug.predictions.recent import Recent, filter_of
 from nbdebug.predictions.texts import Texts
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Table:
     """
 
     task: ClassVar[str] = ""
+    apart: ClassVar[tuple[str, ...]] = ()  # arrays that have no row a sample
 
     index: NDArray[np.int64] | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -71,16 +72,24 @@ class Table:
 
     def page(self, query: Query) -> Page:
         """The rows that are asked for. Raises SetupError for a column that there is not."""
-        rows = self.recent.found(query, self.found)
-        sort, last = self.worst if query.sort is None else query.sort, query.start + query.count
+        rows = None if query.is_everything else self.recent.found(query, self.found)
+        total, last = len(self) if rows is None else len(rows), query.start + query.count
+        sort = self.worst if query.sort is None else query.sort
         if not sort:
-            return Page(rows[query.start : last], len(rows))
-        values, everything = column(self.columns, sort), len(rows) == len(self)
-        within = None if everything else rows
+            some = np.arange(query.start, min(last, total)) if rows is None else rows[query.start : last]
+            return Page(some, total)
+        order = filter_of(query), sort, query.descending
         first = self.recent.first(
-            (sort, query.descending), last, lambda most: in_order(values, within, query.descending, most)
+            order, min(last, total), lambda most: self.in_order(sort, rows, query.descending, most)
         )
-        return Page(first[query.start :], len(rows))
+        return Page(first[query.start : last], total)
+
+    def in_order(self, sort: str, rows: Rows | None, descending: bool, first: int) -> Rows:
+        """The first of ``rows``, None for all, by a column, equal ones as they stand; what is NaN comes last."""
+        values = column(self.columns, sort)
+        if values.dtype.kind not in "fiub":
+            values = self.texts.ranks(sort, values, descending)
+        return in_order(values, rows, descending, first)
 
     @cached_property
     def recent(self) -> Recent:
@@ -122,7 +131,7 @@ class Table:
     def take(self, rows: Any) -> Self:
         """Some of the rows."""
         at = np.asarray(rows)
-        arrays = {one.name: getattr(self, one.name) for one in fields(self)}
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.apart}
         kept = {name: value[at] for name, value in arrays.items() if isinstance(value, np.ndarray)}
         return self.replaced(**kept, columns={name: one[at] for name, one in self.columns.items()})
 

@@ -19,10 +19,21 @@ class Texts:
         """Which values of a column are among the wanted ones, as text."""
         if values.dtype.kind == "U":
             return np.asarray(np.any([values == one for one in wanted], axis=0))
+        numbers, different = self.numbered(name, values)
+        return np.asarray(np.isin(different, list(wanted))[numbers])
+
+    def ranks(self, name: str, values: NDArray[Any], descending: bool) -> NDArray[Any]:
+        """The place of each value of a column among all different texts; one without a value comes last."""
+        numbers, different = self.numbered(name, values)
+        places = np.full(len(different), -1 if descending else len(different), np.int32)
+        places[np.argsort(different[:-1], kind="stable")] = np.arange(len(different) - 1)
+        return np.asarray(places[numbers])
+
+    def numbered(self, name: str, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.str_]]:
+        """A number for each value of a column, and the texts that the numbers stand for."""
         if name not in self.known:
             self.known[name] = numbered(values)
-        numbers, different = self.known[name]
-        return np.isin(different, list(wanted))[numbers]
+        return self.known[name]
 
 
 def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.str_]]:
@@ -33,11 +44,3 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.str_]]:
     missing = str(values[np.argmin(numbers)]) if len(values) else ""
     small = np.min_scalar_type(-len(different) - 1)
     return numbers.astype(small), np.append(np.asarray(different).astype(str), missing)
-
-
-def ranked(values: NDArray[Any]) -> NDArray[np.float64]:
-    """The place of each value among all different ones as text; NaN where there is no value."""
-    numbers, different = numbered(values)
-    places = np.full(len(different), np.nan, np.float64)
-    places[np.argsort(different[:-1], kind="stable")] = np.arange(len(different) - 1)
-    return places[numbers]

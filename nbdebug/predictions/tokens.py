@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Decode = Callable[[int], str] | Sequence[str] | None
 MOST = 64 << 20  # bytes of tokens that are kept
 TAGS = 256  # more classes than these are a vocabulary, and have no grid
+KEPT = "tokens are kept with the table"
+AGAIN = "tokens are too many to keep: the model makes those of a sequence again when its card is opened"
 BYTES = 12  # of a token: its class, what was said, its loss
 
 
@@ -82,7 +84,7 @@ class Tokens:
     def add_sums(self, prediction: Tensor, true: Tensor, valid: Tensor, loss: Tensor, classes: int) -> None:
         """Adds to the loss, the number and the hits of each class."""
         places = torch.where(valid, true, classes).flatten()
-        for i, values in enumerate((torch.nan_to_num(loss), valid, (true == prediction) & valid)):
+        for i, values in enumerate((loss.where(valid, 0.0), valid, (true == prediction) & valid)):
             self.sums[i] += counted(places, classes + 1, values.flatten().double())[:classes]  # type: ignore[index]
 
     def keep(self, prediction: Tensor, true: Tensor, valid: Tensor, loss: Tensor) -> None:
@@ -111,11 +113,7 @@ class Tokens:
         from nbdebug.predictions.sequences import Sequences
 
         assert self.sums is not None
-        note = (
-            "tokens are kept with the table"
-            if self.kept is not None
-            else ("tokens are too many to keep: the model makes those of a sequence again when its card is opened")
-        )
+        note = KEPT if self.kept is not None else AGAIN
         return Sequences(
             classes=self.names,
             counts=None if self.counter is None else self.counter.matrix(),
@@ -138,23 +136,17 @@ def judged(
     valid = (true >= 0) if ignore is None else (true >= 0) & (true != ignore)
     if true.device.type == "cpu" and (valid & (true >= classes)).any():
         raise SetupError(f"targets go up to {int(true[valid].max())}; expected less than {classes}. Set ignore_index.")
-    valid = valid & scores.isfinite().all(2) & (true < classes)
-    flat, wanted = scores.flatten(0, 1).float(), true.where(valid, -100).flatten()
-    values = own(loss, flat, true.where(valid, 0).flatten())
-    if values is None:
-        values = F.cross_entropy(flat, wanted, reduction="none")
-    return scores.argmax(2), true, valid, values.view(true.shape).where(valid, torch.nan)
-
-
-def own(loss: Each | None, scores: Tensor, target: Tensor) -> Tensor | None:
-    """The user's own loss of each token; None where there is none."""
-    return None if loss is None else loss(scores, target)
+    valid = valid & (true < classes)
+    flat, wanted = scores.flatten(0, 1).float(), true.where(valid, 0).flatten()
+    values = F.cross_entropy(flat, wanted, reduction="none") if loss is None else loss(flat, wanted)
+    values = values.detach().view(true.shape).where(valid, torch.nan)
+    return scores.max(2).indices, true, valid & ~values.isnan(), values
 
 
 def per_sequence(prediction: Tensor, true: Tensor, valid: Tensor, loss: Tensor) -> dict[str, Tensor]:
     """The columns of some sequences, the loss first; NaN where no token counts."""
     count = valid.sum(1)
-    mean = torch.nan_to_num(loss).sum(1) / count
+    mean = loss.where(valid, 0.0).sum(1) / count
     worst, at = loss.where(valid, -torch.inf).max(1)
     return {
         "loss": mean.float(),

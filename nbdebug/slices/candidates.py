@@ -15,6 +15,7 @@ from nbdebug.slices.statistics import chance, exact, excess
 
 CHUNK = 1 << 14
 NOTABLE = 2.0  # standard errors under which a slice is counted as tried and not kept
+SIMPLER = 0.9
 Part = tuple[Feature, int, int]
 
 
@@ -37,7 +38,15 @@ class Candidate:
     @property
     def has_target(self) -> bool:
         """Whether the class of the target is one of its features."""
-        return any(one.cells for one in self.conditions)
+        return any(feature.is_target for feature, *_ in self.parts)
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Where it comes among others: what is known beforehand first, then by ``z``, of which two features lose some.
+
+        One feature that is cut anew in place of a second one would be told by both, and is told better by itself.
+        """
+        return self.has_target, -self.z * (1 if len(self.parts) == 1 else SIMPLER)
 
     def mask(self) -> NDArray[np.bool_]:
         """Its rows."""
@@ -57,7 +66,11 @@ class Badness:
     @property
     def whole(self) -> tuple[int, float, float]:
         """Rows, their sum and their variance."""
-        return len(self.values), float(self.values.sum()), float(self.values.var())
+        return len(self.values), float(self.values.sum()), float(self.values.var()) if len(self.values) else 0.0
+
+    def part(self, mask: NDArray[np.bool_]) -> Badness:
+        """That of some rows."""
+        return Badness(self.values[mask], self.exact)
 
     def p(self, z: Floats, n: Floats, k: Floats, rows: Floats, total: Floats) -> Floats:
         """The chance of what is ``z`` standard errors above: exact for shares, of the normal distribution for ranks."""

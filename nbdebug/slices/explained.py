@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,40 +12,45 @@ from nbdebug.metrics.intervals import Floats
 from nbdebug.slices.candidates import Badness, Candidate
 from nbdebug.slices.statistics import chance, difference
 
-CONSIDERED, RATE, ALIKE = 200, 0.05, 0.5
+CONSIDERED, ALIKE = 200, 0.5
 
 
 def strongest(
-    candidates: Sequence[Candidate], values: Floats, bad: Badness, least: float, most: int
-) -> list[Candidate]:
+    candidates: Mapping[Candidate, float],
+    values: Floats,
+    bad: Badness,
+    tried: int,
+    rate: float,
+    least: float,
+    most: int,
+) -> dict[Candidate, float]:
     """The strongest, and then each that is still worse than expected by those that were taken before it.
 
-    Slices that are known before the target is come first: that a model errs where the target is none that it ever
-    says, explains nothing. Expected is the mean of the rows that lie in the same of the taken slices; ``least`` is by how much of the rest's
-    value a slice must be worse.
+    Expected is the mean of the rows that lie in the same of the taken slices. That test, too, is one of all that were
+    ``tried``: one real slice makes many discoveries, which overlap, and under their number false ones would slip in
+    beside it; so each that is taken counts once. ``candidates`` come with their q-values, and so do those that are
+    taken. ``least`` is by how much of the rest's value a slice must be worse.
     """
-    taken, masks = list[Candidate](), list[NDArray[np.bool_]]()
-    strata, considered = np.zeros(len(values), np.int64), 0
-    for one in sorted(candidates, key=lambda one: (one.has_target, -one.z)):
-        if len(taken) == most or considered == CONSIDERED:
-            break
-        if any(touches(one, other) for other in taken):
+    taken, masks = dict[Candidate, float](), list[NDArray[np.bool_]]()
+    strata, considered = np.zeros(len(values), np.int64), Counter[bool]()
+    for one in sorted(candidates, key=lambda one: one.rank):
+        if len(taken) == most or considered[one.has_target] == CONSIDERED or any(touches(one, two) for two in taken):
             continue
-        considered += 1
+        considered[one.has_target] += 1
         mask = one.mask()
         if not worse(values, mask, least) or any(alike(mask, other) for other in masks):
             continue
-        free = ~covered(one, taken, masks)
-        chance_of = more_than(mask[free], strata[free], bad.values[free])
-        if taken and chance_of * min(len(candidates), CONSIDERED) > RATE:
-            continue
-        taken.append(one)
-        masks.append(mask)
-        strata = np.unique(strata * 2 + mask, return_inverse=True)[1]
+        free, q = ~covered(one, taken, masks), candidates[one]
+        if taken:
+            q = max(q, more_than(mask[free], strata[free], bad.part(free)) * tried / (len(taken) + 1))
+        if q <= rate:
+            taken[one] = q
+            masks.append(mask)
+            strata = np.unique(strata * 2 + mask, return_inverse=True)[1]
     return taken
 
 
-def covered(one: Candidate, taken: Sequence[Candidate], masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+def covered(one: Candidate, taken: Iterable[Candidate], masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     """The rows of taken slices of the same features and more, which therefore say all that this one could of them."""
     names = {part[0].name for part in one.parts}
     found = np.zeros(len(one.parts[0][0].codes), bool)
@@ -83,14 +89,23 @@ def alike(mask: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
     return bool((mask & other).sum() > ALIKE * (mask | other).sum())
 
 
-def more_than(mask: NDArray[np.bool_], strata: NDArray[np.int64], values: Floats) -> float:
-    """The chance that rows are so much worse than the others of the same strata."""
-    if not len(strata):
+def more_than(mask: NDArray[np.bool_], strata: NDArray[np.int64], bad: Badness) -> float:
+    """The chance that rows are so much worse than the others of the same strata; for shares at most.
+
+    The number of hits is a sum of hypergeometric ones, whose upper tail is under that of a binomial one of the same
+    mean (Hoeffding 1956, doi:10.1214/aoms/1177728178).
+    """
+    from scipy.stats import binom
+
+    if not mask.any():
         return 1.0
-    rows = np.maximum(np.bincount(strata), 1)
-    total, squares = np.bincount(strata, values), np.bincount(strata, values**2)
-    spread = squares / rows - (total / rows) ** 2
+    values = bad.values
+    rows, total, squares = np.bincount(strata), np.bincount(strata, values), np.bincount(strata, values**2)
+    rows = np.maximum(rows, 1)
     n, k = np.bincount(strata[mask], minlength=len(rows)), np.bincount(strata[mask], values[mask], len(rows))
-    above, variance = difference(n, k, rows, total, spread)
-    whole = variance.sum()
-    return float(chance(above.sum() / np.sqrt(whole))) if whole > 0 else 1.0
+    above, variance = difference(n, k, rows, total, squares / rows - (total / rows) ** 2)
+    if variance.sum() <= 0 or above.sum() <= 0:
+        return 1.0
+    if bad.exact:
+        return float(binom.sf(k.sum() - 1, n.sum(), (k.sum() - above.sum()) / n.sum()))
+    return float(chance(above.sum() / np.sqrt(variance.sum())))

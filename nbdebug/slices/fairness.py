@@ -10,7 +10,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.table import Table
 from nbdebug.result import Result
-from nbdebug.slices.gaps import Gap, gap
+from nbdebug.slices.gaps import Gap, largest
 from nbdebug.slices.groups import Group, attribute, grouped
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class Fairness(Result):
         for one in self.groups:
             rates = ", ".join(f"{name} {rate.value:.1%}" for name, rate in one.rates.items())
             lines.append(f"  {self.by} {one.name}: {rates}, in {one.rows} rows{', too few' * one.is_small}")
-        for one in self.gaps.values():
-            lines.append(f"  {one.rate}: {one.difference:.1%} apart ({one.low:.1%} to {one.high:.1%})")
+        for gap in self.gaps.values():
+            lines.append(f"  {gap.rate}: {gap.difference:.1%} apart ({gap.low:.1%} to {gap.high:.1%})")
         return "\n".join(lines)
 
 
@@ -128,7 +128,7 @@ def fairness(table: Table, by: str, positive: str | int | None = None, *, fewest
     wanted = positive_class(table.classes, positive)
     groups = grouped(table, attribute(table, by), wanted, fewest)
     names = groups[0].rates if groups else {}
-    gaps = {name: found for name in names if (found := gap(name, groups, fewest)) is not None}
+    gaps = {name: found for name in names if (found := largest(name, groups, fewest)) is not None}
     return Fairness(by, "" if wanted is None else table.classes[wanted], groups, gaps, fewest)
 
 

@@ -35,7 +35,7 @@ class Gap:
         return self.low > 0
 
 
-def gap(name: str, groups: Sequence[Group], fewest: int) -> Gap | None:
+def largest(name: str, groups: Sequence[Group], fewest: int) -> Gap | None:
     """The gap in one rate between groups of enough rows; None where there are not two."""
     rates = [(one.name, one.rates[name]) for one in groups if one.rates[name].rows >= fewest]
     if len(rates) < 2:

@@ -114,10 +114,8 @@ class Slices(Result):
     def line(self, one: Slice) -> str:
         """One slice with its numbers."""
         show = self.shown
-        return (
-            f"{one.words}: {self.measure} {show(one.value)} against {show(one.rest)} of the rest, in {one.support} rows "
-            f"(by {show(one.low)} to {show(one.high)}, q = {one.q:.2g})"
-        )
+        both = f"{self.measure} {show(one.value)} against {show(one.rest)} of the rest"
+        return f"{one.words}: {both}, in {one.support} rows (by {show(one.low)} to {show(one.high)}, q = {one.q:.2g})"
 
     def __str__(self) -> str:
         """The headline, a line for each slice, and the notes."""

@@ -32,13 +32,13 @@ def _first(items: Any) -> list[Any]:
     return list(items)[:LONGEST_LIST]
 
 
-def rounded(value: float) -> float | int | None:
-    """``value`` to 4 significant digits, whole numbers exactly, None where it is not finite."""
+def rounded(value: float, digits: int = 4) -> float | int | None:
+    """``value`` to so many significant digits, whole numbers exactly, None where it is not finite."""
     if not math.isfinite(value):
         return None
     if value.is_integer() and abs(value) < 2**53:
         return int(value)
-    return float(f"{value:.4g}")
+    return float(f"{value:.{digits}g}")
 
 
 def short(value: Any) -> str:

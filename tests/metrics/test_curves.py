@@ -42,9 +42,19 @@ def test_curves_and_areas_are_those_of_scikit_learn() -> None:
     assert (found.precision_recall.x[::-1] == recall).all()
     assert (found.precision_recall.y[::-1] == precision).all()
     assert (found.precision_recall.thresholds[::-1][:-1] == at).all()
-    assert found.roc.area == roc_auc_score(target, chance)
-    assert found.precision_recall.area == average_precision_score(target, chance)
+    assert found.roc.area == pytest.approx(roc_auc_score(target, chance), rel=1e-14)
+    assert found.precision_recall.area == pytest.approx(average_precision_score(target, chance), rel=1e-14)
     assert (found.of, found.rows) == (int(target.sum()), 500)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_areas_agree_to_the_last_digit(seed: int) -> None:
+    chance, target = drawn(40 + 50 * seed, seed)
+    chance = chance.astype(np.float32).round(1 + seed % 4)
+    found = curves(chance, target)
+    assert found is not None
+    assert found.roc.area == pytest.approx(roc_auc_score(target, chance), rel=4e-16, abs=0)
+    assert found.precision_recall.area == pytest.approx(average_precision_score(target, chance), rel=4e-16, abs=0)
 
 
 @pytest.mark.parametrize("target", [np.zeros(5), np.ones(5)])

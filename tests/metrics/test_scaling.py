@@ -28,12 +28,14 @@ def test_a_calibrated_model_gains_little() -> None:
     found = scaling(*drawn(3000, 1.0))
     assert found.temperature == pytest.approx(1, abs=0.1)
     assert abs(found.loss_after - found.loss_before) < 1e-3
+    assert not found.helps
 
 
 def test_on_few_rows_it_is_not_judged_by_its_own_fit() -> None:
     helped = [scaling(*drawn(20, 1.0, seed)).helps for seed in range(50)]
-    assert np.mean(helped) < 0.5
+    assert np.mean(helped) < 0.2
 
 
 def test_many_rows_are_represented_by_some() -> None:
-    assert scaling(*drawn(3000, 3.0), most=4000).rows == 1000
+    assert scaling(*drawn(3000, 3.0), most=10_000).rows == 2500
+    assert scaling(*drawn(3000, 3.0), most=10).rows == 2000

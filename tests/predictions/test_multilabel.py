@@ -89,6 +89,9 @@ def test_other_thresholds_give_another_table() -> None:
     each = table.with_threshold([0.1, 0.2, 0.3, 0.4]).with_threshold({"dog": 0.6})
     np.testing.assert_allclose(each.thresholds, [0.1, 0.6, 0.3, 0.4], rtol=1e-6)
     assert each.columns["wrong labels"].tolist() == (each.prediction != target).sum(1).tolist()
+    some = each.take([5, 2, 7, 100, 9])
+    assert some.prediction.tolist() == each.prediction[[5, 2, 7, 100, 9]].tolist()
+    assert some.thresholds.tolist() == each.thresholds.tolist()
     assert MultiLabel.of(scores, target, threshold=0.9).prediction.tolist() == high.prediction.tolist()
     with pytest.raises(SetupError, match="threshold is for 'ox'; expected one of cat, dog"):
         table.with_threshold({"ox": 0.5})
@@ -100,7 +103,7 @@ def test_other_thresholds_give_another_table() -> None:
 
 def test_words_of_a_row() -> None:
     table = MultiLabel.of(np.array([[1, 0, 1, 0], [0, 0, 0, 0]]), [[1, 1, 0, 0], [0, 0, 0, 0]], class_names=NAMES)
-    assert table.said(0) == {"target": "cat, dog", "prediction": "cat, cow", "missed": "dog", "false alarms": "cow"}
+    assert table.said(0) == {"target": "cat, dog", "prediction": "cat, cow"}
     assert table.said(1) == {"target": "none", "prediction": "none"}
     assert table.worst == "wrong labels"
     assert table.page(Query()).rows.tolist() == [0, 1]

@@ -99,10 +99,18 @@ def test_the_slider_tells_counts_and_leads_to_the_rows_that_flip(open_page: Open
     page.get_by_role("button", name="flip against").click()
     rows, _ = went(page, errors)
     assert set(rows) == set(np.flatnonzero((chance >= 0.5) & (chance < row.threshold)))
-    page.get_by_role("button", name="just above").click()
+    page.get_by_role("button", name="nearest above").click()
     rows, _ = went(page, errors)
     assert set(rows) == set(np.flatnonzero(chance >= row.threshold))
     assert (np.diff(chance[rows]) >= 0).all()
+
+
+def test_a_press_on_the_plot_sets_the_threshold(open_page: Open) -> None:
+    page = open_page(page_of(made(classes=2), "classes"))
+    plot = page.get_by_label("Thresholds of bee")
+    box = plot.bounding_box()
+    plot.click(position={"x": 36 + 0.8 * (box["width"] - 46), "y": 100})
+    assert abs(float(page.get_by_role("slider").get_attribute("aria-valuetext")) - 0.8) < 0.03
 
 
 def test_costs_of_the_user_move_the_lowest(open_page: Open) -> None:

@@ -10,13 +10,13 @@ from nbdebug.exceptions import SetupError
 from nbdebug.metrics.calibration import Reliability, reliability
 from nbdebug.metrics.curves import Curves, curves
 from nbdebug.metrics.pairs import confused_pairs
-from nbdebug.metrics.per_class import per_class
 from nbdebug.metrics.scaling import Scaling, scaling
 from nbdebug.metrics.thresholds import Thresholds, thresholds
 from nbdebug.predictions.classes import Predictions
-from nbdebug.predictions.one_class import OneClass, keep_chance, one_class
+from nbdebug.predictions.one_class import OneClass, keep_chance, listed, names_of, one_class
 from nbdebug.predictions.scores import form_of
 from nbdebug.predictions.table import Table
+from nbdebug.tools.errors.told import told
 
 if TYPE_CHECKING:
     import pandas
@@ -33,8 +33,10 @@ def classes(table: Table) -> Predictions:
 
 def class_frame(table: Table) -> pandas.DataFrame:
     """One row a class: precision, recall and F1 with the ends of their intervals, and the counts."""
-    found = classes(table)
-    return per_class(found.matrix).to_frame(found.classes)
+    found = told(table)
+    if found is None:
+        raise SetupError(f"the table is one of {table.task or 'another kind'}; expected classes or labels. Ask rows().")
+    return found.shares.to_frame(found.names)
 
 
 def pair_frame(table: Table, most: int) -> pandas.DataFrame:
@@ -50,8 +52,9 @@ def pair_frame(table: Table, most: int) -> pandas.DataFrame:
 
 def one_of(table: Table, of: int | str | None) -> OneClass:
     """A class against the rest, the second of two if none is named; raises SetupError without chances."""
-    if of is None and isinstance(table, Predictions) and len(table.classes) != 2:
-        raise SetupError(f"of is None; expected one of {len(table.classes)} classes. Give its name or number.")
+    if of is None and not (isinstance(table, Predictions) and len(table.classes) == 2):
+        known = listed(names_of(table)) or "no classes"
+        raise SetupError(f"of is None; expected one of {known}. Give its name or number.")
     found = one_class(table, 1 if of is None else of)
     if found is None:
         raise SetupError(
@@ -74,7 +77,7 @@ def thresholds_of(table: Table, of: int | str | None) -> Thresholds:
     """What each threshold on the chance of a class comes to; the chance becomes a column of the table."""
     one = one_of(table, of)
     keep_chance(table, 1 if of is None else of)
-    return thresholds(one.chance, one.target)
+    return thresholds(one.chance, one.target, one.usual)
 
 
 def calibration_of(table: Table, of: int | str | None) -> Reliability:

@@ -27,8 +27,8 @@ class Flips(Errors):
     """The browser of the later of two models, with what the earlier one said of each sample.
 
     The table has two more columns: ``before``, the class that was said before, and ``change``: broken, fixed, both
-    wrong or both right, "" for those without a target. ``gain`` is the difference in accuracy with its interval and McNemar's test. ``rows(values=
-    {"change": ["broken"]})`` are the samples that broke.
+    wrong or both right, "" for those without a target. ``gain`` is the difference in accuracy with its interval and
+    McNemar's test. ``rows(values={"change": ["broken"]})`` are the samples that broke.
     """
 
     title: str = "What changed"
@@ -58,8 +58,8 @@ def compare(after: Errors, before: Errors) -> Flips:
         raise SetupError("the two tables share no sample; expected the same ones. Run both on one loader.")
     new_kept, old_kept = new.take(rows), old.take(theirs)
     refuse_other_targets(new_kept, old_kept)
-    before, change = old_kept.main()["prediction"].astype(str), changes(old_kept, new_kept)
-    table = new_kept.with_columns({"before": before, "change": change}).replaced(
+    said_before, change = named(old_kept.classes, old_kept.prediction), changes(old_kept, new_kept)
+    table = new_kept.with_columns({"before": said_before, "change": change}).replaced(
         notes=(*new.notes, *left_out(len(rows), len(new), len(old)))
     )
     return Flips(table, said(gain_of(table)), after.samples, after.dataset, after.marks)
@@ -75,8 +75,8 @@ def matched(new: Predictions, old: Predictions) -> tuple[Rows, Rows]:
         if len(new) != len(old):
             raise SetupError(f"other has {len(old)} rows; expected {len(new)}, in the same order. Pass the same rows.")
         return np.arange(len(new)), np.arange(len(new))
-    for index in (new.index, old.index):
-        if len(np.unique(index)) < len(index):
+    for places in (new.index, old.index):
+        if len(np.unique(places)) < len(places):
             raise SetupError("a table holds a sample twice; expected each once. Use a loader without replacement.")
     _, rows, theirs = np.intersect1d(new.index, old.index, assume_unique=True, return_indices=True)
     order = np.argsort(rows)
@@ -85,12 +85,17 @@ def matched(new: Predictions, old: Predictions) -> tuple[Rows, Rows]:
 
 def refuse_other_targets(new: Predictions, old: Predictions) -> None:
     """Raises SetupError where the same samples have other targets: labels changed, or the samples are not the same."""
-    other = int((new.main()["target"] != old.main()["target"]).sum())
+    other = int((named(new.classes, new.target) != named(old.classes, old.target)).sum())
     if other:
         raise SetupError(
             f"{other} of {len(new)} samples have another target in the other table; expected the same. "
             "Compare on the same data, with the same class_names."
         )
+
+
+def named(names: tuple[str, ...], numbers: np.ndarray) -> np.ndarray:
+    """Names by their numbers, "" for none."""
+    return np.asarray(np.array([*names, ""], str)[numbers])
 
 
 def changes(before: Predictions, after: Predictions) -> np.ndarray:

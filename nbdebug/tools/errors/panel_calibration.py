@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BARS = 20
 MOST = 50  # classes that the page offers by name; others are typed
 AT_ONCE = 50_000  # rows that are looked at without being asked
-SCALED_AT_ONCE = 300_000  # numbers that a temperature is fitted to without being asked
+SCALED_AT_ONCE = 100_000  # numbers that a temperature is fitted to without being asked
 
 
 def fits(errors: Errors) -> bool:
@@ -52,7 +52,7 @@ def state(errors: Errors, of: int | str | None = None, now: bool = False, mend: 
         "brier": brier_of(predictions) if of is None else one(np.mean((sure.astype(np.float64) - right) ** 2), 5),
         "histogram": histogram(sure, right),
         "unknown": len(predictions) - len(sure),
-        "scaling": scaling_state(predictions, mend) if of is None else None,
+        "scaling": scaling_state(predictions, mend) if of is None and len(sure) > 1 else None,
     }
 
 
@@ -106,8 +106,8 @@ def brier_of(predictions: Predictions) -> float | None:
 
 
 def scaling_state(predictions: Predictions, mend: bool) -> dict[str, Any] | None:
-    """A temperature and what it does; ``{"later": True}`` where it is fitted when asked for, None where it cannot be."""
-    if predictions.scores is None or not len(predictions) >= 2:
+    """A temperature and what it does; ``{"later": True}`` where it is fitted when asked for, None without scores."""
+    if predictions.scores is None:
         return None
     if predictions.scores.size > SCALED_AT_ONCE and not mend:
         return {"later": True}

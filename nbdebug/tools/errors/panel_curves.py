@@ -8,10 +8,10 @@ import numpy as np
 
 from nbdebug.metrics.curves import Curve, curves
 from nbdebug.metrics.thin import thinned
-from nbdebug.metrics.thresholds import USUAL, Thresholds, thresholds
+from nbdebug.metrics.thresholds import Thresholds, thresholds
 from nbdebug.predictions.one_class import OneClass, keep_chance, one_class
 from nbdebug.predictions.table import Table
-from nbdebug.tools.errors.numbers import exact, many, one, triple
+from nbdebug.tools.errors.numbers import exact, many, triple
 
 POINTS = 200
 
@@ -37,7 +37,7 @@ def of_one(found: OneClass, swept: bool) -> dict[str, Any]:
         "others": len(found.target) - of,
         "roc": both and points(both.roc),
         "pr": both and points(both.precision_recall),
-        "sweep": sweep(thresholds(found.chance, found.target), found.column) if swept else None,
+        "sweep": sweep(thresholds(found.chance, found.target, found.usual), found.column) if swept else None,
     }
 
 
@@ -57,6 +57,5 @@ def sweep(found: Thresholds, column: str) -> dict[str, Any]:
         "below": exact(found.below[kept]),
         "hits": found.hits[kept].tolist(),
         "alarms": found.alarms[kept].tolist(),
-        "usual": int(np.searchsorted(found.at[kept], USUAL)),
-        "top": one(found.at[-1]),
+        "usual": int(np.searchsorted(found.at[kept], found.usual)),
     }

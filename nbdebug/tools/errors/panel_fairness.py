@@ -20,6 +20,7 @@ from nbdebug.views.plain import rounded
 if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
 
+DIGITS = 6  # so that a share is rounded once, by the page
 CLASSES, VALUES, LOOKED = 200, 50, 20_000
 Shares = list[float | int | None]
 
@@ -63,14 +64,18 @@ def found_state(found: Fairness) -> dict[str, Any]:
         "fewest": found.fewest,
         "groups": [group(one) for one in found.groups],
         "gaps": {name: {key: tidy(value) for key, value in one.items()} for name, one in gaps.items()},
-        "criteria": {name: rounded(value) for name, value in found.criteria.items()},
+        "criteria": {name: rounded(value, DIGITS) for name, value in found.criteria.items()},
     }
 
 
 def group(one: Group) -> dict[str, Any]:
     """One group: its rates as value, low, high and rows."""
     rates = {name: [*shares(rate.value, rate.low, rate.high), rate.rows] for name, rate in one.rates.items()}
-    sure = {"confidence": shares(*one.confidence), "error": rounded(one.error), "chance": rounded(one.chance)}
+    sure = {
+        "confidence": shares(*one.confidence),
+        "error": rounded(one.error, DIGITS),
+        "chance": rounded(one.chance, DIGITS),
+    }
     return {
         "name": one.name,
         "rows": one.rows,
@@ -83,12 +88,12 @@ def group(one: Group) -> dict[str, Any]:
 
 def shares(*values: float) -> Shares:
     """Numbers ready for JSON."""
-    return [rounded(float(value)) for value in values]
+    return [rounded(float(value), DIGITS) for value in values]
 
 
 def tidy(value: Any) -> Any:
     """The same of one value, if it is a number."""
-    return rounded(value) if isinstance(value, float) else value
+    return rounded(value, DIGITS) if isinstance(value, float) else value
 
 
 def html(state: dict[str, Any]) -> str:

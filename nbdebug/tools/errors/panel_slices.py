@@ -18,6 +18,7 @@ from nbdebug.views.plain import rounded
 if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
 
+DIGITS = 6  # so that a share is rounded once, by the page
 AT_ONCE = 400_000  # numbers in columns up to which nobody waits for the search
 EMBEDDED = 5_000  # rows up to which nobody waits for clusters
 VALUES, LOOKED, COLUMNS = 50, 20_000, 200
@@ -53,7 +54,7 @@ def found_state(found: Slices) -> dict[str, Any]:
     """The slices that were found, and out of how many."""
     return {
         "late": False,
-        "slices": [{**line(one), "q": rounded(one.q)} for one in found.slices],
+        "slices": [{**line(one), "q": rounded(one.q, DIGITS)} for one in found.slices],
         "tried": found.tried,
         "features": list(found.features[:VALUES]),
         "rows": found.rows,
@@ -66,26 +67,28 @@ def found_state(found: Slices) -> dict[str, Any]:
 def line(one: Slice) -> dict[str, Any]:
     """One slice: its numbers rounded, its query in full."""
     names = ("value", "rest", "effect", "relative", "low", "high", "p")
-    numbers = {name: rounded(float(getattr(one, name))) for name in names}
+    numbers = {name: rounded(float(getattr(one, name)), DIGITS) for name in names}
     return {"words": one.words[:LONGEST], "support": one.support, "query": asked(one.conditions), **numbers}
 
 
 def own_slice(errors: Errors, own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A slice of the reader's own with its numbers."""
-    from nbdebug.slices.search import badness, measured
+    from nbdebug.slices.judged import judged, measured
 
     conditions = [
         Condition(str(one["column"]), one.get("low"), one.get("high"), tuple(map(str, one.get("values") or ())))
         for one in own
     ]
-    return line(measured(errors.table, badness(errors.table), conditions))
+    return line(measured(errors.table, judged(errors.table), conditions))
 
 
 def column(name: str, values: NDArray[Any]) -> dict[str, Any]:
     """A column to choose from: its range, or its values, the most frequent first."""
     if values.dtype.kind in "fiu":
         known = values[np.isfinite(values)]
-        ends = [rounded(float(known.min())), rounded(float(known.max()))] if len(known) else [None, None]
+        ends = (
+            [rounded(float(known.min()), DIGITS), rounded(float(known.max()), DIGITS)] if len(known) else [None, None]
+        )
         return {"name": name, "kind": "number", "values": [], "low": ends[0], "high": ends[1]}
     some = values[:: max(1, len(values) // LOOKED)].astype(str)
     texts, counts = np.unique(some, return_counts=True)

@@ -1,47 +1,85 @@
-"""The tool: a pass over the data, or predictions that are there already, and the browser of what is wrong in them."""
+"""The tool: a pass over the data, and the browser of what the model gets wrong in them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from nbdebug.exceptions import SetupError
-from nbdebug.metrics.intervals import wilson
-from nbdebug.metrics.overall import accuracy
-from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.collect import collect
 from nbdebug.predictions.table import Table
+from nbdebug.predictions.tokens import Decode
 from nbdebug.samples import Samples
 from nbdebug.samples.parts import inputs_of
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
+from nbdebug.slices.properties import Properties
 from nbdebug.tools.errors.marks import marks_of, unlike
-from nbdebug.tools.errors.result import Errors
+from nbdebug.tools.errors.metadata import described
+from nbdebug.tools.errors.result import Errors, Render
+from nbdebug.views.progress import ProgressView
+from nbdebug.views.screen import LiveScreen, show
 
-Render = Callable[[Any], Any]
 
+def errors(
+    setup: Setup,
+    loader: Any = None,
+    *,
+    index: Any = None,
+    metadata: Any = None,
+    properties: bool = True,
+    embed: str | nn.Module | None = None,
+    render: Render | None = None,
+    decode: Decode = None,
+    tags: str | Path | None = None,
+) -> Errors:
+    """The predictions of the model on a loader ("val", "train" or one of your own), and the samples behind them.
 
-def errors(setup: Setup, loader: Any = None, *, render: Render | None = None, tags: str | Path | None = None) -> Errors:
-    """The predictions of the model on a loader, else on the validation loader, else on the training one.
-
-    Nothing of the user's is changed. ``render(sample)`` is the user's way to show a sample. ``tags`` is a CSV file
-    in which tags and notes are kept. Raises SetupError for a loader, a model or a file that cannot be used.
+    ``index`` holds the places of the samples in the data set, for a loader that does not tell them. ``metadata`` is a
+    frame, or a mapping of columns, with a row for each sample of the data set; ``properties`` says whether brightness,
+    length and the like of the inputs are measured too. ``embed`` is a layer whose output is kept as an embedding,
+    ``render(sample)`` your way to show a sample, ``decode`` what turns tokens into text, and ``tags`` a CSV file in
+    which tags and notes are kept. An interrupt in a notebook is a Stop and gives what there is; elsewhere it is raised.
+    Nothing of the user's is changed. Raises SetupError for what cannot be used.
     """
-    start = time.perf_counter()
-    loader = chosen(setup, loader)
-    table = collect(setup, loader)
+    start, found = time.perf_counter(), chosen(setup, loader)
+    measured = Properties()
+
+    def more(batch: Batch, _: Any) -> dict[str, Any]:
+        measured.add(batch.inputs)
+        return {}
+
+    waiting = ProgressView("What it gets wrong", total=length(found))
+    with show(waiting) as screen:
+
+        def seen(rows: int) -> bool:
+            screen.update(ProgressView(waiting.title, rows, waiting.total))
+            return screen.stopped
+
+        live = isinstance(screen, LiveScreen)
+        told = {"more": more if properties else None, "index": index, "embed": embed, "decode": decode}
+        table = collect(setup, found, seen, partial=live, **told)
+        table = table.with_columns({**measured.columns(), **described(metadata, table)})
+        result = browser(setup, found, table, render, decode, tags, time.perf_counter() - start)
+        screen.finish(result)
+    return result
+
+
+def browser(
+    setup: Setup, loader: Any, table: Table, render: Render | None, decode: Decode, tags: Any, seconds: float
+) -> Errors:
+    """The browser of a table that was made of a loader."""
     dataset = getattr(loader, "dataset", None) if table.index is not None else None
-    samples = samples_of(setup, loader, dataset, render) if dataset is not None else None
+    samples = None
+    if dataset is not None:
+        near = [getattr(loader, "collate_fn", None)]
+        given: dict[str, Any] = {"inputs": inputs_of(setup), "render": render, "decode": decode, "near": near}
+        samples = Samples(dataset, feature_names=setup.feature_names, **given)
     marks = marks_of(tags, table, samples)
     table = table.replaced(notes=(*table.notes, *unlike(marks)))
-    return Errors(table, headline(table), samples, dataset, marks, seconds=time.perf_counter() - start, setup=setup)
-
-
-def samples_of(setup: Setup, loader: Any, dataset: Any, render: Render | None) -> Samples:
-    """The samples of a loader: what of them the model is given, or what the user makes of them."""
-    near = [getattr(loader, "collate_fn", None)]
-    return Samples(dataset, inputs=inputs_of(setup), render=render, feature_names=setup.feature_names, near=near)
+    return Errors(table, table.headline(), samples, dataset, marks, seconds=seconds, setup=setup)
 
 
 def chosen(setup: Setup, loader: Any) -> Any:
@@ -58,10 +96,9 @@ def chosen(setup: Setup, loader: Any) -> Any:
     return splits[loader]
 
 
-def headline(table: Table) -> str:
-    """The result in a line."""
-    if not isinstance(table, Predictions):
-        return f"{len(table)} samples"
-    counted = int(table.matrix.sum())
-    low, high = wilson(int(table.right.sum()), counted)
-    return f"{accuracy(table.matrix):.1%} of {counted} samples right ({low:.1%} to {high:.1%})"
+def length(loader: Any) -> int | None:
+    """How many samples a loader has, where it tells."""
+    try:
+        return len(loader.dataset)
+    except (AttributeError, TypeError, NotImplementedError):
+        return None

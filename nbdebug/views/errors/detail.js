@@ -5,13 +5,14 @@ import { h, press } from "../kit.js";
 import { cardMarks, cardSaid } from "./card.js";
 import { kindShown, kindValue } from "./kinds.js";
 import { matrixShare } from "./matrix_grid.js";
+import { neighborsDetail } from "./panel_neighbors.js";
 
 /** What adds a section to the open sample, such as an explanation: a function of the card and the way to ask Python. @type {Record<string, (state: any, card: Card, ask: (content: object) => Promise<any>) => HTMLElement | null>} */
-const DETAILS = {};
+const DETAILS = { neighbors: neighborsDetail };
 
 /** One sample in full, in the place of the gallery. @param {Store} store @param {(letter: string, cards: Card[]) => boolean} tagged @param {() => void} closed */
 export function detailView(store, tagged, closed) {
-  const node = h("div.e-detail", { tabIndex: -1, role: "region", ariaLabel: "sample", "data-lm-suppress-shortcuts": "true" });
+  const node = h("div.e-detail", { hidden: true, tabIndex: -1, role: "region", ariaLabel: "sample", "data-lm-suppress-shortcuts": "true" });
   const step = (/** @type {number} */ by) => {
     const next = store.cards[place() + by];
     if (next) store.open(next);
@@ -20,6 +21,7 @@ export function detailView(store, tagged, closed) {
 
   async function draw() {
     const card = store.opened;
+    node.hidden = !card;
     if (!card) return;
     fill(card);
     if (!node.contains(document.activeElement)) node.focus({ preventScroll: true });

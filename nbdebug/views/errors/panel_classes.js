@@ -44,19 +44,20 @@ export function classesPanel(state, go, ask) {
 
   list(state.classes);
   curve();
-  return h("div.panelbox", {}, h("div.panelstats", {}, ...state.overall.map(classesStat)),
+  return h("div.panelbox", { "data-lm-suppress-shortcuts": "true" }, h("div.panelstats", {}, ...state.overall.map(classesStat)),
     h("div.panelways", {}, h("span.soft", {}, "Show what is"), ...state.ends.map((/** @type {any} */ end) => panelWay(end.label, () => go(end.query, end.label)))),
     h("div.tools", {}, state.total > 8 && find, count), table, note, curves, ...classesPairs(state.pairs, go));
 }
 
 /** One number for all classes. @param {any} one */
 function classesStat({ name, value: [v, low, high] }) {
-  const share = !/corr|kappa/.test(name), text = v === null ? "–" : share ? panelPercent(v) : v.toFixed(3);
-  return h("div.panelstat", {}, h("span.label", {}, name), h("b", {}, text), low !== null && h("span.soft", {}, `${panelPercent(low)} to ${panelPercent(high)}`));
+  const share = !/corr|kappa|loss/.test(name), text = v === null ? "–" : share ? panelPercent(v) : v.toFixed(3);
+  return h("div.panelstat", {}, h("span.label", {}, name), h("b", {}, text), low !== null && h("span.soft", {}, share ? `${panelPercent(low)} to ${panelPercent(high)}` : `${low.toFixed(3)} to ${high.toFixed(3)}`));
 }
 
 /** @param {any} state @param {PanelGo} go @param {(row: any) => void} pick @returns {import("./panel_kit.js").PanelColumn[]} */
-function classesColumns({ total, chances }, go, pick) {
+function classesColumns({ total, chances, apart }, go, pick) {
+  const missed = (/** @type {any} */ row) => (apart ? [[row.at, 1]] : others(row.at).map((i) => [row.at, i])), taken = (/** @type {any} */ row) => (apart ? [[row.at, 2]] : others(row.at).map((i) => [i, row.at]));
   const others = (/** @type {number} */ at) => [...Array(total).keys()].filter((i) => i !== at);
   const share = (/** @type {string} */ name, /** @type {string} */ title, /** @type {string} */ hint) => ({ name: title, hint, kind: /** @type {const} */ ("number"), by: (/** @type {any} */ row) => row[name][0], cell: (/** @type {any} */ row) => [panelGauge(row[name])] });
   const way = (/** @type {number} */ n, /** @type {() => void} */ click) => [n ? panelWay(panelCount(n), click) : h("span.soft", {}, "0")];
@@ -66,8 +67,8 @@ function classesColumns({ total, chances }, go, pick) {
     share("recall", "recall", "Of the samples of the class, the share that was found."),
     share("f1", "F1", "The harmonic mean of both."),
     { name: "samples", kind: "number", by: (row) => row.support, cell: (row) => [panelCount(row.support)] },
-    { name: "missed", hint: "Of the class, and taken for another.", kind: "number", by: (row) => row.missed, cell: (row) => way(row.missed, () => go({ cells: others(row.at).map((i) => [row.at, i]) }, `${row.name}, taken for another`)) },
-    { name: "false", hint: "Of another class, and taken for this one.", kind: "number", by: (row) => row.taken, cell: (row) => way(row.taken, () => go({ cells: others(row.at).map((i) => [i, row.at]) }, `taken for ${row.name}, but another`)) },
+    { name: "missed", hint: "Of the class, and not found.", kind: "number", by: (row) => row.missed, cell: (row) => way(row.missed, () => go({ cells: missed(row) }, apart ? `${row.name}, missed` : `${row.name}, taken for another`)) },
+    { name: "false", hint: "Taken for the class, and not of it.", kind: "number", by: (row) => row.taken, cell: (row) => way(row.taken, () => go({ cells: taken(row) }, apart ? `${row.name}, false alarm` : `taken for ${row.name}, but another`)) },
   ];
 }
 
@@ -75,7 +76,7 @@ function classesColumns({ total, chances }, go, pick) {
 function classesPairs(pairs, go) {
   if (!pairs.length) return [];
   const columns = /** @type {import("./panel_kit.js").PanelColumn[]} */ ([
-    { name: "taken for each other", cell: (row) => [panelWay(`${row.names[0]} taken for ${row.names[1]}`, () => go({ cells: [row.cell] }, `${row.names[0]} taken for ${row.names[1]}`))] },
+    { name: "pair", by: (row) => row.names.join(" "), cell: (row) => [panelWay(`${row.names[0]} taken for ${row.names[1]}`, () => go({ cells: [row.cell] }, `${row.names[0]} taken for ${row.names[1]}`))] },
     { name: "samples", kind: "number", by: (row) => row.count, cell: (row) => [panelCount(row.count)] },
     { name: "of its class", kind: "number", by: (row) => row.share[0], cell: (row) => [panelGauge(row.share)] },
     { name: "the other way", kind: "number", by: (row) => row.back, cell: (row) => [row.back ? panelWay(panelCount(row.back), () => go({ cells: [[...row.cell].reverse()] }, `${row.names[1]} taken for ${row.names[0]}`)) : h("span.soft", {}, "0")] },

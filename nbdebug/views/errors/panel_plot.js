@@ -3,7 +3,7 @@
 import { h, num } from "../kit.js";
 
 /** @typedef {{left: number, right: number, top: number, bottom: number, wide: number, high: number}} PanelFrame */
-/** @typedef {{node: HTMLElement, svg: SVGElement, x: (v: number) => number, y: (v: number) => number, frame: PanelFrame}} PanelPlot */
+/** @typedef {{node: HTMLElement, svg: SVGElement, x: (v: number) => number, y: (v: number) => number, invert: (clientX: number) => number, frame: PanelFrame}} PanelPlot */
 
 const PANEL_SPACE = /** @type {Element} */ (Object.assign(document.createElement("div"), { innerHTML: "<svg></svg>" }).firstElementChild).namespaceURI;
 
@@ -29,7 +29,11 @@ export function panelPlot({ label, across, up, wide = 300, high = 250, top = 1, 
     if (v % 0.5 === 0) svg.append(panelText(x(v), frame.bottom + 14, num(v), "middle"));
   }
   svg.append(panelRule(x(0), y(0), x(1), y(0), "--nb-soft"), panelText(0, 11, `↑ ${up}`, "start"), panelText(x(1), high - 5, `${across} →`, "end"));
-  return { node: h("div.panelplot", {}, svg), svg, x, y, frame };
+  const invert = (/** @type {number} */ at) => {
+    const box = svg.getBoundingClientRect();
+    return (((at - box.left) / box.width) * wide - frame.left) / (frame.right - frame.left);
+  };
+  return { node: h("div.panelplot", {}, svg), svg, x, y, invert, frame };
 }
 
 /** @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} color @param {string} [dash] */
@@ -62,6 +66,7 @@ export function panelSpot(label, click, ...kids) {
   node.onkeydown = (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
+    event.stopPropagation();
     click();
   };
   return node;
@@ -83,10 +88,7 @@ export function panelReading(plot, xs, said, rest, height) {
   const nearest = (/** @type {number} */ v) => xs.reduce((/** @type {number} */ best, x, i) => (Math.abs((x ?? 9) - v) < Math.abs((xs[best] ?? 9) - v) ? i : best), 0);
   plot.svg.append(mark);
   plot.svg.setAttribute("tabindex", "0");
-  plot.svg.onpointermove = (event) => {
-    const box = plot.svg.getBoundingClientRect(), px = ((event.clientX - box.left) / box.width) * plot.frame.wide;
-    show(nearest((px - plot.frame.left) / (plot.frame.right - plot.frame.left)));
-  };
+  plot.svg.onpointermove = (event) => show(nearest(plot.invert(event.clientX)));
   plot.svg.onpointerleave = plot.svg.onblur = () => show(-1);
   plot.svg.onkeydown = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

@@ -12,7 +12,7 @@ export function sweepView({ name, of, others, sweep }, go) {
   const last = sweep.at.length - 1;
   let now = sweep.usual, alarm = 1, miss = 1;
   const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: "0", max: String(last), value: String(now), ariaLabel: `threshold on ${sweep.column}`, oninput: () => set(Number(slider.value)) }));
-  const said = h("b"), words = h("div", { role: "status" }), ways = h("div.panelways"), plot = panelPlot({ label: `Thresholds of ${name}`, across: "threshold", up: "share", wide: 620, high: 210 });
+  const said = h("b"), words = h("div", { role: "status" }), ways = h("div.panelways"), plot = panelPlot({ label: `Thresholds of ${name}`, across: "threshold", up: "share", wide: Math.max(280, Math.min(620, innerWidth - 40)), high: 210 });
   const hand = panelSvg("line", { y1: plot.frame.top, y2: plot.frame.bottom, style: "stroke: var(--nb-ink); stroke-width: 1.5" }), costs = panelSvg("g");
   const precision = sweep.hits.map((hits, i) => (hits + sweep.alarms[i] ? hits / (hits + sweep.alarms[i]) : null)), recall = sweep.hits.map((hits) => (of ? hits / of : null));
   const f1 = sweep.hits.map((hits, i) => (hits + sweep.alarms[i] + of ? (2 * hits) / (hits + sweep.alarms[i] + of) : null));
@@ -38,7 +38,7 @@ export function sweepView({ name, of, others, sweep }, go) {
     const flipped = i === sweep.usual ? h("span.note", {}, "Move the threshold to see who flips.")
       : panelWay(`${panelCount(flips)} flip against ${num(sweep.at[sweep.usual])}`, () => go({ ranges: { [sweep.column]: [sweep.at[low], sweep.below[high]] } }, `${sweep.column} from ${num(sweep.at[low])} to below ${num(sweep.at[high])}`));
     const near = (/** @type {string} */ text, /** @type {object} */ range, /** @type {boolean} */ descending) => panelWay(text, () => go({ ranges: { [sweep.column]: range }, sort: sweep.column, descending }, text));
-    return [flips > 0 || i === sweep.usual ? flipped : h("span.note", {}, "Nobody flips."), rows(i) > 0 && near("just above", [sweep.at[i], null], false), sweep.below[i] !== null && near("just below", [null, sweep.below[i]], true)].flatMap((one) => one || []);
+    return [flips > 0 || i === sweep.usual ? flipped : h("span.note", {}, "Nobody flips."), rows(i) > 0 && near("nearest above", [sweep.at[i], null], false), sweep.below[i] !== null && near("nearest below", [null, sweep.below[i]], true)].flatMap((one) => one || []);
   }
 
   function draw() {
@@ -52,8 +52,12 @@ export function sweepView({ name, of, others, sweep }, go) {
   const price = (/** @type {string} */ text, /** @type {(v: number) => void} */ put) => h("label.panelprice", {}, text, h("input.find", { type: "number", min: "0", step: "any", value: "1", oninput: (/** @type {any} */ event) => { put(Math.max(0, Number(event.target.value) || 0)); draw(); } }));
   plot.svg.append(panelRule(plot.x(sweep.at[sweep.usual]), plot.frame.top, plot.x(sweep.at[sweep.usual]), plot.frame.bottom, "--nb-soft", "2 3"),
     panelLine(plot, sweep.at, precision, "--nb-line0"), panelLine(plot, sweep.at, recall, "--nb-line1"), panelLine(plot, sweep.at, f1, "--nb-line2"), costs, hand);
-  const key = [["precision", 0], ["recall", 1], ["F1", 2], ["cost, of its most", 3]].map(([text, i]) => h("span.panelkey", {}, h("i.swatch", { style: `border-top: 3px ${i === 3 ? "dashed" : "solid"} var(--nb-line${i})` }), String(text)));
+  const key = [["precision", 0], ["recall", 1], ["F1", 2], ["cost, share of the highest", 3]].map(([text, i]) => h("span.panelkey", {}, h("i.swatch", { style: `border-top: 3px ${i === 3 ? "dashed" : "solid"} var(--nb-line${i})` }), String(text)));
+  plot.svg.onclick = (event) => {
+    const want = plot.invert(event.clientX);
+    set(sweep.at.reduce((/** @type {number} */ best, v, i) => (Math.abs(v - want) < Math.abs(sweep.at[best] - want) ? i : best), 0));
+  };
   draw();
-  return h("div", {}, panelHead(`Threshold on the chance of ${name}`), h("div.legend", {}, ...key), plot.node,
-    h("div.scrub", {}, slider, h("span", {}, "from ", said)), h("div.tools", {}, usual, fine, cheap, price("a false alarm costs", (v) => { alarm = v; }), price("a miss costs", (v) => { miss = v; })), words, ways);
+  return h("div", {}, panelHead(`Threshold on the chance of ${name}`), h("div.panelways", {}, ...key), plot.node,
+    h("div.scrub.panelscrub", {}, slider, h("span", {}, "from ", said)), h("div.tools", {}, usual, fine, cheap, price("a false alarm costs", (v) => { alarm = v; }), price("a miss costs", (v) => { miss = v; })), words, ways);
 }

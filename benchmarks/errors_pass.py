@@ -1,0 +1,45 @@
+"""What the pass that fills the table costs, against bare inference over the same loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from errors_timing import ratios
+from models import Transformer, mlp, resnet
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import nbdebug
+from nbdebug.predictions.collect import collect
+
+ROWS, BATCH = 2048, 64
+INPUTS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
+    "mlp": (mlp, lambda: torch.randn(8 * ROWS, 784)),
+    "resnet": (resnet, lambda: torch.randn(ROWS // 2, 3, 32, 32)),
+    "transformer": (Transformer, lambda: torch.randint(0, 1000, (ROWS // 4, 64))),
+}
+
+
+def bare(model: nn.Module, loader: DataLoader[tuple[Tensor, Tensor]]) -> None:
+    """Inference, and nothing kept."""
+    with torch.inference_mode():
+        for x, _ in loader:
+            model(x)
+
+
+def inference() -> None:
+    """The pass beside inference that keeps nothing, and the whole tool, which also measures baselines and judges."""
+    for name, (made, inputs) in INPUTS.items():
+        model, x = made().eval(), inputs()
+        loader = DataLoader(TensorDataset(x, torch.arange(len(x)) % 10), batch_size=BATCH)
+        debugger = nbdebug.Debugger(model, val_loader=loader, train_loader=loader, loss_fn=nn.CrossEntropyLoss())
+        print(f"\npass, {name}, {len(x)} samples in batches of {BATCH}")
+        works = {
+            "bare inference": lambda model=model, loader=loader: bare(model, loader),
+            "bare again": lambda model=model, loader=loader: bare(model, loader),
+            "the pass": lambda debugger=debugger, loader=loader: collect(debugger.setup, loader),
+            "dbg.errors()": lambda debugger=debugger: debugger.errors(),
+        }
+        for one, said in ratios(works, 7).items():
+            print(f"  {one:16} {said}", flush=True)

@@ -1,0 +1,111 @@
+"""The parts of the ranks of a real distributed evaluation make the table of a single one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import distributed, multiprocessing
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+import nbdebug
+from nbdebug.exceptions import SetupError
+from nbdebug.predictions import Predictions
+from nbdebug.predictions.parts import read_parts, write_part
+
+pytest.importorskip("duckdb")
+
+ROWS, RANKS = 21, 2
+
+
+def model_and_data() -> tuple[torch.nn.Module, TensorDataset]:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 4).eval()
+    return model, TensorDataset(torch.randn(ROWS, 3), torch.randint(0, 4, (ROWS,)), torch.arange(ROWS))
+
+
+def evaluate(rank: int, address: str, folder: str) -> None:
+    """What each rank does: its share of the data, as its sampler gives it out, and a part of its own."""
+    distributed.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=RANKS)
+    model, data = model_and_data()
+    loader = DataLoader(data, batch_size=4, sampler=DistributedSampler(data, shuffle=True, seed=3))
+    with torch.no_grad():
+        scores, targets, places = zip(*((model(x), y, at) for x, y, at in loader), strict=True)
+    table = Predictions.of(torch.cat(scores), torch.cat(targets), index=torch.cat(places).numpy())
+    write_part(folder, rank, table)
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+def test_two_ranks_make_the_table_of_one(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    multiprocessing.spawn(evaluate, (str(tmp_path / "meeting"), str(folder)), nprocs=RANKS)
+    assert sorted(one.name for one in folder.iterdir()) == [
+        "part-00000-of-00002.parquet",
+        "part-00001-of-00002.parquet",
+    ]
+    model, data = model_and_data()
+    with torch.no_grad():
+        whole = Predictions.of(model(data.tensors[0]), data.tensors[1], index=np.arange(ROWS))
+    found = read_parts(folder, world=RANKS)
+    assert isinstance(found, Predictions)
+    pd.testing.assert_frame_equal(found.to_frame(), whole.to_frame(), rtol=1e-5)
+    assert found.notes == (*whole.notes, "1 rows tell of samples that an earlier row tells of; they do not count")
+    assert (
+        nbdebug.errors(predictions=folder).headline
+        == nbdebug.errors(predictions=found.prediction, targets=found.target).headline
+    )
+
+
+def part(rows: range, names: list[str] | None = None) -> Predictions:
+    return Predictions.of([row % 2 for row in rows], [row % 3 % 2 for row in rows], index=[*rows], class_names=names)
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="holds no parts; expected one of each rank"):
+        read_parts(tmp_path)
+    write_part(tmp_path, 1, part(range(5)), world=4)
+    write_part(tmp_path, 3, part(range(5, 9)), world=4)
+    with pytest.raises(SetupError, match="lacks rank 0, 2 of 4"):
+        read_parts(tmp_path)
+    with pytest.raises(SetupError, match="is of 2 and 4 ranks"):
+        read_parts(tmp_path, world=2)
+    write_part(tmp_path, 0, part(range(5)), world=2)
+    with pytest.raises(SetupError, match="is of 2 and 4 ranks; expected parts of one run"):
+        nbdebug.errors(predictions=tmp_path)
+
+
+def test_classes_must_be_called_the_same(tmp_path: Path) -> None:
+    write_part(tmp_path, 0, part(range(5), ["cat", "dog"]), world=2)
+    write_part(tmp_path, 1, part(range(5, 9), ["dog", "cat"]), world=2)
+    with pytest.raises(SetupError, match=r"has the classes .*; expected .* Give all parts the same class_names"):
+        read_parts(tmp_path)
+    write_part(tmp_path, 1, part(range(5, 9)), world=2)
+    with pytest.raises(SetupError, match="has the classes 0, 1; expected cat, dog"):
+        read_parts(tmp_path)
+
+
+def test_numbers_of_classes_that_a_rank_never_saw_are_no_other_classes(tmp_path: Path) -> None:
+    write_part(tmp_path, 0, Predictions.of([0, 1], [0, 0], index=[4, 0]), world=2)
+    write_part(tmp_path, 1, Predictions.of([2, 1], [2, 2], index=[1, 3]), world=2)
+    found = read_parts(tmp_path)
+    assert found.classes == ("0", "1", "2")
+    assert (found.index.tolist(), found.target.tolist()) == ([0, 1, 3, 4], [0, 2, 2, 0])
+
+
+def test_ranks_that_all_saw_everything_count_once(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_part(tmp_path, rank, part(range(50)), world=3)
+    found = read_parts(tmp_path)
+    assert len(found) == 50
+    assert found.notes[-1].startswith("100 rows tell of samples")
+
+
+def test_a_part_knows_its_places_and_its_rank(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="index is None; expected the place of each row"):
+        write_part(tmp_path, 0, Predictions.of([0], [0]))
+    with pytest.raises(SetupError, match="rank is 2; expected 0 to 1"):
+        write_part(tmp_path, 2, part(range(3)), world=2)

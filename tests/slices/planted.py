@@ -1,0 +1,37 @@
+"""Tables in which it is known where the model is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nbdebug.predictions import Predictions
+
+Columns = Mapping[str, Any]
+LETTERS, SHARES = list("abcdefg"), [0.3, 0.25, 0.2, 0.1, 0.08, 0.05, 0.02]
+
+
+def planted(
+    chance: Callable[[Columns], Any],
+    rows: int = 2000,
+    *,
+    seed: int = 0,
+    numbers: int = 4,
+    categories: int = 2,
+    alike: bool = False,
+    classes: int = 2,
+) -> Predictions:
+    """Rows of random columns x0, x1 …, c0, c1 …, each wrong with the chance that its columns give it."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=rows)
+    columns: dict[str, Any] = {}
+    for i in range(numbers):
+        own = rng.normal(size=rows)
+        columns[f"x{i}"] = np.float32(0.8 * common + 0.6 * own if alike else own)
+    for i in range(categories):
+        columns[f"c{i}"] = rng.choice(LETTERS, rows, p=SHARES)
+    target = rng.integers(0, classes, rows)
+    wrong = rng.random(rows) < chance(columns)
+    return Predictions.of(np.where(wrong, (target + 1) % classes, target), target, columns=columns)
