@@ -49,11 +49,7 @@ def linear_values(x: Matrix, y: Any, others: Matrix) -> Any:
 
 def is_cheap(x: Matrix, others: Matrix) -> bool:
     """Whether all distances are computed in about a second."""
-<<<<<<< HEAD
-    return 2 * len(x) * len(others) * int(x.shape[1]) <= MOST_OPERATIONS
-=======
     return bool(2 * len(x) * len(others) * x.shape[1] <= MOST_OPERATIONS)
->>>>>>> fbfb21bbe56a74ecd0d016f49e33f2e90fedfb10
 
 
 def nearest_labels(x: Matrix, y: Any, others: Matrix) -> Any:
