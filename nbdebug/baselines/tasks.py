@@ -85,7 +85,7 @@ class Classes:
         """Labels, and chances where all scores were kept."""
         scores, chances = self.table.scores, None
         if scores is not None and self.form is not None and bool(np.isfinite(scores[rows]).all()):
-            chances = probabilities(scores[rows], self.form)
+            chances = probabilities(scores[rows], self.form).astype(np.float64)
         return blind_classes(rows, self.table.target[rows], self.table.prediction[rows], chances)
 
     def learners(

@@ -44,7 +44,8 @@ class Apart:
 
 def direction(name: str) -> int:
     """1 for a metric of which more is better, -1 for one of which less is, 0 where the name does not tell."""
-    words = re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    words = re.split(r"[^a-z0-9]+", f"{name} {parted}".lower())
     if any(map(OTHER.fullmatch, words)):
         return 0
     return 1 if any(map(MORE.fullmatch, words)) else -1 if any(map(LESS.fullmatch, words)) else 0
