@@ -27,7 +27,8 @@ def confusion(target: NDArray[Any], prediction: NDArray[Any], classes: int) -> C
 def counted(target: NDArray[Any], prediction: NDArray[Any], classes: int, rows: slice) -> Counts:
     """How many of some rows each cell has."""
     cells = classes * classes
-    return np.bincount(numbered(target, prediction, classes, rows), minlength=cells)[:cells]
+    found: Counts = np.bincount(numbered(target, prediction, classes, rows), minlength=cells)
+    return found[:cells]
 
 
 def numbered(target: NDArray[Any], prediction: NDArray[Any], classes: int, rows: slice) -> NDArray[Any]:
@@ -35,7 +36,7 @@ def numbered(target: NDArray[Any], prediction: NDArray[Any], classes: int, rows:
     a, b = target[rows], prediction[rows]
     cells = classes * classes
     kind = np.int32 if cells < 2**31 else np.int64
-    cell = a.astype(kind, copy=False) * kind(classes)
+    cell: NDArray[Any] = np.multiply(a.astype(kind, copy=False), kind(classes))
     cell += b.astype(kind, copy=False)
     if len(a) and min(int(a.min()), int(b.min())) < 0:
         cell[(a < 0) | (b < 0)] = cells

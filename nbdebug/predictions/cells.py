@@ -46,7 +46,7 @@ class Cells:
     @property
     def matrix(self) -> Counts:
         """The confusion matrix."""
-        return np.diff(self.starts)[:-1].reshape(self.classes, self.classes).astype(np.int64)
+        return np.asarray(np.diff(self.starts)[:-1].reshape(self.classes, self.classes), np.int64)
 
     def rows(self, target: int, prediction: int, most: int = 50) -> Rows:
         """The worst rows of a cell, at most so many, the worst first."""

@@ -20,7 +20,7 @@ class Texts:
         if values.dtype.kind == "U":
             return np.asarray(np.any([values == one for one in wanted], axis=0))
         numbers, different = self.numbered(name, values)
-        return np.isin(different, list(wanted))[numbers]
+        return np.asarray(np.isin(different, list(wanted))[numbers])
 
     def ranks(self, name: str, values: NDArray[Any], descending: bool) -> NDArray[Any]:
         """The place of each value of a column among all different texts; one without a value comes last."""

@@ -187,3 +187,15 @@ def test_without_duckdb_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "x.parquet").touch()
     with pytest.raises(SetupError, match="duckdb is not installed"):
         nbdebug.errors(predictions=tmp_path / "x.parquet")
+
+
+def test_the_page_opens_on_files(tmp_path: Path) -> None:
+    table = random_table()
+    table.to_parquet(tmp_path / "table.parquet")
+    stored = Stored.at(tmp_path / "table.parquet")
+    state = Errors(stored, stored.headline()).view().state()
+    wanted = Errors(table, table.headline()).view().state()
+    for name in ("headline", "samples", "grid", "first", "sort"):
+        assert state[name] == wanted[name], name
+    assert {*state["columns"]} == {*wanted["columns"]}
+    assert Errors(stored, "")._repr_html_()
