@@ -30,7 +30,7 @@ def constant_values(rows: Rows, target: Floats, known: Floats) -> Iterator[Score
         yield of_values(name, f"always {value:.4g}", rows, target, value)
 
 
-def blind_classes(rows: Rows, target: Any, label: Any, chances: Floats | None) -> Scored:
+def blind_classes(rows: Rows, target: Any, label: Any, chances: Any) -> Scored:
     """What the answers of a model are worth when each row is given that of another row.
 
     This is the mean over all ways to shuffle the inputs, exactly, since a model in eval mode answers each row alone.

@@ -86,7 +86,8 @@ def narrowed(columns: Tensor) -> Tensor:
     if columns.shape[1] <= MOST_COLUMNS:
         return columns
     mixing = torch.randn(columns.shape[1], MOST_COLUMNS, generator=torch.Generator().manual_seed(0))
-    return torch.nan_to_num(columns) @ mixing / MOST_COLUMNS**0.5
+    mixed: Tensor = torch.nan_to_num(columns) @ mixing / MOST_COLUMNS**0.5
+    return mixed
 
 
 def standardized(train: Matrix, others: Matrix) -> tuple[Any, Any]:

@@ -13,8 +13,10 @@ from nbdebug.baselines.features import matrix, stacked, standardized
 from nbdebug.baselines.inputs import Inputs, by_index, of_training
 from nbdebug.baselines.scored import Rows, Scored
 from nbdebug.baselines.tasks import Task
+from nbdebug.evidence.samples import visited
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.preserve import Preserve
+from nbdebug.setup.loaders import is_indexed
 from nbdebug.setup.losses import ignore_index
 
 if TYPE_CHECKING:
@@ -36,11 +38,10 @@ class Learning:
 def learned(setup: Setup, errors: Errors, task: Task, rows: Rows, until: float, notes: list[str]) -> Learning:
     """What there was time for; ``notes`` are told of what was not, and of what cannot be."""
     found, left = Learning(), until - time.perf_counter()
-    own = errors.dataset is not None and errors.dataset is getattr(setup.train_loader, "dataset", None)
-    judged = frozenset(errors.key(row) for row in rows) if own else frozenset[int]()
     with Preserve(*setup.owned, loaders=(setup.train_loader, setup.val_loader)):
         try:
-            train = of_training(setup, until - 0.75 * left, judged)
+            asked, without = parted(setup, errors, rows, notes)
+            train = of_training(setup, until - 0.75 * left, without)
             found.known = task.known(train.targets, ignore_index(setup.loss_fn))
             found.rows = len(train)
         except (NotChecked, SetupError) as reason:
@@ -48,12 +49,26 @@ def learned(setup: Setup, errors: Errors, task: Task, rows: Rows, until: float, 
             return found
         try:
             if len(train) < FEWEST:
-                raise NotChecked(f"{len(train)} training rows are left that the model is not judged on")
-            asked = judged_inputs(setup, errors, rows, until - 0.5 * left)
-            answer(task, train, found, asked, rows, until, notes)
+                raise NotChecked(f"{len(train)} training rows are too few")
+            answer(task, train, found, judged_inputs(setup, errors, asked, until - 0.5 * left), asked, until, notes)
         except (NotChecked, SetupError) as reason:
             notes.append(f"no learner was asked: {reason}")
     return found
+
+
+def parted(setup: Setup, errors: Errors, rows: Rows, notes: list[str]) -> tuple[Rows, frozenset[int]]:
+    """The rows that learners are asked for, and those of the training set that they must not learn.
+
+    Where the model is judged on its training rows and these are all, every second one is learned from.
+    """
+    loader = setup.train_loader
+    if errors.dataset is None or errors.dataset is not getattr(loader, "dataset", None) or not is_indexed(loader):
+        return rows, frozenset()
+    asked = rows
+    if len(set(visited(loader)) - set(errors.table.keys(rows))) < len(rows) / 2:
+        asked = np.sort(np.random.default_rng(0).permutation(rows)[::2])
+        notes.append("your model was trained on these rows; learners are asked for every second one, unseen by them")
+    return asked, frozenset(errors.table.keys(asked))
 
 
 def judged_inputs(setup: Setup, errors: Errors, rows: Rows, until: float) -> Inputs:
@@ -61,7 +76,7 @@ def judged_inputs(setup: Setup, errors: Errors, rows: Rows, until: float) -> Inp
     if errors.dataset is None or errors.table.index is None:
         raise NotChecked("the inputs of the judged rows cannot be read by index")
     order = np.random.default_rng(0).permutation(len(rows))
-    places = [errors.key(row) for row in rows[order]]
+    places = errors.table.keys(rows[order])
     found = by_index(setup, errors.dataset, collate_of(setup, errors), places, until)
     return Inputs(found.parts, found.targets, order[: len(found)])
 

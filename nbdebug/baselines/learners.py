@@ -49,7 +49,7 @@ def linear_values(x: Matrix, y: Any, others: Matrix) -> Any:
 
 def is_cheap(x: Matrix, others: Matrix) -> bool:
     """Whether all distances are computed in about a second."""
-    return 2 * len(x) * len(others) * x.shape[1] <= MOST_OPERATIONS
+    return bool(2 * len(x) * len(others) * x.shape[1] <= MOST_OPERATIONS)
 
 
 def nearest_labels(x: Matrix, y: Any, others: Matrix) -> Any:

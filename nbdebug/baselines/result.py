@@ -66,9 +66,8 @@ class Baselines(Result):
         assert model is not None
         if best is None:
             return f"{metric} {number(metric, model.value)}; no baseline could be measured"
-        gain = f"{number(metric, best.gain_low, True)} to {number(metric, best.gain_high, True)}"
-        against = f"{best.name}, {self.said[best.name]}: {number(metric, best.value)}"
-        return f"{metric} {number(metric, model.value)}; best baseline ({against}); better by {gain}"
+        against = f"{best.name} ({self.said[best.name]}): {number(metric, best.value)}"
+        return f"{metric} {number(metric, model.value)}, {compared_to(best)} the best baseline, {against}"
 
     def to_frame(self) -> pandas.DataFrame:
         """One row an answerer and metric: the value and the gain of the model over it, both with their intervals."""
@@ -112,6 +111,17 @@ class Baselines(Result):
                 interval = f"({number(metric, one.low)} to {number(metric, one.high)})"
                 lines.append(f"  {one.name:9} {number(metric, one.value):>8} {interval:20} {self.said[one.name]}")
         return "\n".join([*lines, *(f"  note: {one}" for one in self.notes)])
+
+
+def compared_to(best: Versus) -> str:
+    """Whether a model is better than a baseline, and by how much."""
+    low, high = sorted((best.gain_low, best.gain_high), key=abs)
+    if best.gain_low <= 0 <= best.gain_high:
+        ends = f"{number(best.metric, best.gain_low, True)} to {number(best.metric, best.gain_high, True)}"
+        return f"no better beyond chance ({ends}) than"
+    unit = " points" if best.metric in HIGHER else ""
+    ends = " to ".join(number(best.metric, abs(one), True).lstrip("+") for one in (low, high))
+    return f"{'better' if best.gain_low > 0 else 'worse'} by {ends}{unit} than"
 
 
 def number(metric: str, value: float, signed: bool = False) -> str:

@@ -27,17 +27,16 @@ def confusion(target: NDArray[Any], prediction: NDArray[Any], classes: int) -> C
 def counted(target: NDArray[Any], prediction: NDArray[Any], classes: int, rows: slice) -> Counts:
     """How many of some rows each cell has."""
     cells = classes * classes
-    found: Counts = np.bincount(numbered(target, prediction, classes, rows), minlength=cells)
-    return found[:cells]
+    return np.asarray(np.bincount(numbered(target, prediction, classes, rows), minlength=cells)[:cells])
 
 
 def numbered(target: NDArray[Any], prediction: NDArray[Any], classes: int, rows: slice) -> NDArray[Any]:
     """The cell of each row, row by row of the matrix; rows that do not count have one behind the last."""
     a, b = target[rows], prediction[rows]
     cells = classes * classes
-    kind = np.int32 if cells < 2**31 else np.int64
-    cell: NDArray[Any] = np.multiply(a.astype(kind, copy=False), kind(classes))
+    kind: Any = np.int32 if cells < 2**31 else np.int64
+    cell = a.astype(kind, copy=False) * kind(classes)
     cell += b.astype(kind, copy=False)
     if len(a) and min(int(a.min()), int(b.min())) < 0:
         cell[(a < 0) | (b < 0)] = cells
-    return cell
+    return np.asarray(cell)

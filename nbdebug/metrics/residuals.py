@@ -12,6 +12,7 @@ from nbdebug.metrics.number import Number, around
 Floats = NDArray[np.float64]
 SOME = 200_000  # rows that a pattern is sought in
 TENTHS, SURE = 10, 1e-3
+STEADY = 0.8  # how straight along its tenths a trend is that rises or falls
 SHARE, WIDER = 0.05, 1.5  # what a trend must explain, and how much wider residuals must get, to be spoken of
 
 
@@ -67,8 +68,8 @@ def trend(parts: list[Floats], name: str) -> str:
     total = float(((every - every.mean()) ** 2).sum())
     if not total or between / total < SHARE or not float(f_oneway(*parts).pvalue) < SURE:
         return ""
-    steps = np.diff(means)
-    way = "rise" if (steps > 0).mean() >= 0.8 else "fall" if (steps < 0).mean() >= 0.8 else "bend"
+    along = float(np.corrcoef(np.arange(TENTHS), means)[0, 1])
+    way = "bend" if abs(along) < STEADY else "rise" if along > 0 else "fall"
     return (
         f"Residuals {way} with {name}: {means[0]:.3g} in its lowest tenth, {means[TENTHS // 2]:.3g} in the middle, "
         f"{means[-1]:.3g} in its highest."

@@ -29,7 +29,7 @@ def expected_errors(matrix: Counts) -> NDArray[np.float64]:
     others = np.maximum(support.sum() - support, 1)
     expected = errors[:, None] * support[None, :] / others[:, None]
     np.fill_diagonal(expected, 0)
-    return expected
+    return np.asarray(expected)
 
 
 def swaps(matrix: Counts) -> list[Swap]:

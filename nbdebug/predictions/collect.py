@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.arrays import array, indexed
-from nbdebug.predictions.embedding import Embedding
+from nbdebug.predictions.embedding import Embedding, Entry
 from nbdebug.predictions.gathering import Gathering
 from nbdebug.predictions.kinds import gathering, target_of
 from nbdebug.predictions.places import LOST, drawn, untold
@@ -22,6 +22,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import scores
 from nbdebug.setup.modes import in_mode
+from nbdebug.setup.users_code import users_code
 
 Seen = Callable[[int], bool]
 More = Callable[[Batch, Any], Mapping[str, Any]]
@@ -33,7 +34,7 @@ def collect(
     seen: Seen = lambda _: False,
     *,
     more: More | None = None,
-    embed: str | nn.Module | None = None,
+    embed: str | nn.Module | Entry | None = None,
     index: Any = None,
     decode: Decode = None,
     partial: bool = False,
@@ -73,7 +74,8 @@ class Pass:
 
     def add(self, batch: Batch, indices: list[Any] | None) -> None:
         """Runs a batch and keeps what is said of it."""
-        whole = self.setup.predict(batch)
+        with users_code(lambda: f"after {self.rows} samples"):
+            whole = self.setup.predict(batch)
         output, target = scores(whole), target_of(batch)
         if self.gathering is None:
             rows = len(indices) if indices is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,24 @@ from nbdebug.setup.trees import tensors
 CHANNELS_FIRST = (nn.Conv1d, nn.BatchNorm1d, nn.MaxPool1d, nn.AvgPool1d, nn.AdaptiveAvgPool1d, nn.AdaptiveMaxPool1d)
 
 
+class Entry(NamedTuple):
+    """The input of a layer, in the place of its output."""
+
+    layer: str | nn.Module
+
+
 class Embedding:
     """A block in which the pooled output of a layer is kept, batch by batch; of ``None`` nothing is kept.
+
+    Of an ``Entry`` it is the input of its layer.
 
     Raises SetupError for a layer that the model does not have, and for an output without a row a sample.
     """
 
-    def __init__(self, model: nn.Module, layer: str | nn.Module | None) -> None:
+    def __init__(self, model: nn.Module, layer: str | nn.Module | Entry | None) -> None:
+        self.entry = isinstance(layer, Entry)
+        if isinstance(layer, Entry):
+            layer = layer.layer
         self.name = "" if layer is None else found(model, layer)
         self.layer = None if layer is None else model.get_submodule(self.name)
         self.last: Tensor | None = None
@@ -29,7 +40,8 @@ class Embedding:
     def __enter__(self) -> Embedding:
         """Begins to listen."""
         if self.layer is not None:
-            self.hook = self.layer.register_forward_hook(self.hear)
+            hear = self.layer.register_forward_pre_hook if self.entry else self.layer.register_forward_hook
+            self.hook = hear(self.hear)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -37,9 +49,9 @@ class Embedding:
         if self.layer is not None:
             self.hook.remove()
 
-    def hear(self, layer: nn.Module, inputs: Any, output: Any) -> None:
-        """Keeps the output of one call; the last call of a pass is the one that counts."""
-        given = next(iter(tensors(output)), None)
+    def hear(self, layer: nn.Module, inputs: Any, output: Any = None) -> None:
+        """Keeps what one call gave or was given; the last call of a pass is the one that counts."""
+        given = next(iter(tensors(inputs if self.entry else output)), None)
         self.last = None if given is None else given.clone()  # the next layer may write into it
 
     def add(self, rows: int) -> None:

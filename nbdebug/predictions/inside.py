@@ -31,6 +31,11 @@ class Inside(Table):
     classes: tuple[str, ...] = ()
     counts: Any = None
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether what is inside a sample was kept, so that nothing has to be run to see it."""
+        return False
+
     @cached_property
     def matrix(self) -> Counts:
         """The confusion matrix of all things in all samples."""

@@ -113,7 +113,7 @@ class MultiLabel(Table):
     @cached_property
     def grid(self) -> Grid:
         """Each label with how often it was hit, missed, said where it is not, and rightly left out."""
-        return Grid(self.counts, self.labels, WAYS, "label", "", diagonal=False, good=(0, 3))
+        return Grid(self.counts, self.labels, WAYS, "label", "outcome", diagonal=False, good=(0, 3))
 
     def in_cell(self, row: int, column: int) -> Rows:
         """The rows in which a label was hit, missed, a false alarm, or rightly absent."""
@@ -121,16 +121,10 @@ class MultiLabel(Table):
         return np.flatnonzero((self.target[:, row] == there) & (self.prediction[:, row] == said))
 
     def said(self, row: int) -> dict[str, str]:
-        """The labels, what was predicted, and the difference."""
-        target, prediction = self.target[row], self.prediction[row]
-        parts = {
-            "target": target,
-            "prediction": prediction,
-            "missed": target & ~prediction,
-            "false alarms": prediction & ~target,
-        }
-        words = {name: ", ".join(self.labels[i] for i in np.flatnonzero(one)) for name, one in parts.items()}
-        return {name: text or "none" for name, text in words.items() if text or name in ("target", "prediction")}
+        """The labels, and those that were predicted."""
+        both = {"target": self.target[row], "prediction": self.prediction[row]}
+        words = {what: ", ".join(self.labels[i] for i in np.flatnonzero(one)) for what, one in both.items()}
+        return {what: text or "none" for what, text in words.items()}
 
     @property
     def worst(self) -> str:

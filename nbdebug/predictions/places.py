@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
+from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import Replay
+from nbdebug.setup.loaders import read as sample
 from nbdebug.setup.splitter import Splitter
 
 LOST = "so samples cannot be shown, tagged by their place or made a subset. Pass index=, or a DataLoader of a data set"
@@ -19,11 +21,29 @@ def drawn(setup: Setup, loader: Any) -> Drawn:
     """The batches as the loader's own workers make them, with the places that its sampler gives out meanwhile."""
     split = Splitter(setup)
     if untold(loader):
-        yield from ((split(raw), None) for raw in loader)
+        yield from ((split(raw), None) for raw in read(loader, []))
         return
     with Places(loader) as places:
-        for number, raw in enumerate(loader):
+        for number, raw in enumerate(read(loader, places.given)):
             yield split(raw), places.of(number)
+
+
+def read(loader: Any, given: Sequence[Any]) -> Iterator[Any]:
+    """What a loader gives; raises SetupError that names the sample, or the batch, where it raises."""
+    number = 0
+    try:
+        for raw in loader:
+            yield raw
+            number += 1
+    except (SetupError, GeneratorExit):
+        raise
+    except Exception as error:
+        for index in given[number] if number < len(given) and isinstance(given[number], list) else ():
+            sample(loader.dataset, index)
+        raise SetupError(
+            f"the loader raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
+            f"Run next(iter(loader)) to see it alone."
+        ) from error
 
 
 def untold(loader: Any) -> str:

@@ -64,16 +64,13 @@ class Regression(Table):
         return len(self.target)
 
     def said(self, row: int) -> dict[str, str]:
-        """The number, what was predicted, and by how much that is off; of many outputs the worst ones."""
-        target, prediction = self.target[row], self.prediction[row]
-        worst = np.argsort(-np.nan_to_num(np.abs(target - prediction), nan=np.inf), kind="stable")[:3]
-        one = len(self.outputs) == 1
-        names = {int(i): "" if one else f" {self.outputs[int(i)]}" for i in worst}
-        return {
-            f"{what}{name}": f"{values[i]:.4g}"
-            for i, name in names.items()
-            for what, values in (("target", target), ("prediction", prediction), ("residual", target - prediction))
-        }
+        """The number and what was predicted; of several outputs those three that are furthest off."""
+        both = {"target": self.target[row], "prediction": self.prediction[row]}
+        if len(self.outputs) == 1:
+            return {what: f"{values[0]:.4g}" for what, values in both.items()}
+        away = np.nan_to_num(np.abs(both["target"] - both["prediction"]), nan=np.inf)
+        worst = np.argsort(-away, kind="stable")[:3]
+        return {what: ", ".join(f"{self.outputs[i]} {one[i]:.4g}" for i in worst) for what, one in both.items()}
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, Number]]:

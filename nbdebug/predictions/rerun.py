@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from nbdebug.exceptions import SetupError
 from nbdebug.predictions.gathering import Gathering
 from nbdebug.predictions.kinds import target_of
 from nbdebug.predictions.segmentation import Segmentation
@@ -26,11 +27,16 @@ class Rerun:
         self.setup, self.loader, self.gathering = setup, loader, gathering
 
     def __call__(self, place: int) -> tuple[Any, Any]:
-        """Scores and target of the sample, each with an axis of one sample."""
-        setup = self.setup
-        with Preserve(*setup.owned), in_mode(setup.eager, False), torch.inference_mode():
-            batch = setup.split(take(self.loader, [place]))
-            return self.gathering.adapt(scores(setup.predict(batch)).detach(), target_of(batch))
+        """Scores and target, each with an axis of one sample; raises SetupError where the sample cannot be run."""
+        try:
+            with Preserve(*self.setup.owned), in_mode(self.setup.eager, False), torch.inference_mode():
+                batch = self.setup.split(take(self.loader, [place]))
+                return self.gathering.adapt(scores(self.setup.predict(batch)).detach(), target_of(batch))
+        except Exception as error:
+            raise SetupError(
+                f"sample {place} raised {type(error).__name__} when the model was run on it again: {error}; expected "
+                "scores. Make the table anew."
+            ) from error
 
     def line(self, place: int) -> Line:
         """The tokens of the sample."""

@@ -21,7 +21,6 @@ from nbdebug.predictions.inside import Inside
 from nbdebug.predictions.pixels import Mask, Masks, Pixels, labeled, values_of
 from nbdebug.predictions.table import fits
 
-MEASURES: tuple[str, ...] = ("iou", "dice")
 KEPT = "masks are kept with the table"
 AGAIN = "masks are too many to keep: the model makes that of an image again when its card is opened"
 PIECE = 16  # images that ``of`` looks at at once
@@ -108,15 +107,19 @@ class Segmentation(Inside):
         return super().worst or "wrong pixels"
 
     def said(self, row: int) -> dict[str, str]:
-        """How good the mask is, and what was most often taken for what."""
+        """What was most often taken for what."""
         at = self.counts[[row]]
         off = [(int(n), divmod(int(cell), len(self.classes))) for n, cell in zip(at.data, at.indices, strict=True)]
         wrong = max(((n, pair) for n, pair in off if pair[0] != pair[1]), default=None)
-        words: dict[str, str] = {name: f"{self.columns[name][row]:.3f}" for name in MEASURES}
-        if wrong is not None:
-            n, (true, said) = wrong
-            words["most wrong"] = f"{n} pixels of {self.classes[true]} as {self.classes[said]}"
-        return words
+        if wrong is None:
+            return {"said": "every pixel right"}
+        n, (true, said) = wrong
+        return {"said": f"{n} pixels of {self.classes[true]} as {self.classes[said]}"}
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the masks were kept."""
+        return bool(self.masks)
 
     def overlay(self, row: int) -> dict[str, Mask]:
         """The masks of an image, ``target`` and ``prediction``, height × width; -1 where the target is to be ignored.

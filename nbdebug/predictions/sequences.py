@@ -84,13 +84,19 @@ class Sequences(Inside):
 
     def said(self, row: int) -> dict[str, str]:
         """How good the sequence went, and its worst token."""
-        loss, right = float(self.columns["loss"][row]), float(self.columns["accuracy"][row])
+        right, loss = float(self.columns["accuracy"][row]), float(self.columns["worst loss"][row])
         count, at = int(self.columns["tokens"][row]), int(self.columns["worst at"][row])
-        words = {"tokens right": f"{round(right * count) if count else 0} of {count}", "loss": f"{loss:.4g} a token"}
-        if at >= 0:
-            word = f" {self.line(row).word(at)!r}" if self.lines or self.again else ""
-            words["worst"] = f"token {at}{word}, loss {float(self.columns['worst loss'][row]):.4g}"
-        return words
+        if not count:
+            return {"said": "no token counts"}
+        word = f" {self.line(row).word(at)!r}" if self.lines else ""
+        return {
+            "said": f"{round(right * count)} of {count} tokens right; the worst is number {at},{word} loss {loss:.3g}"
+        }
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the tokens were kept."""
+        return bool(self.lines)
 
     def line(self, row: int) -> Line:
         """The tokens of a sequence; raises SetupError where they were not kept and the model is not at hand."""

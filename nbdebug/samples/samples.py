@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nbdebug.exceptions import SetupError
 from nbdebug.samples.fetch import fetched, spread
 from nbdebug.samples.fingerprint import fingerprint
 from nbdebug.samples.hints import Hints
@@ -51,6 +52,12 @@ class Samples:
         self.seen: dict[Hashable, list[Any]] | None = None
         self.drawers: dict[Hashable, Drawer] = {}
 
+    def of(self, source: Any, near: Sequence[Any] = ()) -> Samples:
+        """The samples of another data set of the same form, shown in the same way."""
+        hints = self.hints
+        given: dict[str, Any] = {"decode": hints.decode, "rate": hints.rate, "stretch": hints.stretch, "near": near}
+        return Samples(source, inputs=self.inputs, render=self.render, feature_names=self.feature_names, **given)
+
     def shown(self, place: int, full: bool = False) -> Shown:
         """The sample at a place, ready for JSON: ``kind`` and what that kind needs; why not, where it cannot be had."""
         return self.many([place], full)[0]
@@ -59,7 +66,10 @@ class Samples:
         """Several samples, which are fetched together."""
         kept, wanted = self.kept[full], list(places)
         missing = list(dict.fromkeys(place for place in wanted if place not in kept))
-        made = {place: self.drawn(place, sample, full) for place, sample in fetched(self.source, missing)}
+        try:
+            made = {place: self.card(place, sample, full) for place, sample in fetched(self.source, missing)}
+        except SetupError as error:  # the state of the data set cannot be kept, so it is not asked at all
+            return [trouble(str(error)) for _ in wanted]
         found = [made[place] if place in made else kept[place] for place in wanted]
         kept.update(made)
         for place in wanted:
@@ -79,17 +89,20 @@ class Samples:
         except Exception:
             return ""
 
-    def drawn(self, place: int, sample: Any, full: bool) -> Shown:
-        """One sample, or the exception that it raised."""
+    def card(self, place: int, sample: Any, full: bool) -> Shown:
+        """One sample, or why it cannot be shown; an exception stands for the sample that it was raised for."""
         if isinstance(sample, Exception):
             return trouble(f"sample {place} raised {type(sample).__name__}: {sample}")
-        if self.render is not None:
-            return rendered(self.render, sample, full)
         try:
-            parts = self.parts(sample)
-            found = [(name, self.part(name, value, full)) for name, value in parts.items()]
+            return self.drawn(sample, full)
         except Exception as error:
             return trouble(f"sample {place} cannot be shown: {type(error).__name__}: {error}")
+
+    def drawn(self, sample: Any, full: bool) -> Shown:
+        """One sample as the user shows it, else its inputs, side by side where there are several."""
+        if self.render is not None:
+            return rendered(self.render, sample, full)
+        found = [(name, self.part(name, value, full)) for name, value in self.parts(sample).items()]
         return found[0][1] if len(found) == 1 else {"kind": "parts", "parts": [list(one) for one in found]}
 
     def parts(self, sample: Any) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def cells(value: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
         return None
     flat = array.reshape(-1)
     known = list(names) if names is not None and len(names) == flat.size else None
-    places = np.flatnonzero(flat) if flat.size > MOST[True] else np.arange(flat.size)
+    places = np.flatnonzero(flat) if flat.size > MOST[True] and flat.any() else np.arange(flat.size)
     return {known[at] if known else f"feature {at}" if flat.size > 1 else "value": flat[at].item() for at in places}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 NAMES = ("vocab", "itos", "stoi", "id2", "idx2", "2id", "2idx", "id_to", "idx_to", "_to_id", "_to_idx", "char", "token")
 NOT_NAMES = ("class", "label", "target", "tag", "cat")  # dictionaries of answers, not of words
+LETTERS = ("decode", "chars", "characters", "alphabet", "vocab", "vocabulary", "itos")  # of an alphabet in one text
 BLANK = ("[PAD]", "<pad>", "<PAD>", "[pad]", "<|pad|>", "PAD")
 
 
@@ -25,7 +26,7 @@ def vocabulary(found: Iterable[tuple[str, Any]]) -> Vocabulary | None:
     for name, thing in found:
         known = of_tokenizer(thing)
         if known is None and (name == "decode" or is_named(name)):
-            known = of_mapping(thing) or of_list(thing)
+            known = of_mapping(thing) or of_list(thing, name)
         if known is None and name == "decode" and callable(thing):
             known = of_function(thing)
         if known is not None:
@@ -68,9 +69,12 @@ def of_mapping(thing: Any) -> Vocabulary | None:
     return of_pairs({int(number): str(token) for number, token in thing.items()})
 
 
-def of_list(thing: Any) -> Vocabulary | None:
-    """A list of tokens, or a text whose characters they are."""
-    if not isinstance(thing, (list, tuple, str)) or len(thing) < 2 or not all(isinstance(one, str) for one in thing):
+def of_list(thing: Any, name: str) -> Vocabulary | None:
+    """A list of tokens, or a text whose characters they are; no token comes twice, as it does in a corpus."""
+    letters = isinstance(thing, str) and name.strip("_") in LETTERS
+    if not (letters or isinstance(thing, (list, tuple))) or len(thing) < 2:
+        return None
+    if not all(isinstance(one, str) for one in thing) or len(set(thing)) < len(thing):
         return None
     return of_pairs(dict(enumerate(thing)))
 

@@ -28,13 +28,12 @@ def strongest(
 
     Expected is the mean of the rows that lie in the same of the taken slices. That test, too, is one of all that were
     ``tried``: one real slice makes many discoveries, which overlap, and under their number false ones would slip in
-    beside it; so each that is taken counts once. Slices that are known before the target is come first: that a model
-    errs where the target is one that it never says, explains nothing. ``candidates`` come with their q-values, and so
-    do those that are taken. ``least`` is by how much of the rest's value a slice must be worse.
+    beside it; so each that is taken counts once. ``candidates`` come with their q-values, and so do those that are
+    taken. ``least`` is by how much of the rest's value a slice must be worse.
     """
     taken, masks = dict[Candidate, float](), list[NDArray[np.bool_]]()
     strata, considered = np.zeros(len(values), np.int64), Counter[bool]()
-    for one in sorted(candidates, key=lambda one: (one.has_target, -one.z)):
+    for one in sorted(candidates, key=lambda one: one.rank):
         if len(taken) == most or considered[one.has_target] == CONSIDERED or any(touches(one, two) for two in taken):
             continue
         considered[one.has_target] += 1

@@ -31,7 +31,7 @@ SAID = frozenset(
     )
 )
 SAID_OF = ("prediction ", "residual ", "worst ")
-FINE = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+FINE = (0.02, *(i / 20 for i in range(1, 20)), 0.98)
 COARSE = (0.2, 0.4, 0.6, 0.8)
 MOST = 30  # values of a category that are looked at each by itself
 MOST_RARE = 50  # values that may be put together as the rare ones
@@ -50,6 +50,11 @@ class Feature:
     codes: Codes
     levels: tuple[Condition | None, ...]
     ordered: int = 0
+
+    @property
+    def is_target(self) -> bool:
+        """Whether it is the class of the target, which is not known before the answer is."""
+        return any(one is not None and one.cells for one in self.levels)
 
     def condition(self, first: int, last: int) -> Condition | None:
         """What the levels from one to another stand for together."""

@@ -15,6 +15,7 @@ from nbdebug.slices.rows import Usual, is_smooth, of_rows, of_series, of_tokens
 from nbdebug.slices.text import of_texts
 
 Column = NDArray[Any]
+ENOUGH = 1 << 20  # numbers that are looked at in one go; small batches wait for each other
 
 
 class Properties:
@@ -28,16 +29,31 @@ class Properties:
     def __init__(self, *, padding: int = 0, unknown: int | None = None, known: Collection[str] | None = None) -> None:
         self.padding, self.unknown, self.known = padding, unknown, known
         self.parts: list[Mapping[str, Any]] = []
+        self.waiting: list[Tensor] = []
         self.usual: Usual | None = None
         self.smooth: bool | None = None
 
-    @torch.no_grad()
     def add(self, inputs: Any) -> None:
         """The inputs of one batch, as the model is given them."""
-        self.parts.append(self.measured(inputs))
+        small = isinstance(inputs, Tensor) and inputs.layout == torch.strided and 0 < inputs.numel() < ENOUGH // 2
+        if not small or (self.waiting and not alike(self.waiting[0], inputs)):
+            self.look()
+        if not small:
+            self.parts.append(self.measured(inputs))
+            return
+        self.waiting.append(inputs.detach().clone())  # a model may change its input in place
+        if sum(one.numel() for one in self.waiting) >= ENOUGH:
+            self.look()
+
+    def look(self) -> None:
+        """Takes the properties of the batches that wait."""
+        if self.waiting:
+            self.parts.append(self.measured(torch.cat(self.waiting) if len(self.waiting) > 1 else self.waiting[0]))
+            self.waiting = []
 
     def columns(self) -> dict[str, Column]:
         """A value of each property for each input; without those that are the same throughout."""
+        self.look()
         names = list(self.parts[0]) if self.parts else []
         if any(list(part) != names for part in self.parts):
             return {}
@@ -103,6 +119,11 @@ def of_samples(samples: Sequence[Any], found: Properties) -> dict[str, Column]:
     if all(one is not None for one in images):
         columns["aspect"] = np.array([one.shape[3] / one.shape[2] for one in images if one is not None], np.float32)
     return columns
+
+
+def alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two batches can be put together."""
+    return one.dim() > 0 and one.shape[1:] == other.shape[1:] and (one.dtype, one.device) == (other.dtype, other.device)
 
 
 def joined(parts: Sequence[Any]) -> Column:

@@ -31,8 +31,9 @@ def search(
     a slice holds 20 rows and 1 % of all at least, and half of them at most. A test asks whether it is worse than the
     rest, one of two features also whether it is worse than each of both alone; the rate of false discoveries among all
     that were tried is held under ``rate``. Kept are those at least ``least`` worse than the rest, of these the
-    strongest, and then those which the kept ones do not explain. A table of more than ``searched`` rows is searched in
-    a random part of them; the numbers are of all.
+    strongest, and then those which the kept ones do not explain. The class of the target is a feature by itself alone:
+    with a second one it would say what the matrix says, that one class is taken for another. A table of more than
+    ``searched`` rows is searched in a random part of them; the numbers are of all.
 
     After Slice Finder (Chung et al. 2019, arXiv:1807.06068), with false discoveries controlled over all slices at once
     in place of the order of the search. Raises SetupError for a table in which nothing says how bad a row is.
@@ -41,7 +42,7 @@ def search(
     chosen, both, fewest = prepared(table, found, searched, seed)
     bad = found.bad(chosen)
     single, tried_single = singles([fine for fine, _ in both], bad, fewest)
-    double, tried_double = pairs([coarse for _, coarse in both], bad, fewest)
+    double, tried_double = pairs([coarse for _, coarse in both if not coarse.is_target], bad, fewest)
     tried = tried_single + tried_double
     real, level = discovered([*single, *double], tried, rate)
     kept = strongest(real, found.values[chosen], bad, tried, rate, least, most)

@@ -103,7 +103,7 @@ def test_other_thresholds_give_another_table() -> None:
 
 def test_words_of_a_row() -> None:
     table = MultiLabel.of(np.array([[1, 0, 1, 0], [0, 0, 0, 0]]), [[1, 1, 0, 0], [0, 0, 0, 0]], class_names=NAMES)
-    assert table.said(0) == {"target": "cat, dog", "prediction": "cat, cow", "missed": "dog", "false alarms": "cow"}
+    assert table.said(0) == {"target": "cat, dog", "prediction": "cat, cow"}
     assert table.said(1) == {"target": "none", "prediction": "none"}
     assert table.worst == "wrong labels"
     assert table.page(Query()).rows.tolist() == [0, 1]

@@ -260,3 +260,12 @@ def getattr_of(path: str) -> Any:
 
     module, name = path.split(".")
     return getattr(import_module(f"nbdebug.predictions.{module}"), name)
+
+
+def test_a_model_that_cannot_be_run_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(getattr_of("pixels.Pixels").__init__.__kwdefaults__, "most", 100)
+    table = passed(*CASES["pixels"][:3])
+    assert not table.is_at_hand
+    table.again.setup.model.change = lambda x: x / [0]
+    with pytest.raises(SetupError, match="sample 3 raised TypeError when the model was run on it again"):
+        table.overlay(3)

@@ -115,3 +115,20 @@ def test_render_leaves_no_figures_behind() -> None:
     assert pyplot.get_fignums() == [mine.number]
     assert pyplot.gcf() is mine
     pyplot.close(mine)
+
+
+class Sealed(np.random.PCG64):
+    """A generator that does not tell its state."""
+
+    @property
+    def state(self) -> Any:
+        raise NotImplementedError("sealed")
+
+
+def test_a_data_set_whose_state_cannot_be_kept_is_not_asked() -> None:
+    source = Jittered()
+    source.sealed = Sealed(1)  # type: ignore[attr-defined]
+    shown = Samples(source).many([1, 2])
+    assert [one["kind"] for one in shown] == ["trouble", "trouble"]
+    assert "Sealed that cannot be copied (sealed)" in shown[0]["text"]
+    assert source.calls == 0

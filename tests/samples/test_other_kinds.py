@@ -91,6 +91,11 @@ def test_token_ids_without_a_vocabulary_are_ids() -> None:
     assert Samples([torch.tensor([5, 7] + [0] * 60)] * 3).shown(0)["text"] == "5 7"
 
 
+def test_what_only_has_the_name_of_a_vocabulary_is_none() -> None:
+    for held in ({"charset": "utf-8"}, {"tokens": ["a", "good", "a"]}, {"api_token": "abcdef"}, {"vocab_size": 4}):
+        assert Samples(Reviews(**held)).shown(0)["text"] == "1 2 3 0 0", held
+
+
 def test_masks_beside_token_ids_are_left_out() -> None:
     one = {"input_ids": torch.tensor([1, 2, 0]), "attention_mask": torch.tensor([1, 1, 0]), "label": 1}
     assert Samples([one] * 3, decode=Tokenizer()).shown(0)["text"] == "A good"
@@ -141,6 +146,11 @@ def test_rows_of_frames_dictionaries_records_and_sparse_matrices() -> None:
     assert Samples(records).shown(0)["rows"] == [["x", "1.5", None], ["n", "2", None]]
     wide = csr_matrix(([2.0, 3.0], ([0, 0], [10, 900])), shape=(2, 1_000))
     assert Samples(wide).shown(0)["rows"] == [["feature 10", "2", None], ["feature 900", "3", None]]
+
+
+def test_a_row_of_a_thousand_zeros_is_still_a_row() -> None:
+    shown = Samples(torch.zeros(20, 784)).shown(0)
+    assert (shown["kind"], len(shown["rows"]), shown["more"]) == ("table", 12, 772)
 
 
 def test_series_are_lines_of_few_points_that_keep_their_peaks() -> None:

@@ -18,7 +18,7 @@ def drawn(*shape: int) -> torch.Tensor:
 
 
 def test_brightness_and_contrast_of_small_images_are_those_of_all_pixels() -> None:
-    images = drawn(9, 1, 16, 12)
+    images = drawn(9, 1, 12, 16)
     found = measure(images)
     pixels = images.numpy().reshape(9, -1)
     np.testing.assert_allclose(found["brightness"], pixels.mean(1), rtol=1e-5)
@@ -113,6 +113,26 @@ def test_batches_come_to_the_same_as_the_whole() -> None:
         np.testing.assert_allclose(found.columns()[name], values, rtol=1e-5)
 
 
+def test_a_model_that_changes_its_input_afterwards_changes_no_property() -> None:
+    images = drawn(10, 1, 20, 20)
+    wanted = measure(images)
+    found = Properties()
+    for batch in images.split(4):
+        found.add(batch)
+        batch.zero_()
+    np.testing.assert_allclose(found.columns()["brightness"], wanted["brightness"], rtol=1e-5)
+
+
+def test_batches_of_many_shapes_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbdebug.slices.properties.ENOUGH", 2000)
+    batches = [drawn(3, 1, 12, 12), drawn(2, 1, 20, 20), drawn(4, 1, 12, 12), drawn(2, 1, 40, 40), drawn(1, 1, 12, 12)]
+    found = Properties()
+    for one in batches:
+        found.add(one)
+    wanted = np.concatenate([one[:, :, :: -(-one.shape[2] // 12)].mean((1, 2, 3)).numpy() for one in batches])
+    np.testing.assert_allclose(found.columns()["brightness"], wanted, rtol=1e-5)
+
+
 def test_what_is_the_same_throughout_is_no_column() -> None:
     assert list(measure(torch.randn(50, 3, generator=GENERATOR).clamp(-1, 1))) == []
 
@@ -135,5 +155,6 @@ def test_nothing_is_changed_and_nothing_is_kept_for_gradients() -> None:
     before = images.detach().clone()
     found = Properties()
     found.add(images)
+    found.look()
     assert torch.equal(images, before)
     assert not any(one.requires_grad for part in found.parts for one in part.values())

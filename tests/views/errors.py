@@ -84,6 +84,7 @@ def opened(
     """The page of a result, which asks the result itself where there is a ``kernel``."""
     file = folder / "errors.html"
     file.write_text("<!doctype html><meta charset=utf-8>" + static_html(result.view(), "result"), encoding="utf-8")
+    page.set_default_timeout(10_000)
     page.goto(file.as_uri())
     page.locator(".nb-e-samples").wait_for()
     if kernel:

@@ -4,9 +4,10 @@ import { root } from "../../nbdebug/views/kit.js";
 import { calibrationPanel } from "../../nbdebug/views/errors/panel_calibration.js";
 import { classesPanel } from "../../nbdebug/views/errors/panel_classes.js";
 import { flipsPanel } from "../../nbdebug/views/errors/panel_flips.js";
+import { scatterPanel } from "../../nbdebug/views/errors/panel_scatter.js";
 
 /** @type {Record<string, any>} */
-const PANELS = { classes: classesPanel, calibration: calibrationPanel, flips: flipsPanel };
+const PANELS = { classes: classesPanel, calibration: calibrationPanel, flips: flipsPanel, scatter: scatterPanel };
 
 /** @param {{model: any, el: HTMLElement}} props */
 function render({ model, el }) {

@@ -45,7 +45,7 @@ def test_shift_and_control_and_the_corner_select(page: Any, result: Errors) -> N
     assert result.selected == [*shown[1:5], shown[8]]
     card(page, 2).click(modifiers=["Control"])
     page.get_by_text("4 selected").wait_for()
-    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Clear the selection").click()
     selects(page, 0)
     assert result.selected == []
 

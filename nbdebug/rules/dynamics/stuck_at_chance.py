@@ -64,7 +64,7 @@ def stuck_at_chance(record: Record) -> Iterator[Finding]:
             "training score": course.train.last_score,
             "score of the commonest class": course.majority,
         },
-        explains=("T601", "T606", "T608", "T610", "T614", "E709"),
+        explains=("T601", "T606", "T608", "T610", "T614", "E702", "E703", "E706", "E709"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from nbdebug.predictions.classes import Predictions
     from nbdebug.tools.errors import Errors
 
-LEVEL, MOST_SAID, FEWEST_CLASSES = 0.01, 3, 4
+LEVEL, FINE, MOST_SAID, FEWEST_CLASSES = 0.01, 0.6, 3, 4
 
 
 @rule("E705", "note")
@@ -39,7 +40,8 @@ def confused_pair(errors: Errors, *, times: float = 2.0, least: float = 0.05) ->
     as many errors as that, each way, and so many by chance in under one of a hundred tables (Poisson, each way,
     Bonferroni over all pairs), and at ``least`` 5 % of the rows of both. A class that takes in the errors of all others
     is so no pair with any. It takes four classes: with three there is hardly another way to be wrong. Where more rows
-    of each class go to the other than stay, the names are exchanged, and that is a warning.
+    of each class go to the other than stay, and six in ten rows of all others are right, the names are exchanged, and
+    that is a warning.
 
     ## How to fix
     Look at the rows of both cells side by side.
@@ -66,10 +68,18 @@ def matters(matrix: Counts, one: Swap, times: float, least: float) -> bool:
     return bool(many and one.there + one.back >= least * (matrix[one.one].sum() + matrix[one.other].sum()))
 
 
+def is_exchanged(matrix: Counts, one: Swap) -> bool:
+    """Whether more rows of both go to the other than stay, while most rows of all other classes are right."""
+    others = np.delete(np.delete(matrix, [one.one, one.other], 0), [one.one, one.other], 1)
+    rest = np.delete(matrix, [one.one, one.other], 0).sum()
+    known = np.trace(others) > FINE * rest
+    return bool(known and one.there > matrix[one.one, one.one] and one.back > matrix[one.other, one.other])
+
+
 def finding(table: Predictions, one: Swap) -> Finding:
     """One pair."""
     matrix, (a, b) = table.matrix, (table.classes[one.one], table.classes[one.other])
-    exchanged = one.there > matrix[one.one, one.one] and one.back > matrix[one.other, one.other]
+    exchanged = is_exchanged(matrix, one)
     first, second = matrix[one.one].sum(), matrix[one.other].sum()
     expected = " and ".join(f"{each:.1f}" for each in one.expected)
     return Finding(

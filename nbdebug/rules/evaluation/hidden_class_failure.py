@@ -88,7 +88,7 @@ def finding(table: Predictions, one: int, count: int) -> Finding:
         fix=f"errors.rows(cells=[({one}, {to})])   # look at them, then weigh the class: "
         f"nn.CrossEntropyLoss(weight=…), or a WeightedRandomSampler",
         evidence={"class": name, "right": hits, "rows": support, "predicted": predicted, "classes that fail": count},
-        explains=("E705", "E704"),
+        explains=("E703", "E704", "E705", "E709"),
     )
 
 

@@ -105,7 +105,7 @@ def bad() -> Setup:
     loss = torch.nn.CrossEntropyLoss(weight=torch.tensor([1.0, 30.0]))
     model = layers(2, 16, 2)
     with torch.no_grad():
-        model[-1].bias.copy_(torch.tensor([3.0, 0.0]))
+        list(model.parameters())[-1].copy_(torch.tensor([3.0, 0.0]))
     return run(model, data[0], data[1], loss, lr=2e-3)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nbdebug.predictions.classes import Predictions
     from nbdebug.tools.errors import Errors
 
-LEVEL, FEWEST = 0.99, 100
+LEVEL, FEWEST = 0.995, 200
 
 
 @rule("E703", "warning")
@@ -38,9 +38,9 @@ def miscalibrated(errors: Errors, *, least: float = 0.05) -> Iterator[Finding]:
     A threshold on confidence, an expected cost and a hand-over to a person all take 0.9 for nine in ten.
 
     ## How it is measured
-    In up to 15 bins of equal counts. The mean distance of confidence and accuracy is larger than in 99 of 100 draws in
-    which each row is right with the probability that the model gave it (consistency resampling), and larger by
-    ``least`` = 0.05 than in the middle one of them, so that few rows do not make it large. It takes 100 rows.
+    In up to 15 bins of equal counts. The mean distance of confidence and accuracy is larger than in 199 of 200 draws
+    in which each row is right with the probability that the model gave it (consistency resampling), and larger by
+    ``least`` = 0.05 than in the middle one of them, so that few rows do not make it large. It takes 200 rows.
 
     ## How to fix
     Divide the logits by one number that is fitted on held-out rows (temperature scaling); answers stay as they are.

@@ -8,11 +8,11 @@ from statistics import median
 
 import numpy as np
 
+from nbdebug.setup.users_code import users_code
 from nbdebug.tools.batch_size import memory
 from nbdebug.tools.batch_size.result import Ended, Size
 from nbdebug.tools.batch_size.step import FEWEST, Steps
 from nbdebug.tools.batch_size.supply import Supply
-from nbdebug.tools.overfit.users_code import users_code
 
 SHARE = 0.8  # of the memory that is left: on the CPU nothing catches what goes beyond all of it
 

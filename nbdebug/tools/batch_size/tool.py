@@ -11,6 +11,7 @@ from torch.utils.data import RandomSampler
 from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
+from nbdebug.setup.users_code import users_code
 from nbdebug.tools.batch_size import memory, picture
 from nbdebug.tools.batch_size.noise_scale import noise_scale
 from nbdebug.tools.batch_size.result import BatchSize, NoiseScale
@@ -19,7 +20,6 @@ from nbdebug.tools.batch_size.step import Steps
 from nbdebug.tools.batch_size.supply import Supply, users_size
 from nbdebug.tools.batch_size.verdict import judge
 from nbdebug.tools.overfit.examples import to_train_mode
-from nbdebug.tools.overfit.users_code import users_code
 from nbdebug.views.screen import LiveScreen, Screen, show
 
 START, SECONDS = 8, 30.0

@@ -12,12 +12,12 @@ import torch
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.modes import in_mode
+from nbdebug.setup.users_code import users_code
 from nbdebug.tools.contest.candidates import Candidate
 from nbdebug.tools.contest.result import Run
 from nbdebug.tools.lr_range.feed import Feed
 from nbdebug.tools.lr_range.smoothing import Guard
 from nbdebug.tools.lr_range.trainer import Trainer
-from nbdebug.tools.overfit.users_code import users_code
 
 LOOKS = 6  # at the validation sample, the last one after the last step
 SEEDS_APART = 100_003

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbdebug.predictions.query import Query
+from nbdebug.tools.errors.dressed import dressed
 from nbdebug.views.plain import plain
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def cards_of(errors: Errors, rows: Any, full: bool = False) -> list[dict[str, An
     """Some rows, ready for JSON; the table, which may be on disk, and the data set are asked for them once."""
     table = errors.table.take(rows)
     keys = [int(key) for key in (table.keys(range(len(table))) if table.index is not None else rows)]
-    shown = errors.samples.many(keys, full) if errors.samples is not None else [None] * len(keys)
+    shown: list[Any] = errors.samples.many(keys, full) if errors.samples is not None else [None] * len(keys)
     return [
         {
             **(top(table, at) if full else {}),
@@ -33,7 +34,7 @@ def cards_of(errors: Errors, rows: Any, full: bool = False) -> list[dict[str, An
             "right": None if table.right is None else bool(table.right[at]),
             "values": {name: plain(item(values[at])) for name, values in table.columns.items()},
             **written(errors, key),
-            "shown": shown[at],
+            "shown": dressed(table, at, shown[at], full),
         }
         for at, (row, key) in enumerate(zip(rows, keys, strict=True))
     ]

@@ -58,7 +58,7 @@ def compare(after: Errors, before: Errors) -> Flips:
         raise SetupError("the two tables share no sample; expected the same ones. Run both on one loader.")
     new_kept, old_kept = new.take(rows), old.take(theirs)
     refuse_other_targets(new_kept, old_kept)
-    said_before, change = old_kept.main()["prediction"].astype(str), changes(old_kept, new_kept)
+    said_before, change = named(old_kept.classes, old_kept.prediction), changes(old_kept, new_kept)
     table = new_kept.with_columns({"before": said_before, "change": change}).replaced(
         notes=(*new.notes, *left_out(len(rows), len(new), len(old)))
     )
@@ -85,12 +85,17 @@ def matched(new: Predictions, old: Predictions) -> tuple[Rows, Rows]:
 
 def refuse_other_targets(new: Predictions, old: Predictions) -> None:
     """Raises SetupError where the same samples have other targets: labels changed, or the samples are not the same."""
-    other = int((new.main()["target"] != old.main()["target"]).sum())
+    other = int((named(new.classes, new.target) != named(old.classes, old.target)).sum())
     if other:
         raise SetupError(
             f"{other} of {len(new)} samples have another target in the other table; expected the same. "
             "Compare on the same data, with the same class_names."
         )
+
+
+def named(names: tuple[str, ...], numbers: np.ndarray) -> np.ndarray:
+    """Names by their numbers, "" for none."""
+    return np.asarray(np.array([*names, ""], str)[numbers])
 
 
 def changes(before: Predictions, after: Predictions) -> np.ndarray:

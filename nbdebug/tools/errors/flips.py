@@ -33,10 +33,12 @@ class Moved:
 
 def moved(table: Predictions) -> Moved:
     """What moved in a table with the columns ``before`` and ``change``."""
-    before, change = table.columns["before"], table.columns["change"]
-    names = list(dict.fromkeys([*table.classes, *np.unique(before[before != ""].astype(str)).tolist()]))
+    import pandas as pd
+
+    change = table.columns["change"]
+    which, different = pd.factorize(table.columns["before"])
+    names = list(dict.fromkeys([*table.classes, *(str(name) for name in different if name)]))
     places = {name: i for i, name in enumerate(names)}
-    different, which = np.unique(before.astype(str), return_inverse=True)
     old = np.array([places.get(str(name), -1) for name in different], np.int32)[which]
     known = table.target >= 0
     wrong = known & ~table.right

@@ -103,7 +103,7 @@ class Marks:
         """The marked samples that are not what they were when they were marked, out of at most 200."""
         known = {key: mark.fingerprint for key, mark in self.saved.items() if mark.fingerprint}
         keys = sorted(known)
-        at = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), MOST_CHECKED)).astype(int)) if keys else []
+        at = np.unique(np.linspace(0, max(len(keys) - 1, 0), min(len(keys), MOST_CHECKED)).astype(int)).tolist()
         now = self.fingerprints([keys[one] for one in at])
         return [key for key, found in now.items() if found != known[key]]
 

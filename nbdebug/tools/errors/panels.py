@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
 
 
-NAMES = ("flips", "classes", "calibration", "slices", "fairness", "baselines")
+NAMES = ("flips", "scatter", "classes", "calibration", "slices", "fairness", "neighbors", "baselines")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Subset, SubsetRandomSampler
 
     from nbdebug.baselines import Baselines
+    from nbdebug.neighbors.search import Metric
     from nbdebug.samples import Samples
     from nbdebug.setup import Setup
     from nbdebug.tools.errors.compare import Flips
@@ -124,6 +125,19 @@ class Errors(Analyses):
         from nbdebug.tools.errors.compare import compare
 
         return compare(self, before)
+
+    def neighbors(
+        self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Metric = "cosine"
+    ) -> pandas.DataFrame:
+        """The training samples nearest to a sample, in the input of the last linear layer or the output of ``layer``.
+
+        Without ``key`` all rows, with the share of training samples that are nearer to their own neighbors in
+        ``train_distance`` and the share of neighbors with another label in ``neighbors_disagree``; wrong labels are
+        likeliest at the top. Raises SetupError without a model or a data set.
+        """
+        from nbdebug.tools.errors.neighbors import frame
+
+        return frame(self, key, k, layer, metric)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""

@@ -11,11 +11,11 @@ import torch
 
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.modes import in_mode
+from nbdebug.setup.users_code import users_code
 from nbdebug.tools.lr_range.dial import Dial
 from nbdebug.tools.lr_range.result import Ended, Sweep
 from nbdebug.tools.lr_range.smoothing import FACTOR, Guard, Running, smoothed
 from nbdebug.tools.lr_range.trainer import Trainer
-from nbdebug.tools.overfit.users_code import users_code
 
 Seen = Callable[[float, float, float], bool]
 

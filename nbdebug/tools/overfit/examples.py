@@ -18,7 +18,7 @@ from nbdebug.setup import Batch, Setup, loaders, losses
 from nbdebug.setup.losses import Kind
 from nbdebug.setup.task import Task, infer
 from nbdebug.setup.trees import tensors, transform
-from nbdebug.tools.overfit.users_code import users_code
+from nbdebug.setup.users_code import users_code
 
 LOOK = 4
 

@@ -6,6 +6,7 @@ from math import ceil
 
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
+from nbdebug.setup.users_code import users_code
 from nbdebug.tools.overfit import picture
 from nbdebug.tools.overfit.attempt import Run
 from nbdebug.tools.overfit.doubts import doubts
@@ -18,7 +19,6 @@ from nbdebug.tools.overfit.readout import QUANTITIES, reader
 from nbdebug.tools.overfit.reasons import reasons, ruled_out
 from nbdebug.tools.overfit.result import Attempt, Overfit, Point
 from nbdebug.tools.overfit.trainee import Trainee, obstacle, trainee
-from nbdebug.tools.overfit.users_code import users_code
 from nbdebug.tools.overfit.verdict import Facts, Verdict, judge
 from nbdebug.views.screen import LiveScreen, Screen
 

@@ -5,8 +5,9 @@ import { kindShown, kindValue } from "./kinds.js";
 
 /** Right or wrong, and what was said of a sample: a sign beside the color. @param {Card} card */
 export function cardSaid(card) {
-  const texts = Object.values(card.said), sign = card.right === null ? "" : card.right ? "✓" : "✕";
-  const words = texts.flatMap((text, i) => [i > 0 && h("span.soft", {}, " → "), h("span", {}, text)]);
+  const { target, prediction, ...rest } = card.said, sign = card.right === null ? "" : card.right ? "✓" : "✕";
+  const words = target === undefined ? [] : [h("span", {}, target), h("span.soft", {}, " → "), h("span", {}, prediction)];
+  for (const name in rest) words.push(h("span.soft", {}, `${words.length ? ", " : ""}${name} `), h("span", {}, rest[name]));
   const title = Object.entries(card.said).map(([name, text]) => `${name} ${text}`).join(", ");
   return h("div.e-said", { title }, sign && h(card.right ? "b.right" : "b.wrong", { ariaLabel: card.right ? "right" : "wrong" }, sign), h("span.e-words", {}, ...words));
 }

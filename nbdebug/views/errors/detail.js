@@ -5,9 +5,10 @@ import { h, press } from "../kit.js";
 import { cardMarks, cardSaid } from "./card.js";
 import { kindShown, kindValue } from "./kinds.js";
 import { matrixShare } from "./matrix_grid.js";
+import { neighborsDetail } from "./panel_neighbors.js";
 
 /** What adds a section to the open sample, such as an explanation: a function of the card and the way to ask Python. @type {Record<string, (state: any, card: Card, ask: (content: object) => Promise<any>) => HTMLElement | null>} */
-const DETAILS = {};
+const DETAILS = { neighbors: neighborsDetail };
 
 /** One sample in full, in the place of the gallery. @param {Store} store @param {(letter: string, cards: Card[]) => boolean} tagged @param {() => void} closed */
 export function detailView(store, tagged, closed) {

@@ -56,6 +56,7 @@ export function filtersBar(store) {
   store.hear((news) => {
     if (news === "query" || news === "there") draw();
     if (news === "marks") counts();
+    if (news === "open") editor.hidden = true;
   });
   draw();
   return h("div.e-filters", {}, chips, h("div.tools", {}, judged, h("span.e-sort", {}, sort, side), column, tags), editor);

@@ -31,7 +31,7 @@ export function galleryView(store, tagged) {
 
   function say() {
     const { start, total, cards: { length }, query } = store, group = (/** @type {number} */ n) => n.toLocaleString("en"), held = (store.state.first.cards ?? []).length;
-    const here = length < held ? `${length} of the ${held} samples in this page` : `${held} samples in this page`, pages = length ? `${group(start + 1)}–${group(start + length)} of ${group(total)}` : "";
+    const every = store.state.first.total, kept = every > held ? `the first ${held} of ${group(every)}` : `${held} samples`, here = length < held ? `${length} of ${kept}` : `${kept[0].toUpperCase()}${kept.slice(1)}`, pages = length ? `${group(start + 1)}–${group(start + length)} of ${group(total)}` : "";
     said.textContent = store.waiting ? "Waiting for the cell…" : store.trouble || (store.there ? pages : here);
     said.classList.toggle("nb-wrong", store.trouble !== "" && !store.waiting);
     Object.assign(back, { disabled: start === 0, hidden: !store.there });

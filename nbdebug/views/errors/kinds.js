@@ -5,7 +5,7 @@ import { h } from "../kit.js";
 const KIND_LINES = ["var(--nb-line0)", "var(--nb-line1)", "var(--nb-line2)", "var(--nb-line3)"], KIND_ODD = 2.5, KIND_ROWS = 6, KIND_LETTERS = 180;
 
 /** @type {Record<string, (shown: any, full: boolean) => HTMLElement>} */
-const KINDS_SHOWN = { image: kindImage, text: kindText, table: kindTable, series: kindSeries, audio: kindAudio, html: kindHtml, trouble: kindTrouble };
+const KINDS_SHOWN = { image: kindImage, text: kindText, table: kindTable, series: kindSeries, audio: kindAudio, html: kindHtml, trouble: kindTrouble, parts: kindParts };
 
 /** The sample, or its values where it is not at hand. @param {any} shown @param {Record<string, any>} values @param {boolean} [full] */
 export function kindShown(shown, values, full = false) {
@@ -77,6 +77,11 @@ function kindAudio({ src, lines }, full) {
 function kindHtml({ html }, full) {
   const frame = h("iframe", { sandbox: "", tabIndex: full ? 0 : -1, title: "sample", loading: "lazy", srcdoc: `<meta name="color-scheme" content="light dark"><style>body{margin:4px;font:12px system-ui}img{max-width:100%}</style>${html}` });
   return h("div", {}, frame);
+}
+
+/** Several inputs of one sample, each under its name. @param {any} shown @param {boolean} full */
+function kindParts({ parts }, full) {
+  return h("div", {}, ...parts.map((/** @type {[string, any]} */ [name, one]) => h("div.e-part-of", {}, h("div.note", {}, name), kindShown(one, {}, full))));
 }
 
 /** @param {any} shown */

@@ -49,7 +49,7 @@ def packed(counts: Counts) -> tuple[list[int], int]:
     where = np.flatnonzero(flat)
     left_out = max(0, len(where) - MOST_CELLS)
     if left_out:
-        where = np.sort(where[np.argpartition(flat[where], left_out)[left_out:]])
+        where = np.sort(where[np.argsort(-flat[where], kind="stable")[:MOST_CELLS]])
     steps = np.diff(where, prepend=0)
     return [int(one) for one in np.stack([steps, flat[where]], 1).ravel()], left_out
 
@@ -81,12 +81,14 @@ def pairs(grid: Grid) -> list[list[Any]]:
             [one.target, one.prediction, one.count, *_rounded(one.share, one.low, one.high), one.back] for one in found
         ]
     counts, rows = wrong(grid), grid.counts.sum(1)
-    order = np.argsort(-counts, axis=None, kind="stable")[:MOST_PAIRS]
+    where = np.flatnonzero(counts)
+    order = where[np.argsort(-counts.ravel()[where], kind="stable")[:MOST_PAIRS]]
     cells = [divmod(int(one), counts.shape[1]) for one in order]
+    numbers = [int(counts[cell]) for cell in cells]
+    lows, highs = wilson(numbers, [int(rows[i]) for i, _ in cells])
     return [
-        [i, j, int(counts[i, j]), *_rounded(counts[i, j] / rows[i], *wilson(int(counts[i, j]), int(rows[i]))), None]
-        for i, j in cells
-        if counts[i, j]
+        [i, j, number, *_rounded(number / rows[i], float(low), float(high)), None]
+        for (i, j), number, low, high in zip(cells, numbers, lows, highs, strict=True)
     ]
 
 

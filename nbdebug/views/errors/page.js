@@ -17,6 +17,8 @@ import { calibrationPanel } from "./panel_calibration.js";
 import { classesPanel } from "./panel_classes.js";
 import { fairnessPanel } from "./panel_fairness.js";
 import { flipsPanel } from "./panel_flips.js";
+import { neighborsPanel } from "./panel_neighbors.js";
+import { scatterPanel } from "./panel_scatter.js";
 import { slicesPanel } from "./panel_slices.js";
 
 /** @typedef {(query: Partial<Asked>, label: string) => void} Go */
@@ -25,21 +27,21 @@ import { slicesPanel } from "./panel_slices.js";
 /** What draws the panel of a name. @type {Record<string, PanelView>} */
 const PANELS = {
   baselines: baselinesPanel, calibration: calibrationPanel, classes: classesPanel, fairness: fairnessPanel, flips: flipsPanel,
-  slices: slicesPanel,
+  neighbors: neighborsPanel, scatter: scatterPanel, slices: slicesPanel,
 };
 
 /** @param {Props} props */
 function render({ model, el }) {
   const store = errorsStore(model), { state } = store, overview = pageOverview(store), panels = pagePanels(store, overview);
   const bar = selectionBar(store), gallery = galleryView(store, bar.typed), detail = detailView(store, bar.typed, gallery.focus);
-  const list = h("div", {}, filtersBar(store), gallery.pages, gallery.node, gallery.code, bar.node), samples = h("div.e-samples", {}, list, detail);
+  const list = h("div", {}, filtersBar(store), gallery.pages, bar.node, gallery.node, gallery.code), samples = h("div.e-samples", {}, list, detail);
   const head = h("div.e-head", {}, h("div.title", { role: "heading", ariaLevel: "3" }, state.title), h("div.status", {}, state.headline));
   const notes = state.notes.length > 0 && h("details.fold", {}, h("summary", {}, `Notes (${state.notes.length})`), h("ul", {}, ...state.notes.map((/** @type {string} */ one) => h("li", {}, one))));
   root(el, head, ...(notes ? [notes] : []), h(panels ? "div.e-both" : "div", {}, ...(panels ? [panels] : []), samples));
   store.hear((news) => { if (news === "open") list.hidden = store.opened !== null; });
 }
 
-/** The overview: cells, else nothing. @param {Store} store */
+/** The overview of a table with cells; one without, such as of real numbers, has its own here. @param {Store} store */
 function pageOverview(store) {
   const { state } = store;
   if (state.grid) return h("div", {}, matrixView(state.grid, store), pairsList(state.grid, store));

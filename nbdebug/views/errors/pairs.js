@@ -13,7 +13,7 @@ export function pairsList(given, store) {
     const words = `${title} ${rows[i]} → ${columns[j]}`;
     const go = () => {
       store.words = words;
-      void store.go({ cells: [[i, j]] });
+      void store.go({ cells: [[i, j]], ranges: store.query.ranges, values: store.query.values, tag: store.query.tag });
     };
     const node = h("button.e-pair", { type: "button", onclick: go, title: `${words}: ${matrixShare(share)} of them, ${matrixShare(low)} to ${matrixShare(high)} (95%)` },
       h("span.e-who", {}, h("b", {}, rows[i]), " → ", h("b", {}, columns[j])), h("span.e-part", { style: `--nb-part: ${count / most}` }), h("span.e-count", {}, count.toLocaleString("en")),

@@ -8,7 +8,7 @@ import { calibrationBars, calibrationBins } from "./panel_bins.js";
 
 /** @param {any} state @param {PanelGo} go @param {PanelAsk} ask */
 export function calibrationPanel(state, go, ask) {
-  const node = h("div.panelbox"), note = h("div"), body = h("div.panelbox"), choice = calibrationChoice(state, (of) => again(of === null ? { now: true } : { of }));
+  const node = h("div.panelbox", { "data-lm-suppress-shortcuts": "true" }), note = h("div"), body = h("div.panelbox"), choice = calibrationChoice(state, (of) => again(of === null ? { now: true } : { of }));
 
   /** @param {object} options */
   async function again(options) {

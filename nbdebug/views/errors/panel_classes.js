@@ -44,7 +44,7 @@ export function classesPanel(state, go, ask) {
 
   list(state.classes);
   curve();
-  return h("div.panelbox", {}, h("div.panelstats", {}, ...state.overall.map(classesStat)),
+  return h("div.panelbox", { "data-lm-suppress-shortcuts": "true" }, h("div.panelstats", {}, ...state.overall.map(classesStat)),
     h("div.panelways", {}, h("span.soft", {}, "Show what is"), ...state.ends.map((/** @type {any} */ end) => panelWay(end.label, () => go(end.query, end.label)))),
     h("div.tools", {}, state.total > 8 && find, count), table, note, curves, ...classesPairs(state.pairs, go));
 }

@@ -12,7 +12,7 @@ export function flipsPanel(state, go) {
   const others = (/** @type {number} */ at) => [...Array(state.total).keys()].filter((i) => i !== at).map((i) => [at, i]);
   const counts = Object.entries(state.counts).map(([name, n]) => h(`div.panelstat.${FLIPS_TONES[name] ?? "soft"}`, {}, h("span.label", {}, name),
     n ? panelWay(panelCount(n), () => go({ values: { change: [name] } }, name), `Show the samples that are ${name}`) : h("b", {}, "0")));
-  return h("div.panelbox", {}, flipsGain(state), h("div.panelstats.panelbig", {}, ...counts),
+  return h("div.panelbox", { "data-lm-suppress-shortcuts": "true" }, flipsGain(state), h("div.panelstats.panelbig", {}, ...counts),
     state.classes.length > 0 && panelHead("By class"), state.classes.length > 0 && flipsClasses(state, go, others), ...flipsMoves(state, go));
 }
 

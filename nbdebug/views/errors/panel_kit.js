@@ -33,7 +33,8 @@ export function panelWay(text, click, title = "Show these samples") {
 export function panelGauge([v, low, high]) {
   const style = `--nb-v: ${v ?? 0}; --nb-low: ${low ?? 0}; --nb-high: ${high ?? 0}`;
   const bar = v !== null && h("i.gauge", { ariaHidden: "true", style }, h("i"));
-  return h("span.gauged", { title: panelSpoken([v, low, high]) }, h("span", {}, panelPercent(v)), bar);
+  const ends = low !== null && high !== null && h("span.ends", {}, ` ${panelPercent(low)} to ${panelPercent(high)}`);
+  return h("span.gauged", { title: panelSpoken([v, low, high]) }, h("span", {}, panelPercent(v)), bar, ends);
 }
 
 /** Asks Python for another state of a panel; one with `trouble` where nobody answers. @param {PanelAsk} ask @param {string} name @param {object} options */

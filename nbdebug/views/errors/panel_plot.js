@@ -66,6 +66,7 @@ export function panelSpot(label, click, ...kids) {
   node.onkeydown = (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
+    event.stopPropagation();
     click();
   };
   return node;

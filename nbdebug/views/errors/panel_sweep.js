@@ -52,7 +52,7 @@ export function sweepView({ name, of, others, sweep }, go) {
   const price = (/** @type {string} */ text, /** @type {(v: number) => void} */ put) => h("label.panelprice", {}, text, h("input.find", { type: "number", min: "0", step: "any", value: "1", oninput: (/** @type {any} */ event) => { put(Math.max(0, Number(event.target.value) || 0)); draw(); } }));
   plot.svg.append(panelRule(plot.x(sweep.at[sweep.usual]), plot.frame.top, plot.x(sweep.at[sweep.usual]), plot.frame.bottom, "--nb-soft", "2 3"),
     panelLine(plot, sweep.at, precision, "--nb-line0"), panelLine(plot, sweep.at, recall, "--nb-line1"), panelLine(plot, sweep.at, f1, "--nb-line2"), costs, hand);
-  const key = [["precision", 0], ["recall", 1], ["F1", 2], ["cost, of its most", 3]].map(([text, i]) => h("span.panelkey", {}, h("i.swatch", { style: `border-top: 3px ${i === 3 ? "dashed" : "solid"} var(--nb-line${i})` }), String(text)));
+  const key = [["precision", 0], ["recall", 1], ["F1", 2], ["cost, share of the highest", 3]].map(([text, i]) => h("span.panelkey", {}, h("i.swatch", { style: `border-top: 3px ${i === 3 ? "dashed" : "solid"} var(--nb-line${i})` }), String(text)));
   plot.svg.onclick = (event) => {
     const want = plot.invert(event.clientX);
     set(sweep.at.reduce((/** @type {number} */ best, v, i) => (Math.abs(v - want) < Math.abs(sweep.at[best] - want) ? i : best), 0));

@@ -7,8 +7,8 @@ import { h, press } from "../kit.js";
 export function selectionBar(store) {
   const said = h("b", {}), trouble = h("span.wrong", { role: "status" }), buttons = h("span.e-tags", { role: "group", ariaLabel: "tags" });
   const own = field("own tag", (text) => { names.add(text); void tag(text, chosen(), true); }), note = field("note", (text) => write({ note: text }, chosen()));
-  const clear = press("e-clear", "Clear", () => store.choose([...store.selected.values()], false), { title: "Escape" }), line = h("span.note", {});
-  const node = h("div.e-selection", { role: "region", ariaLabel: "selection" }, said, buttons, own, note, clear, trouble, line);
+  const clear = press("e-clear", "×", () => store.choose([...store.selected.values()], false), { title: "Escape", ariaLabel: "Clear the selection" }), line = h("span.note", {});
+  const node = h("div.e-selection", { role: "region", ariaLabel: "selection" }, said, clear, buttons, own, note, trouble, line);
   /** @type {Set<string>} */
   const names = new Set(store.state.tags);
   const chosen = () => [...store.selected.values()];

@@ -175,3 +175,14 @@ def test_findings_are_those_of_the_debugger() -> None:
         scene.model.bias[1] = 1e6
     scene.errors()
     assert "E706" in {one.code for one in scene.debugger.findings}
+
+
+def test_what_the_pass_meets_is_told_with_its_sample() -> None:
+    scene = Scene(Broken())
+    scene.dataset.broken = True
+    with pytest.raises(nbdebug.SetupError, match="sample 3 of the data set raised OSError: disk on fire"):
+        scene.errors()
+    scene.dataset.broken = False
+    scene.model.forward = lambda x: x @ torch.ones(5, 2)
+    with pytest.raises(nbdebug.SetupError, match="the model or the loss raised RuntimeError after 0 samples"):
+        scene.errors()

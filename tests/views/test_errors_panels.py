@@ -1,0 +1,103 @@
+"""Panels beside the overview: what is clicked in one is a query, and what takes long waits for a click."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbdebug.tools.errors import Errors
+from nbdebug.tools.errors.panels import Panel
+from nbdebug.views import base
+from nbdebug.views.base import HERE, carried, inline
+
+from .errors import browser_of, opened
+from .test_errors_page import shows, total
+
+MODULE = """function bigPanel(state, go, ask) {
+  const node = document.createElement("div"), press = document.createElement("button");
+  press.textContent = `over ${state.edge}`;
+  press.onclick = () => go({ ranges: { size: [state.edge, null] } }, `size over ${state.edge}`);
+  node.append(press);
+  return node;
+}
+const PANELS = { big: bigPanel };"""
+
+
+def panel(name: str, quick: bool = True) -> Panel:
+    """A panel that leads to the samples over an edge."""
+    return Panel(
+        name, name.title(), lambda _: True, lambda _: {"edge": 55}, lambda state: f"<p>{state['edge']}</p>", quick
+    )
+
+
+@pytest.fixture
+def result() -> Errors:
+    """Three classes, 300 pictures."""
+    return browser_of()
+
+
+@pytest.fixture
+def with_panels(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Panels on the page and in Python."""
+
+    def put(*panels: Panel) -> None:
+        for place in ("picture", "answers"):
+            monkeypatch.setattr(f"nbdebug.tools.errors.{place}.panels", lambda: panels)
+        text = inline(HERE / "errors/page.js")
+        assert "const PANELS={};" in text
+        monkeypatch.setattr(base, "module", lambda _: text.replace("const PANELS={};", MODULE))
+
+    return put
+
+
+def test_a_click_in_a_panel_shows_its_samples_under_its_label(
+    page: Any, result: Errors, with_panels: Any, tmp_path: Path
+) -> None:
+    with_panels(panel("big"), panel("unknown"))
+    opened(page, result, tmp_path)
+    assert page.locator(".nb-e-tabs button").all_inner_texts() == ["Overview", "Big"]
+    page.get_by_role("button", name="Big").click()
+    page.get_by_role("button", name="over 55").click()
+    shows(page, "size over 55")
+    size, right = result.table.columns["size"], result.table.right
+    total(page, int((size >= 55).sum()))
+    page.get_by_role("button", name="✕ wrong").click()
+    total(page, int((~right & (size >= 55)).sum()))
+    assert page.locator(".nb-e-chip").all_inner_texts() == ["size over 55", "wrong"]
+    page.get_by_role("button", name="remove size over 55").click()
+    total(page, int((~right).sum()))
+    page.get_by_role("button", name="Overview").click()
+    assert page.locator(".nb-e-stage").is_visible()
+
+
+def test_a_panel_that_takes_long_is_computed_when_it_is_asked_for(
+    page: Any, result: Errors, with_panels: Any, tmp_path: Path
+) -> None:
+    with_panels(panel("big", quick=False))
+    opened(page, result, tmp_path)
+    page.get_by_role("button", name="Big").click()
+    page.get_by_role("button", name="Compute big").click()
+    page.get_by_role("button", name="over 55").click()
+    shows(page, "size over 55")
+
+
+def test_without_python_such_a_panel_says_so(page: Any, result: Errors, with_panels: Any, tmp_path: Path) -> None:
+    with_panels(panel("big", quick=False))
+    opened(page, result, tmp_path, kernel=False)
+    page.get_by_role("button", name="Big").click()
+    page.get_by_role("button", name="Compute big").click()
+    page.get_by_text("Python is not there").wait_for()
+
+
+def test_the_state_of_a_panel_that_is_too_large_waits(result: Errors, with_panels: Any) -> None:
+    large = Panel("large", "Large", lambda _: True, lambda _: {"x": "y" * 400_000}, lambda _: "", True)
+    with_panels(panel("big"), large)
+    state = json.loads(json.dumps(result.view().state()))
+    assert [one["state"] for one in state["panels"]] == [{"edge": 55}, None]
+
+
+def test_the_module_is_small() -> None:
+    assert len(carried(HERE / "errors/page.js")) < 60_000
