@@ -39,6 +39,7 @@ class Stored(Table):
     """
 
     task: ClassVar[str] = "classification"
+    in_memory: ClassVar[bool] = False
 
     files: Files = field(repr=False)
     known: dict[Any, int] = field(default_factory=dict, repr=False)

@@ -198,4 +198,9 @@ def test_the_page_opens_on_files(tmp_path: Path) -> None:
     for name in ("headline", "samples", "grid", "first", "sort"):
         assert state[name] == wanted[name], name
     assert {*state["columns"]} == {*wanted["columns"]}
-    assert Errors(stored, "")._repr_html_()
+    assert state["panels"] == []
+    with pytest.raises(SetupError, match=r"the table is on disk with 1500 rows; .*table.sample"):
+        Errors(stored, "").slices()
+    part = nbdebug.errors(predictions=stored.sample(500))
+    assert part.view().state()["panels"]
+    assert "these are 500 of 1500 rows, drawn at random" in str(part)
