@@ -23,7 +23,8 @@ def table_of(
 ) -> Predictions | Stored:
     """The table of predictions and targets, or the one that is given.
 
-    Of files and frames ``targets`` and ``prediction`` name columns. Files with more rows than memory is made for stay where they are. Raises SetupError for what does not fit.
+    Of files and frames ``targets`` and ``prediction`` name columns. Files with more rows than memory is made for
+    stay where they are. Raises SetupError for what does not fit.
     """
     if isinstance(predictions, Predictions | Stored):
         return predictions
