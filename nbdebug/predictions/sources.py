@@ -21,10 +21,13 @@ def table_of(
     class_names: Sequence[str] | None = None,
     columns: Mapping[str, Any] | None = None,
 ) -> Predictions | Stored:
-    """The table of predictions and targets; of files and frames ``targets`` and ``prediction`` name columns.
+    """The table of predictions and targets, or the one that is given.
 
-    Files with more rows than memory is made for stay where they are. Raises SetupError for what does not fit.
+    Of files and frames ``targets`` and ``prediction`` name columns. Files with more rows than memory is made for
+    stay where they are. Raises SetupError for what does not fit.
     """
+    if isinstance(predictions, Predictions | Stored):
+        return predictions
     if isinstance(predictions, str | Path):
         if scores is not None or columns is not None:
             raise SetupError("scores or columns are given with a path; expected them in the file. Read it as a frame.")

@@ -33,14 +33,17 @@ MOST_IN_MEMORY = 5_000_000  # rows: up to here a table is read as a whole, for t
 class Stored(Table):
     """What was said of the class of each sample, on disk. A question is one pass over the columns that it needs.
 
+    ``known`` has the number of rows of queries, ``last`` the rows of the last page, which are mostly taken next.
     ``columns`` and ``right`` tell names and types only: their arrays are empty. What needs the values of many rows
     takes a ``sample``.
     """
 
     task: ClassVar[str] = "classification"
+    in_memory: ClassVar[bool] = False
 
     files: Files = field(repr=False)
     known: dict[Any, int] = field(default_factory=dict, repr=False)
+    last: list[Any] = field(default_factory=list, repr=False)
 
     @classmethod
     def at(
@@ -94,11 +97,9 @@ class Stored(Table):
         """The rows that are asked for. Raises SetupError for a column that there is not."""
         condition, values = where(query, self.columns)
         sort = order(self.worst if query.sort is None else query.sort, self.columns, query.descending)
-        ask = (
-            f"SELECT {quoted(ROW)} FROM rows WHERE {condition} ORDER BY {sort} LIMIT {query.count} OFFSET {query.start}"
-        )
-        rows = [row for (row,) in self.files.asked(ask, values)]
-        return Page(np.array(rows, np.int64), self.total(query))
+        page = f"LIMIT {int(query.count)} OFFSET {int(query.start)}"
+        self.last[:] = self.loaded(f"FROM rows WHERE {condition} ORDER BY {sort} {page}", values)
+        return Page(self.last[0], self.total(query))
 
     def total(self, query: Query) -> int:
         """How many rows a query has: by the matrix where that tells it, else counted once."""
@@ -149,8 +150,10 @@ class Stored(Table):
         import pandas as pd
 
         at = np.asarray(rows, np.int64)
+        if self.last and np.array_equal(self.last[0], at):
+            return self.last[1]
         self.files.connection.register("wanted", pd.DataFrame({"row": at, "place": np.arange(len(at))}))
-        return self.loaded(f"FROM rows JOIN wanted ON rows.{quoted(ROW)} = wanted.row ORDER BY wanted.place")
+        return self.loaded(f"FROM rows JOIN wanted ON rows.{quoted(ROW)} = wanted.row ORDER BY wanted.place")[1]
 
     def sample(self, most: int, seed: int = 0) -> Predictions:
         """So many rows at random in their order, all where there are fewer; what a panel may look at."""
@@ -162,13 +165,13 @@ class Stored(Table):
 
     def load(self) -> Predictions:
         """All rows, in memory."""
-        return self.loaded("FROM rows")
+        return self.loaded("FROM rows")[1]
 
-    def loaded(self, source: str) -> Predictions:
-        """The rows that SQL gives, in memory."""
-        found = self.files.arrays(f"SELECT rows.* {source}")
+    def loaded(self, source: str, values: Sequence[Any] = ()) -> tuple[Rows, Predictions]:
+        """The rows that SQL gives, and what is said of them, in memory."""
+        found = self.files.arrays(f"SELECT rows.* {source}", values)
         top, chances = parts_of_top(self.files)
-        return Predictions(
+        return found[ROW].astype(np.int64), Predictions(
             target=found[TARGET].astype(np.int32, copy=False),
             prediction=found[PREDICTION].astype(np.int32, copy=False),
             classes=self.classes,

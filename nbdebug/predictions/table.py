@@ -27,11 +27,13 @@ WORST = ("loss", "confidence")
 class Table:
     """What was said of each sample; all columns have the same length. A subclass stands for one task.
 
-    ``index`` is the place of a row in its data set, where known. ``columns`` are what rows are sorted and filtered by:
-    loss, confidence and the like, and whatever was given with them. ``embedding`` is rows × features, where asked for.
+    ``in_memory`` says whether the values of the rows are at hand, as analyses of them all need it. ``index`` is the
+    place of a row in its data set, where known. ``columns`` are what rows are sorted and filtered by: loss,
+    confidence and the like, and whatever was given with them. ``embedding`` is rows × features, where asked for.
     """
 
     task: ClassVar[str] = ""
+    in_memory: ClassVar[bool] = True
     apart: ClassVar[tuple[str, ...]] = ()  # arrays that have no row a sample
 
     index: NDArray[np.int64] | None = None

@@ -187,3 +187,20 @@ def test_without_duckdb_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "x.parquet").touch()
     with pytest.raises(SetupError, match="duckdb is not installed"):
         nbdebug.errors(predictions=tmp_path / "x.parquet")
+
+
+def test_the_page_opens_on_files(tmp_path: Path) -> None:
+    table = random_table()
+    table.to_parquet(tmp_path / "table.parquet")
+    stored = Stored.at(tmp_path / "table.parquet")
+    state = Errors(stored, stored.headline()).view().state()
+    wanted = Errors(table, table.headline()).view().state()
+    for name in ("headline", "samples", "grid", "first", "sort"):
+        assert state[name] == wanted[name], name
+    assert {*state["columns"]} == {*wanted["columns"]}
+    assert state["panels"] == []
+    with pytest.raises(SetupError, match=r"the table is on disk with 1500 rows; .*table.sample"):
+        Errors(stored, "").slices()
+    part = nbdebug.errors(predictions=stored.sample(500))
+    assert part.view().state()["panels"]
+    assert "these are 500 of 1500 rows, drawn at random" in str(part)

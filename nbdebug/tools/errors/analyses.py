@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.exceptions import SetupError
 from nbdebug.predictions.table import Table
 from nbdebug.result import Result
 
@@ -70,6 +71,7 @@ class Analyses(Result):
         """The parts of the data that are worse than the rest, by one or two columns: see ``nbdebug.slices.search``."""
         from nbdebug.slices import search, with_clusters
 
+        at_hand(self.table)
         key = ("slices", *sorted(options.items()))
         if key not in self.known:
             with_clusters(self.table)
@@ -81,7 +83,17 @@ class Analyses(Result):
         """The rates of each group of a column and their gaps: see ``nbdebug.slices.fairness``."""
         from nbdebug.slices.fairness import fairness
 
+        at_hand(self.table)
         key = ("fairness", by, positive)
         found: Fairness = self.known.pop(key, None) or fairness(self.table, by, positive)
         self.known[key] = found  # the last one asked for stands last, and is what the picture shows first
         return found
+
+
+def at_hand(table: Table) -> None:
+    """Refuses a table on disk where the values of all rows are needed."""
+    if not table.in_memory:
+        raise SetupError(
+            f"the table is on disk with {len(table)} rows; expected one in memory. "
+            "Take a part: nbdebug.errors(predictions=result.table.sample(100_000))."
+        )

@@ -10,7 +10,7 @@ import numpy as np
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.query import Query
 from nbdebug.tools.errors.cards import card, cards, written
-from nbdebug.tools.errors.panels import panels
+from nbdebug.tools.errors.panels import panels_of
 
 if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
@@ -66,7 +66,7 @@ def select(errors: Errors, asked: Asked) -> dict[str, Any]:
 
 def panel(errors: Errors, asked: Asked) -> dict[str, Any]:
     """The state of a panel, with the options that the page gives."""
-    found = next((one for one in panels() if one.name == asked["name"] and one.fits(errors)), None)
+    found = next((one for one in panels_of(errors) if one.name == asked["name"]), None)
     if found is None:
         raise SetupError(f"panel is {asked['name']!r}; expected one of this page. Load the page anew.")
     return {"state": found.state(errors, **asked.get("options", {}))}

@@ -31,6 +31,11 @@ class Panel:
     quick: bool = True
 
 
+def panels_of(errors: Errors) -> list[Panel]:
+    """The panels that fit; none does to a table on disk, for each looks at the values of all rows."""
+    return [one for one in panels() if errors.table.in_memory and one.fits(errors)]
+
+
 @cache
 def panels() -> tuple[Panel, ...]:
     """All panels, in the order of the page."""

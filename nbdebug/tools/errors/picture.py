@@ -11,7 +11,7 @@ from nbdebug.tools.errors.answers import counts
 from nbdebug.tools.errors.cards import cards
 from nbdebug.tools.errors.described import described
 from nbdebug.tools.errors.marks import TAGS
-from nbdebug.tools.errors.panels import panels
+from nbdebug.tools.errors.panels import panels_of
 from nbdebug.views.errors.page import ErrorsView
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ def view(errors: Errors) -> ErrorsView:
     """The whole browser as it opens: the overview, and the worst samples that are wrong."""
     table = errors.table
     query = Query(right=None if table.right is None else False, count=FIRST)
-    opened = [one for one in panels() if one.fits(errors)]
     return ErrorsView(
         title=errors.title,
         headline=errors.headline,
@@ -40,7 +39,7 @@ def view(errors: Errors) -> ErrorsView:
         first=cards(errors, query),
         tags=TAGS,
         tagged=counts(errors),
-        panels=[(one, one.state(errors) if one.quick else None) for one in opened],
+        panels=[(one, one.state(errors) if one.quick else None) for one in panels_of(errors)],
     )
 
 
