@@ -10,7 +10,7 @@ import numpy as np
 
 from nbdebug.predictions.query import Query
 
-MISSING = ("nan", "NaT", "<NA>")
+MISSING = ("nan", "None", "NaT", "<NA>")  # the texts by which a missing value is known
 SHOWN = 3  # values that are named; of more the number
 
 
@@ -45,7 +45,7 @@ class Condition:
 
 def said(values: tuple[str, ...]) -> str:
     """Values of a column in words."""
-    if len(values) == 1 and values[0] in MISSING:
+    if set(values) <= set(MISSING):
         return "is missing"
     if len(values) > SHOWN:
         return f"is one of {len(values)} rare values"

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from nbdebug.predictions.classes import Predictions
 from nbdebug.predictions.table import Table
-from nbdebug.slices.condition import Condition, cut
+from nbdebug.predictions.texts import numbered
+from nbdebug.slices.condition import MISSING, Condition, cut
 
 # What is computed from the prediction: it says that a row is wrong, and not why.
 SAID = frozenset(
@@ -94,7 +95,7 @@ def by_quantiles(name: str, values: NDArray[Any], shares: tuple[float, ...]) -> 
     known = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
     ordered = np.sort(values[known])
     if not len(ordered):
-        return Feature(name, np.zeros(len(values), np.int64), (Condition(name, values=("nan",)),))
+        return Feature(name, np.zeros(len(values), np.int64), (Condition(name, values=MISSING),))
     different = np.unique(ordered)
     places = (np.asarray(shares) * (len(ordered) - 1)).astype(int)
     tops = different[:-1] if len(different) <= len(shares) + 1 else np.unique(ordered[places])
@@ -104,24 +105,29 @@ def by_quantiles(name: str, values: NDArray[Any], shares: tuple[float, ...]) -> 
     lows, highs = [None, *(b for _, b in cuts)], [*(a for a, _ in cuts), None]
     bins: tuple[Condition | None, ...] = tuple(Condition(name, *ends) for ends in zip(lows, highs, strict=True))
     codes = np.where(known, np.searchsorted(tops, values), len(bins))
-    missing = () if known.all() else (Condition(name, values=("nan",)),)
+    missing = () if known.all() else (Condition(name, values=MISSING),)
     return Feature(name, codes, (*bins, *missing), len(bins))
 
 
 def by_value(name: str, values: NDArray[Any], fewest: int) -> Feature:
     """A level for each value that is frequent enough; the rare ones together, if they can still be told."""
-    import pandas as pd
-
-    codes, different = pd.factorize(values.astype(str).astype(object))
-    names = different.astype(str)
+    numbers, found = numbered(values)
+    found = np.where(np.isin(found, MISSING), MISSING[0], found)
+    names, which = np.unique(found, return_inverse=True)
+    codes = which[numbers]
     counts = np.bincount(codes, minlength=len(names))
     kept = np.argsort(-counts, kind="stable")[:MOST]
     kept = kept[counts[kept] >= min(fewest, len(values))]
     places = np.full(len(names), len(kept))
     places[kept] = np.arange(len(kept))
-    rare = tuple(sorted(names[places == len(kept)].tolist()))
+    rare = tuple(text for one in names[(places == len(kept)) & (counts > 0)].tolist() for text in whole(one))
     rest = (Condition(name, values=rare) if len(rare) <= MOST_RARE else None,) if rare else ()
-    return Feature(name, places[codes], (*(Condition(name, values=(str(names[i]),)) for i in kept), *rest))
+    return Feature(name, places[codes], (*(Condition(name, values=whole(str(names[i]))) for i in kept), *rest))
+
+
+def whole(text: str) -> tuple[str, ...]:
+    """The texts of a value: one, or all by which a missing one is known."""
+    return MISSING if text in MISSING else (text,)
 
 
 def by_class(table: Predictions, rows: NDArray[np.int64], fewest: int) -> Feature:

@@ -51,14 +51,17 @@ class Properties:
             self.parts.append(self.measured(torch.cat(self.waiting) if len(self.waiting) > 1 else self.waiting[0]))
             self.waiting = []
 
-    def columns(self) -> dict[str, Column]:
-        """A value of each property for each input; without those that are the same throughout."""
+    def columns(self, rows: int | None = None) -> dict[str, Column]:
+        """A value of each property for each input; without those that are the same throughout.
+
+        Where there must be so many ``rows``, those of another length are left out: inputs whose first axis is time.
+        """
         self.look()
         names = list(self.parts[0]) if self.parts else []
         if any(list(part) != names for part in self.parts):
             return {}
         whole = {name: joined([part[name] for part in self.parts]) for name in names}
-        return {name: values for name, values in whole.items() if varies(values)}
+        return {name: values for name, values in whole.items() if rows in (None, len(values)) and varies(values)}
 
     def measured(self, inputs: Any) -> Mapping[str, Any]:
         """The properties of one batch; of several inputs those of the first that has any."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nbdebug.predictions.query import Query, fitting
+from nbdebug.predictions.texts import Texts
 from nbdebug.slices.condition import Condition, asked, cut, query_of
 from nbdebug.slices.features import COARSE, FINE, by_quantiles, by_value
 
@@ -69,13 +70,23 @@ def test_a_wide_gap_is_cut_by_a_round_number() -> None:
 @pytest.mark.parametrize("shares", [FINE, COARSE])
 def test_a_query_finds_the_rows_of_each_level(values: np.ndarray, shares: tuple[float, ...]) -> None:
     number = values.dtype.kind in "fiu"
+    columns = {"x": values}
     feature = by_quantiles("x", values, shares) if number else by_value("x", values, 1)
     assert len(feature.levels) > 1
     for level, condition in enumerate(feature.levels):
         query = query_of([condition])
         through = Query.of(json.loads(json.dumps(asked([condition]))))
         for one in (query, through):
-            assert np.array_equal(fitting({"x": values}, one, 1000), feature.codes == level)
+            assert np.array_equal(fitting(columns, one, 1000, Texts()), feature.codes == level)
+
+
+def test_a_missing_value_has_many_names_and_is_one_level() -> None:
+    values = np.array(["a", None, np.nan, "a"] * 30, object)
+    feature = by_value("x", values, 20)
+    assert [one.words for one in feature.levels] == ["x = a", "x is missing"]
+    for first in (0, 1, 2):  # the first missing one decides what a table calls them
+        found = fitting({"x": values[first:]}, query_of([feature.levels[1]]), 120 - first, Texts())
+        assert found.sum() == 60 - max(0, first - 1)
 
 
 def test_rare_values_are_put_together() -> None:

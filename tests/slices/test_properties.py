@@ -133,6 +133,13 @@ def test_batches_of_many_shapes_keep_their_order(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(found.columns()["brightness"], wanted, rtol=1e-5)
 
 
+def test_columns_of_another_length_than_the_table_are_left_out() -> None:
+    found = Properties()
+    found.add(torch.randint(0, 3, (12, 5), generator=GENERATOR))
+    assert list(found.columns(12)) == ["length"]
+    assert found.columns(5) == {}
+
+
 def test_what_is_the_same_throughout_is_no_column() -> None:
     assert list(measure(torch.randn(50, 3, generator=GENERATOR).clamp(-1, 1))) == []
 

@@ -61,7 +61,7 @@ def errors(
         live = isinstance(screen, LiveScreen)
         told = {"more": more if properties else None, "index": index, "embed": embed, "decode": decode}
         table = collect(setup, found, seen, partial=live, **told)
-        table = table.with_columns({**measured.columns(), **described(metadata, table)})
+        table = table.with_columns({**measured.columns(len(table)), **described(metadata, table)})
         result = browser(setup, found, table, render, decode, tags, time.perf_counter() - start)
         screen.finish(result)
     return result
