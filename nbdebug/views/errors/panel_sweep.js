@@ -12,7 +12,7 @@ export function sweepView({ name, of, others, sweep }, go) {
   const last = sweep.at.length - 1;
   let now = sweep.usual, alarm = 1, miss = 1;
   const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: "0", max: String(last), value: String(now), ariaLabel: `threshold on ${sweep.column}`, oninput: () => set(Number(slider.value)) }));
-  const said = h("b"), words = h("div", { role: "status" }), ways = h("div.panelways"), plot = panelPlot({ label: `Thresholds of ${name}`, across: "threshold", up: "share", wide: Math.max(280, Math.min(620, innerWidth - 40)), high: 210 });
+  const said = h("b"), words = h("div", { role: "status" }), ways = h("div.panelways"), plot = panelPlot({ label: `Thresholds of ${name}`, across: "threshold", up: "share", wide: Math.max(280, Math.min(440, innerWidth - 40)), high: 210 });
   const hand = panelSvg("line", { y1: plot.frame.top, y2: plot.frame.bottom, style: "stroke: var(--nb-ink); stroke-width: 1.5" }), costs = panelSvg("g");
   const precision = sweep.hits.map((hits, i) => (hits + sweep.alarms[i] ? hits / (hits + sweep.alarms[i]) : null)), recall = sweep.hits.map((hits) => (of ? hits / of : null));
   const f1 = sweep.hits.map((hits, i) => (hits + sweep.alarms[i] + of ? (2 * hits) / (hits + sweep.alarms[i] + of) : null));
