@@ -98,5 +98,5 @@ def shortened(names: tuple[str, ...]) -> list[str]:
     return [one if len(one) <= most else one[: most - 1] + "…" for one in names]
 
 
-def _rounded(*shares: float) -> list[float]:
+def _rounded(*shares: Any) -> list[float]:
     return [round(float(one), 4) for one in shares]
