@@ -151,7 +151,8 @@ class Stored(Table):
 
         at = np.asarray(rows, np.int64)
         if self.last and np.array_equal(self.last[0], at):
-            return self.last[1]
+            last: Predictions = self.last[1]
+            return last
         self.files.connection.register("wanted", pd.DataFrame({"row": at, "place": np.arange(len(at))}))
         return self.loaded(f"FROM rows JOIN wanted ON rows.{quoted(ROW)} = wanted.row ORDER BY wanted.place")[1]
 

@@ -114,7 +114,7 @@ class Samples:
         """One part, as others of its form are shown; by itself where it cannot be shown so."""
         key = (name, form(value))
         if key not in self.drawers:
-            self.drawers[key] = drawer(self.others().pop(key, None) or [value], self.hints)
+            self.drawers[key] = drawer(self.others().pop(key, []) or [value], self.hints)
         try:
             return self.drawers[key](value, full)
         except Exception:

@@ -46,7 +46,7 @@ def with_panels(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def put(*panels: Panel) -> None:
         for place in ("picture", "answers"):
-            monkeypatch.setattr(f"nbdebug.tools.errors.{place}.panels", lambda: panels)
+            monkeypatch.setattr(f"nbdebug.tools.errors.{place}.panels_of", lambda _: panels)
         text = inline(HERE / "errors/page.js")
         found = re.search(r"const PANELS=\{.*?\};", text)
         assert found

@@ -61,7 +61,12 @@ class Errors(Analyses):
 
         See ``nbdebug.predictions.query.Query``. Raises SetupError for a column that there is not.
         """
-        return self.table.take(self.table.page(Query(**asked)).rows).to_frame()
+        return self.frame(self.table.page(Query(**asked)).rows)
+
+    def frame(self, rows: Rows) -> pandas.DataFrame:
+        """Some rows as a frame whose index is what samples are known by."""
+        found = self.table.take(rows).to_frame()
+        return found if self.table.index is not None else found.set_axis(rows)
 
     def tag(self, keys: Iterable[int], tag: str, note: str = "") -> None:
         """Tags samples, known as ``selected`` knows them, and writes a note on them where one is given."""
@@ -74,8 +79,8 @@ class Errors(Analyses):
         """The rows with a tag, or with any, with their tags and notes."""
         keys = set(self.marks.tagged(tag))
         rows = self.rows_of(keys)
-        frame, found = self.table.take(rows).to_frame(), self.table.keys(rows)
-        return frame.assign(
+        found = self.table.keys(rows)
+        return self.frame(rows).assign(
             tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
             note=[self.marks.notes.get(key, "") for key in found],
         )

@@ -1,6 +1,7 @@
 // @ts-check
 /** A sample as people see it, by its kind. Text of the data stays text. */
 import { h } from "../kit.js";
+import { panelSvg } from "./panel_plot.js";
 
 const KIND_LINES = ["var(--nb-line0)", "var(--nb-line1)", "var(--nb-line2)", "var(--nb-line3)"], KIND_ODD = 2.5, KIND_ROWS = 6, KIND_LETTERS = 180;
 
@@ -53,14 +54,9 @@ function kindTable({ rows }, full) {
 /** @param {any} shown @param {boolean} full */
 function kindSeries({ lines, names }, full) {
   const [wide, high] = full ? [600, 160] : [200, 70], values = lines.flat().filter(Number.isFinite), low = Math.min(...values), span = Math.max(...values) - low || 1;
-  const svg = (/** @type {string} */ tag, /** @type {Record<string, any>} */ given) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const key in given) node.setAttribute(key, given[key]);
-    return node;
-  };
   const path = (/** @type {(number | null)[]} */ line) => line.map((v, i) => (v === null || !Number.isFinite(v) ? "" : `${i && line[i - 1] !== null ? "L" : "M"}${((i * wide) / Math.max(1, line.length - 1)).toFixed(1)} ${(3 + (high - 6) * (1 - (v - low) / span)).toFixed(1)}`)).join("");
-  const node = svg("svg", { viewBox: `0 0 ${wide} ${high}`, preserveAspectRatio: "none", role: "img" });
-  node.append(...lines.slice(0, 8).map((/** @type {number[]} */ line, /** @type {number} */ i) => svg("path", { d: path(line), fill: "none", "stroke-width": 1.4, "vector-effect": "non-scaling-stroke", style: `stroke: ${KIND_LINES[i % KIND_LINES.length]}` })));
+  const node = panelSvg("svg", { viewBox: `0 0 ${wide} ${high}`, preserveAspectRatio: "none", role: "img" });
+  node.append(...lines.slice(0, 8).map((/** @type {number[]} */ line, /** @type {number} */ i) => panelSvg("path", { d: path(line), fill: "none", "stroke-width": 1.4, "vector-effect": "non-scaling-stroke", style: `stroke: ${KIND_LINES[i % KIND_LINES.length]}` })));
   const box = h("div", {});
   box.append(node);
   if (full) box.append(h("div.note", {}, [`${kindValue(low)} to ${kindValue(low + span)}`, ...(names ?? [])].join(", ")));

@@ -186,3 +186,10 @@ def test_what_the_pass_meets_is_told_with_its_sample() -> None:
     scene.model.forward = lambda x: x @ torch.ones(5, 2)
     with pytest.raises(nbdebug.SetupError, match="the model or the loss raised RuntimeError after 0 samples"):
         scene.errors()
+
+
+def test_without_a_data_set_rows_are_known_by_their_numbers() -> None:
+    errors = nbdebug.errors(predictions=[0, 1, 1, 0], targets=[0, 1, 0, 1])
+    assert sorted(errors.rows(right=False).index) == [2, 3]
+    errors.tag([3], "fix later")
+    assert list(errors.tagged().index) == [3]
