@@ -50,6 +50,21 @@ def test_shift_and_control_and_the_corner_select(page: Any, result: Errors) -> N
     assert result.selected == []
 
 
+def test_all_that_is_asked_for_is_selected_at_once(page: Any, result: Errors) -> None:
+    count = len(result.rows(right=False, count=300))
+    total(page, count)
+    card(page, 0).click(modifiers=["Control"])
+    page.get_by_role("button", name=f"Select all {count}").click()
+    page.get_by_text(f"{count} selected").wait_for()
+    selects(page, count)
+    assert sorted(result.selected) == sorted(result.rows(right=False, count=300).index)
+    assert not page.get_by_role("button", name="Select all").is_visible()
+    page.get_by_role("group", name="tags", exact=True).get_by_role("button", name="ambiguous").click()
+    page.get_by_role("button", name="Clear the selection").click()
+    page.wait_for_function("() => asked.some((one) => one.kind === 'mark' && one.tag)")
+    assert len(result.tagged("ambiguous")) == count
+
+
 def test_keys_walk_select_and_tag(page: Any, result: Errors) -> None:
     shown = rows(page)
     broad = page.locator(".nb-e-card").evaluate_all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
 
 Asked = Mapping[str, Any]
+MOST = 20_000  # rows that are selected at once
 
 
 def answered(errors: Errors, asked: Asked) -> dict[str, Any]:
@@ -27,13 +29,27 @@ def answered(errors: Errors, asked: Asked) -> dict[str, Any]:
 
 
 def rows(errors: Errors, asked: Asked) -> dict[str, Any]:
-    """A page of the gallery; ``tag`` restricts it to the samples with it."""
+    """A page of the gallery."""
+    return cards(errors, query_of(errors, asked))
+
+
+def everything(errors: Errors, asked: Asked) -> dict[str, Any]:
+    """The numbers of all rows of a query, at most so many, with what is written on each."""
+    found = errors.table.page(replace(query_of(errors, asked), start=0, count=MOST)).rows
+    keys = errors.table.keys(found)
+    return {
+        "cards": [{"row": int(row), "key": key, **written(errors, key)} for row, key in zip(found, keys, strict=True)]
+    }
+
+
+def query_of(errors: Errors, asked: Asked) -> Query:
+    """The query of a question; ``tag`` restricts it to the samples with it."""
     query = dict(asked["query"])
     if tag := query.pop("tag", None):
         tagged = errors.rows_of(errors.marks.tagged(None if tag == "any" else tag))
         given = query.get("rows")
         query["rows"] = tagged if given is None else np.intersect1d(tagged, np.asarray(given, np.int64))
-    return cards(errors, Query.of(query))
+    return Query.of(query)
 
 
 def sample(errors: Errors, asked: Asked) -> dict[str, Any]:
@@ -74,6 +90,7 @@ def panel(errors: Errors, asked: Asked) -> dict[str, Any]:
 
 ANSWERS: dict[str, Callable[[Errors, Asked], dict[str, Any]]] = {
     "rows": rows,
+    "everything": everything,
     "sample": sample,
     "mark": mark,
     "select": select,

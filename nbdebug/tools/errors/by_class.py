@@ -50,6 +50,16 @@ def pair_frame(table: Table, most: int) -> pandas.DataFrame:
     return pd.DataFrame(rows, columns=["target", "prediction", "count", "share", "low", "high", "back"])
 
 
+def pair_lines(table: Table, most: int = 3) -> list[str]:
+    """A line for each of the classes that are taken for each other most often; none where rows have no one class."""
+    if not isinstance(table, Predictions) or len(table.classes) < 3:
+        return []
+    found = (
+        (table.classes[one.target], table.classes[one.prediction], one) for one in confused_pairs(table.matrix, most)
+    )
+    return [f"  {a} taken for {b}: {one.count:,} ({one.share:.1%}), {one.back:,} back" for a, b, one in found]
+
+
 def one_of(table: Table, of: int | str | None) -> OneClass:
     """A class against the rest, the second of two if none is named; raises SetupError without chances."""
     if of is None and not (isinstance(table, Predictions) and len(table.classes) == 2):

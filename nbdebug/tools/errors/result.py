@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.exceptions import SetupError
 from nbdebug.predictions.query import Query, Rows
 from nbdebug.predictions.table import Table
 from nbdebug.tools.errors.analyses import Analyses
@@ -94,9 +95,11 @@ class Errors(Analyses):
         return self.table.rows_of(keys)
 
     def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
-        """The samples that are selected, or have a tag, or are given, as a data set of their own."""
+        """The samples that are selected, or have a tag, or are given, as a data set; SetupError without samples."""
         from torch.utils.data import Subset
 
+        if self.dataset is None:
+            raise SetupError("dataset is None; expected samples to take a part of. Pass inputs=, or a DataLoader.")
         return Subset(self.dataset, self.places(keys))
 
     def sampler(self, keys: Iterable[int] | str | None = None) -> SubsetRandomSampler:
@@ -167,6 +170,8 @@ class Errors(Analyses):
         draw(self, ax)
 
     def __str__(self) -> str:
-        """The headline, and the notes."""
-        lines = [f"nbdebug errors: {self.headline}"]
+        """The headline, what was most often taken for what, and the notes."""
+        from nbdebug.tools.errors.by_class import pair_lines
+
+        lines = [f"nbdebug errors: {self.headline}", *pair_lines(self.table)]
         return "\n".join([*lines, *(f"  note: {one}" for one in self.table.notes)])

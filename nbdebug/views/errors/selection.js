@@ -7,8 +7,8 @@ import { h, press } from "../kit.js";
 export function selectionBar(store) {
   const said = h("b", {}), trouble = h("span.wrong", { role: "status" }), buttons = h("span.e-tags", { role: "group", ariaLabel: "tags" });
   const own = field("own tag", (text) => { names.add(text); void tag(text, chosen(), true); }), note = field("note", (text) => write({ note: text }, chosen()));
-  const clear = press("e-clear", "×", () => store.choose([...store.selected.values()], false), { title: "Escape", ariaLabel: "Clear the selection" }), line = h("span.note", {});
-  const node = h("div.e-selection", { role: "region", ariaLabel: "selection" }, said, clear, buttons, own, note, trouble, line);
+  const clear = press("e-clear", "×", () => store.choose([...store.selected.values()], false), { title: "Escape", ariaLabel: "Clear the selection" }), line = h("span.note", {}), all = press("link", "", () => { void store.everything(); });
+  const node = h("div.e-selection", { role: "region", ariaLabel: "selection" }, said, clear, all, buttons, own, note, trouble, line);
   /** @type {Set<string>} */
   const names = new Set(store.state.tags);
   const chosen = () => [...store.selected.values()];
@@ -59,6 +59,8 @@ export function selectionBar(store) {
     said.textContent = size ? `${size.toLocaleString("en")} selected` : "";
     for (const one of [buttons, own, note]) one.hidden = !size || !store.there;
     clear.hidden = !size;
+    all.hidden = !store.there || !size || store.total <= Math.max(size, store.cards.length);
+    all.textContent = `Select all ${store.total.toLocaleString("en")}`;
     buttons.replaceChildren(...[...names].map((name) => {
       const all = size > 0 && cards.every((card) => card.tags.includes(name)), letter = held.get(name);
       return h("button.toggle", { type: "button", ariaPressed: String(all), onclick: () => tag(name, chosen(), !all), title: all ? "take it off" : "put it on" }, name, letter && h("kbd", {}, letter));
@@ -68,7 +70,7 @@ export function selectionBar(store) {
     line.replaceChildren(...(size ? ["To tag them, write ", h("code", {}, `result.tag([${keys}${size > 12 ? ", …" : ""}], "${store.state.tags[0] ?? "tag"}")`)] : ["Arrows walk, Space selects, Enter opens, letters tag; Shift or Ctrl takes several."]));
   }
 
-  store.hear((news) => { if (news === "chosen" || news === "marks" || news === "there") draw(); });
+  store.hear((news) => { if (news === "chosen" || news === "marks" || news === "there" || news === "page") draw(); });
   draw();
   return { node, typed, names };
 }

@@ -25,7 +25,7 @@ export function errorsStore(model) {
     tagged: /** @type {Record<string, number>} */ (state.tagged ?? {}),
     selected: /** @type {Map<number, Card>} */ (new Map()), opened: /** @type {Card | null} */ (null),
     hear: (/** @type {(news: News) => void} */ one) => { heard.push(one); },
-    tell, ask, go, change, fetch, mark, choose, open,
+    tell, ask, go, change, fetch, mark, choose, everything, open,
   };
 
   const send = asking(model, (there) => {
@@ -127,6 +127,13 @@ export function errorsStore(model) {
     tell("chosen");
     clearTimeout(choosing);
     choosing = setTimeout(() => { void ask({ kind: "select", rows: [...store.selected.keys()] }); }, 120);
+  }
+
+  /** Selects all that is asked for, on other pages too. */
+  async function everything() {
+    const answer = await ask({ kind: "everything", query: store.query });
+    const here = new Map(store.cards.map((card) => [card.row, card]));
+    if (answer?.cards) choose(answer.cards.map((/** @type {Card} */ card) => here.get(card.row) ?? card), true);
   }
 
   /** Opens one sample in full, or closes it. @param {Card | null} card */
