@@ -178,7 +178,7 @@ def scored(scores: Floats, target: Labels, classes: tuple[str, ...], top: int) -
         columns["chance"] = np.where(found.top[:, 0] == 1, found.chances[:, 0], found.chances[:, 1])
     notes: tuple[str, ...] = (f"predictions were taken for {found.form}",)
     if found.broken:
-        notes += (f"{found.broken} rows have a score that is no number, and no prediction",)
+        notes += (f"without a prediction, since a score is no number: {found.broken} rows",)
     return Predictions(
         target=target,
         prediction=np.where(np.isnan(found.chances[:, 0]), -1, found.top[:, 0]).astype(np.int32),

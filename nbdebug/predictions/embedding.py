@@ -76,7 +76,11 @@ def found(model: nn.Module, layer: str | nn.Module) -> str:
             return name
     said = repr(layer) if isinstance(layer, str) else f"a {type(layer).__name__} of another model"
     close = get_close_matches(layer, known, n=1, cutoff=0.3) if isinstance(layer, str) else []
-    act = f"Did you mean {close[0]!r}?" if close else f"Take one of {', '.join(list(known)[:12])}."
+    act = (
+        f"Did you mean {close[0]!r}?"
+        if close
+        else f"Take one of {', '.join(list(known)[:12]) or 'none: the model is one layer'}."
+    )
     raise SetupError(f"embed is {said}; expected a layer of the model. {act}")
 
 

@@ -203,7 +203,7 @@ def scored(scores: Floats, target: Truths, labels: tuple[str, ...], form: Form |
         loss = cross_entropy(scores, target, form)
     notes: tuple[str, ...] = (f"predictions were taken for {form}",)
     if broken := int((~finite).sum()):
-        notes += (f"{broken} rows have a score that is no number, which reaches no threshold",)
+        notes += (f"with a score that is no number, which reaches no threshold: {broken} rows",)
     columns = {"loss": np.asarray(array(loss), np.float32)}
     fits("loss", len(columns["loss"]), len(target))
     columns["labels"] = target.sum(1)

@@ -33,6 +33,8 @@ def table_of(
             raise SetupError("scores or columns are given with a path; expected them in the file. Read it as a frame.")
         return of_files(predictions, targets or "target", prediction or "prediction", class_names)
     frame = as_frame(predictions)
+    if frame is None and targets is None:
+        raise SetupError("targets is None; expected the labels beside the predictions. Pass targets=.")
     if frame is None:
         return Predictions.of(predictions, targets, class_names=class_names, columns=columns)
     return of_frame(frame, targets or "target", prediction, scores, class_names).with_columns(columns or {})

@@ -116,7 +116,7 @@ def test_scores_that_are_no_numbers_predict_nothing() -> None:
     scores[2] = np.nan
     table = MultiLabel.of(scores, target)
     assert not table.prediction[2].any()
-    assert "1 rows have a score that is no number, which reaches no threshold" in table.notes
+    assert "with a score that is no number, which reaches no threshold: 1 rows" in table.notes
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_scores_that_are_no_numbers_have_no_prediction() -> None:
     assert table.prediction[3] == -1
     assert np.isnan(table.columns["loss"][3])
     assert table.matrix.sum() == 9
-    assert "1 rows have a score that is no number, and no prediction" in table.notes
+    assert "without a prediction, since a score is no number: 1 rows" in table.notes
 
 
 @pytest.mark.parametrize(

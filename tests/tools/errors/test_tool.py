@@ -193,3 +193,15 @@ def test_without_a_data_set_rows_are_known_by_their_numbers() -> None:
     assert sorted(errors.rows(right=False).index) == [2, 3]
     errors.tag([3], "fix later")
     assert list(errors.tagged().index) == [3]
+
+
+def test_inputs_that_are_at_hand_are_measured_and_tags_are_kept(tmp_path: Any) -> None:
+    pictures = np.random.default_rng(0).random((40, 12, 12)).astype(np.float32) * np.linspace(0.1, 1, 40)[:, None, None]
+    given = {"predictions": np.arange(40) % 3, "targets": np.arange(40) % 2, "inputs": pictures}
+    errors = nbdebug.errors(**given, columns={"camera": ["a", "b"] * 20}, tags=tmp_path / "tags.csv")
+    assert {"camera", "brightness"} <= {*errors.table.columns}
+    assert errors.rows(sort="brightness", count=1).index[0] >= 35
+    errors.tag([5], "ambiguous")
+    assert list(nbdebug.errors(**given, tags=tmp_path / "tags.csv").tagged("ambiguous").index) == [5]
+    with pytest.raises(nbdebug.SetupError, match="targets is None"):
+        nbdebug.errors(predictions=[0, 1])
