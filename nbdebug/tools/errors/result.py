@@ -66,8 +66,8 @@ class Errors(Analyses):
 
     def frame(self, rows: Rows) -> pandas.DataFrame:
         """Some rows as a frame whose index is what samples are known by."""
-        found = self.table.take(rows).to_frame()
-        return found if self.table.index is not None else found.set_axis(rows)
+        found = self.table.take(rows)
+        return found.to_frame() if found.index is not None else found.to_frame().set_axis(rows)
 
     def tag(self, keys: Iterable[int], tag: str, note: str = "") -> None:
         """Tags samples, known as ``selected`` knows them, and writes a note on them where one is given."""
