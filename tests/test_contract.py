@@ -28,7 +28,7 @@ def said_of(setup: Setup, rule: Rule, way: str) -> Report:
     debugger.checkup()
     if loop := getattr(rule.module, f"{way}_loop", None):
         with debugger.watch() as run:
-            loop(setup, *([run] if len(signature(loop).parameters) > 1 else []))
+            loop(setup, *([run] if "watch" in signature(loop).parameters else []))
     if "overfit" in rule.needs:
         debugger.overfit()
     if "errors" in rule.needs:

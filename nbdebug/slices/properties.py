@@ -111,7 +111,10 @@ def measure(inputs: Any, **told: Any) -> dict[str, Column]:
 
 def of_samples(samples: Sequence[Any], found: Properties) -> dict[str, Column]:
     """The properties of samples one by one; of images also how wide they are for their height."""
-    tensors = [torch.as_tensor(np.asarray(one) if not isinstance(one, Tensor) else one) for one in samples]
+    arrays = [one if isinstance(one, Tensor) else np.asarray(one) for one in samples]
+    if any(isinstance(one, np.ndarray) and one.dtype.kind not in "fiub" for one in arrays):
+        return {}
+    tensors = [torch.as_tensor(one) for one in arrays]
     if len({one.shape for one in tensors}) == 1:
         found.add(torch.stack(tensors))
         return found.columns()

@@ -56,9 +56,13 @@ export default (await import(url)).default;
 
 @dataclass
 class View:
-    """The state of one picture. A subclass adds its fields and names the module that draws them."""
+    """The state of one picture. A subclass adds its fields and names the module that draws them.
+
+    ``sheets`` are folders with style sheets of its own.
+    """
 
     module: ClassVar[str]
+    sheets: ClassVar[tuple[str, ...]] = ()
     height: ClassVar[int] = 0
     count: int = field(default=0, init=False, repr=False)
 
@@ -124,11 +128,11 @@ def carried(path: Path) -> str:
 
 
 @cache
-def css() -> str:
-    """The style sheet of every view: what all share, then that of each kind."""
-    shared = HERE / "nbdebug.css"
-    others = sorted({*HERE.rglob("*.css")} - {shared})
-    return "".join(path.read_text(encoding="utf-8") for path in (shared, *others))
+def css(*folders: str) -> str:
+    """The style sheets that all views share, and those in folders of a view's own."""
+    shared = (HERE / name for name in ("nbdebug.css", "table.css", "layers.css", "lr_range.css"))
+    own = (path for folder in folders for path in sorted((HERE / folder).glob("*.css")))
+    return "".join(path.read_text(encoding="utf-8") for path in (*shared, *own))
 
 
 def static_html(view: View, name: str | None = None) -> str:
@@ -139,7 +143,7 @@ def static_html(view: View, name: str | None = None) -> str:
     plain, state = view.html(), script(view.state())
     key = blake2s((plain + state + (name or "")).encode(), digest_size=6).hexdigest()
     asks = ASKS.format(name=name) if name else ""
-    parts = {"css": css(), "state": state, "module": script(module(view)), "asks": asks}
+    parts = {"css": css(*view.sheets), "state": state, "module": script(module(view)), "asks": asks}
     return PAGE.format(key=key, height=view.height, plain=plain, **parts)
 
 

@@ -116,7 +116,7 @@ class LiveScreen(Screen):
 
         from nbdebug.views.live import Live
 
-        live = Live(module(self._view), css(), self._snapshot)
+        live = Live(module(self._view), css(*self._view.sheets), self._snapshot)
         live.on_msg(self._heard)
         self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
         self._live = live

@@ -23,6 +23,7 @@ class PanelPage(View):
     """A page with one panel on it, which tells where it would go in ``went``."""
 
     module: ClassVar[str] = str(Path(__file__).with_name("panel_page.js"))
+    sheets: ClassVar[tuple[str, ...]] = ("errors",)
 
     panel: Panel = field(default_factory=lambda: panels()[0])
     first: Mapping[str, Any] = field(default_factory=dict)

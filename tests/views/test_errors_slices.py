@@ -53,7 +53,7 @@ def opened(page: Any, name: str, given: Errors, alive: bool = True, **options: A
     if alive:
         page.expose_function("python", answer)
     state = json.loads(json.dumps(PANELS[name].state(given, **options), allow_nan=False))
-    page.evaluate(START, [inline(HERE / f"errors/panel_{name}.js"), css(), name, state])
+    page.evaluate(START, [inline(HERE / f"errors/panel_{name}.js"), css("errors"), name, state])
 
 
 def rows_of(page: Any, given: Errors) -> tuple[np.ndarray, str]:

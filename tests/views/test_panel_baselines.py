@@ -21,6 +21,7 @@ from .conftest import Open
 @dataclass
 class Page(View):
     module: ClassVar[str] = str(Path(__file__).with_name("baselines_page.js"))
+    sheets: ClassVar[tuple[str, ...]] = ("errors",)
 
     first: Mapping[str, Any] = field(default_factory=dict)
 

@@ -30,6 +30,7 @@ class ErrorsView(View):
     """
 
     module: ClassVar[str] = "errors/page.js"
+    sheets: ClassVar[tuple[str, ...]] = ("errors",)
     height: ClassVar[int] = 480
 
     title: str = ""

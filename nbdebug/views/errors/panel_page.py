@@ -15,6 +15,7 @@ class PanelView(View):
     """A panel by its name and its state; ``plain`` is the same as escaped HTML."""
 
     module: ClassVar[str] = "errors/panel_page.js"
+    sheets: ClassVar[tuple[str, ...]] = ("errors",)
 
     name: str
     title: str
