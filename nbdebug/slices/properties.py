@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nbdebug.slices.images import as_images, of_images
-from nbdebug.slices.rows import Usual, is_smooth, of_rows, of_series, of_tokens
+from nbdebug.slices.rows import WIDEST, Usual, is_smooth, of_rows, of_series, of_tokens
 from nbdebug.slices.text import of_texts
 
 Column = NDArray[Any]
@@ -90,9 +90,11 @@ class Properties:
     def of_rows(self, rows: Tensor) -> Mapping[str, Tensor]:
         """Rows of a table, or series if neighboring values are alike."""
         if self.smooth is None:
-            self.smooth, self.usual = is_smooth(rows), Usual(rows.float())
-        assert self.usual is not None
-        return of_series(rows.unsqueeze(1)) if self.smooth else of_rows(rows.float(), self.usual)
+            self.smooth = is_smooth(rows)
+            self.usual = None if self.smooth or rows.shape[1] > WIDEST else Usual(rows)
+        if self.smooth:
+            return of_series(rows.unsqueeze(1))
+        return of_rows(rows.float(), self.usual) if self.usual is not None else {}
 
 
 def measure(inputs: Any, **told: Any) -> dict[str, Column]:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 ODD, NORMAL = 3.5, 1.4826  # robust deviations of an odd value; the median deviation of a normal number, inverted
+WIDEST = 128  # features: more than these are no columns that somebody knows by name
+ENOUGH = 512  # rows that tell what is usual
 LONG, SMOOTH = 16, 0.7  # a row so long whose neighbors are so alike is a series
 
 
@@ -23,6 +25,7 @@ class Usual:
     """What values of each feature are usual: the median and the median deviation in the first rows."""
 
     def __init__(self, rows: Tensor) -> None:
+        rows = rows[:ENOUGH].float()
         self.middle = rows.nanmedian(0).values
         self.width = (rows - self.middle).abs().nanmedian(0).values * NORMAL
 
