@@ -1,0 +1,54 @@
+"""The fifth tutorial: wrong labels and a failing lamp are found, and what was mended is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import nbformat
+import pytest
+
+from nbdebug import demo
+
+PATH = demo.tutorial().with_name("05_what_does_it_get_wrong.ipynb")
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    """What the tutorial says in text, after a run of every cell."""
+    notebook = demo.executed(PATH)
+    printed = [output.text for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output]
+    return [*demo.said(notebook), *printed]
+
+
+def told(said: list[str], start: str) -> list[str]:
+    """The results whose text begins so."""
+    return [text for text in said if text.startswith(f"nbdebug {start}")]
+
+
+@pytest.mark.xdist_group("notebooks")
+def test_the_planted_faults_are_found(said: list[str]) -> None:
+    (share,) = [float(found[1]) for text in said if (found := re.match(r"(\d+)% of \d+ suspects", text))]
+    assert share >= 80
+    pictures, passengers = (text for text in told(said, "slices") if "strongest" in text)
+    assert re.search(r"strongest: (contrast|brightness|sharpness) ≤ 0\.", pictures)
+    assert "class = 3rd and sex = female" in passengers
+
+
+@pytest.mark.xdist_group("notebooks")
+def test_what_was_mended_is_better_and_groups_differ(said: list[str]) -> None:
+    (gain,) = [float(found[1]) for text in said if (found := re.search(r"broken of 1,?500: \+([\d.]+) points", text))]
+    assert gain > 1
+    assert len(told(said, "errors: ")) >= 5
+    (groups,) = told(said, "fairness")
+    assert "true-positive rate differs" in groups
+
+
+def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
+    notebook: Any = nbformat.read(PATH, as_version=4)
+    assert "widgets" not in notebook.metadata
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pages = [output["data"] for output in outputs if "nbdebug" in output.get("data", {}).get("text/html", "")]
+    assert len(pages) >= 7
+    assert all(len(page["text/html"]) < 400_000 for page in pages)
+    assert not [output for output in outputs if output["output_type"] == "error"]
