@@ -32,7 +32,8 @@ class Bounds:
     most: int = 128
 
 
-QUICK = Bounds(completeness=1.0, standard_error=1.0, nodes=3, most=3)
+QUICK = Bounds(standard_error=1.0, nodes=3, most=3)
+ENOUGH = 64  # nodes a line after which an error is no longer one of too few
 
 
 def expected_gradients(problem: Problem, bounds: Bounds = Bounds()) -> Found:
@@ -152,22 +153,28 @@ class State:
     def say(self, found: Found, count: int) -> None:
         """Notes on what is not exact; raises NotDifferentiable where a layer is the reason."""
         if not found.converged:
-            if where := cut_at(self.problem):
-                raise NotDifferentiable(
-                    f"{where}, and the attributions do not add up to the score without it; expected operations that a "
-                    f"gradient gets through. Take it away. {BLACK_BOX}."
-                )
-            worst = float(found.completeness.max())  # type: ignore[union-attr]
-            found.notes.append(
-                f"the attributions miss what they explain by {worst:.1%} in the worst sample, with {found.nodes} nodes "
-                "a line: the score has steps, or part of it goes past the gradient (detach, rounding, randomness)"
-            )
+            self.say_incomplete(found)
         if len(self.picks) < count:
             share = self.share_of_error(count)
             found.converged = found.converged and share <= self.bounds.standard_error
             found.notes.append(f"{len(self.picks)} of {count} background samples were taken; standard error {share:.1%}")
         if count == 1:
             found.notes.append("the background is one sample: these are integrated gradients against it")
+
+    def say_incomplete(self, found: Found) -> None:
+        """By how much the sum misses, and why."""
+        enough = found.nodes >= ENOUGH
+        if enough and (where := cut_at(self.problem)):
+            raise NotDifferentiable(
+                f"{where}, and without it the attributions do not add up to the score; expected operations that a "
+                f"gradient gets through. Take it away. {BLACK_BOX}."
+            )
+        why = ": the score has steps, or part of it goes past the gradient (detach, rounding, randomness)"
+        worst = float(found.completeness.max())  # type: ignore[union-attr]
+        found.notes.append(
+            f"the attributions miss what they explain by {worst:.1%} in the worst sample, with {found.nodes} nodes a "
+            f"line{why if enough else '; more nodes make it less'}"
+        )
 
 
 def total(values: list[Tensor]) -> Tensor:

@@ -114,6 +114,7 @@ class Attribution:
             lines.append(f"  {said}: the sum misses {np.median(self.completeness):.2%} of what it explains (median), "
                          f"{self.completeness.max():.2%} at most")  # fmt: skip
         if self.lines:
-            lines.append(f"  {self.lines} background samples × {self.nodes} nodes a line")
+            each = f" × {self.nodes} nodes a line at most" if self.nodes else ""
+            lines.append(f"  {self.lines} background samples{each}")
         lines += [f"  note: {one}" for one in self.notes]
         return "\n".join([*lines, f"  {self.seconds:.2f} s; nothing was changed"])
