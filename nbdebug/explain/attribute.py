@@ -114,6 +114,7 @@ def result(problem: Problem, name: str, found: Found, target: str, seconds: floa
         problem.scored.classes.cpu().numpy(), scores.to("cpu", torch.float64).numpy(),
         None if found.base is None else found.base.numpy(),
         None if found.completeness is None else found.completeness.numpy(),
+        None if found.error is None else found.error.numpy(),
         None if found.standard_errors is None else by_input(problem, found.standard_errors),
         None if found.background_errors is None else by_input(problem, found.background_errors),
         found.nodes, found.lines, found.converged, (*problem.notes, *found.notes),

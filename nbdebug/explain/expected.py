@@ -24,16 +24,21 @@ LINES = (16, 512)
 
 @dataclass(frozen=True)
 class Bounds:
-    """When to stop: shares of the completeness error and of the standard error, and the nodes a line begins and ends with."""
+    """When to stop, as shares: what the sum may miss, the error of the lines, the standard error of a sampled background.
+
+    ``error`` is told by the highest Legendre coefficient, about twice what it is in networks of ReLU. ``nodes`` are those
+    that each line begins with, ``most`` is where doubling ends.
+    """
 
     completeness: float = 0.01
+    error: float = 0.02
     standard_error: float = 0.05
-    nodes: int = 8
+    nodes: int = 6
     most: int = 128
 
 
 QUICK = Bounds(standard_error=1.0, nodes=3, most=3)
-ENOUGH = 64  # nodes a line after which an error is no longer one of too few
+ENOUGH = 48  # nodes a line after which an error is no longer one of too few
 
 
 def expected_gradients(problem: Problem, bounds: Bounds = Bounds()) -> Found:
@@ -108,9 +113,10 @@ class State:
             sums = along(self.problem, self.samples[todo], picks, nodes)
             refuse_nan(self.problem, sums.first)
             refuse_missing(self.problem, sums.missing)
-            error = (total(sums.first) / len(picks) - gaps[todo].mean(1)).abs() / size[todo]
-            good = error <= self.bounds.completeness if 2 * nodes <= self.bounds.most else torch.ones_like(error) > 0
-            self.sums.add(todo[good], part_of(sums, good))
+            missed = (total(sums.first) / len(picks) - gaps[todo].mean(1)).abs() / size[todo]
+            good = (missed <= self.bounds.completeness) & (share(sums.error, sums.first) <= self.bounds.error)
+            good |= torch.tensor(2 * nodes > self.bounds.most)
+            self.sums.add(todo[good], sums.of(good))
             self.nodes, todo, nodes = max(self.nodes, nodes), todo[~good], 2 * nodes
         self.picks = torch.cat([self.picks, picks])
         self.begins = torch.cat([self.begins, begins], 1)
@@ -128,8 +134,8 @@ class State:
     def share_of_error(self, count: int) -> float:
         """The standard error of a typical sample over its attribution, both as lengths of vectors."""
         values, errors = (flat(one) for one in (self.sums.first, self.errors()))
-        share = errors.norm(dim=1) / (values / len(self.picks)).norm(dim=1).clamp_min(1e-12)
-        return float(share.nanmedian()) * self.left(count)
+        shares = errors.norm(dim=1) / (values / len(self.picks)).norm(dim=1).clamp_min(1e-12)
+        return float(shares.nanmedian()) * self.left(count)
 
     def left(self, count: int) -> float:
         """What sampling without replacement leaves of an error: nothing when all were taken."""
@@ -143,9 +149,11 @@ class State:
         error = (total(values) - gaps.mean(1)).abs() / gaps.square().mean(1).sqrt().clamp_min(1e-9)
         refuse_flat(self.problem, values, gaps)
         errors = self.errors()
+        lines = share(self.sums.error, self.sums.first)
+        good = (error <= self.bounds.completeness) & (lines <= self.bounds.error)
         found = Found(
-            values, self.begins.mean(1), error, [one.nan_to_num(0) * self.left(count) for one in errors], errors,
-            self.nodes, taken, bool((error <= self.bounds.completeness).all()),
+            values, self.begins.mean(1), error, lines, [one.nan_to_num(0) * self.left(count) for one in errors],
+            errors, self.nodes, taken, bool(good.all()),
         )  # fmt: skip
         self.say(found, count)
         return found
@@ -155,9 +163,9 @@ class State:
         if not found.converged:
             self.say_incomplete(found)
         if len(self.picks) < count:
-            share = self.share_of_error(count)
-            found.converged = found.converged and share <= self.bounds.standard_error
-            found.notes.append(f"{len(self.picks)} of {count} background samples were taken; standard error {share:.1%}")
+            left = self.share_of_error(count)
+            found.converged = found.converged and left <= self.bounds.standard_error
+            found.notes.append(f"{len(self.picks)} of {count} background samples were taken; standard error {left:.1%}")
         if count == 1:
             found.notes.append("the background is one sample: these are integrated gradients against it")
 
@@ -170,10 +178,10 @@ class State:
                 f"gradient gets through. Take it away. {BLACK_BOX}."
             )
         why = ": the score has steps, or part of it goes past the gradient (detach, rounding, randomness)"
-        worst = float(found.completeness.max())  # type: ignore[union-attr]
+        missed, error = (float(one.max()) for one in (found.completeness, found.error) if one is not None)
         found.notes.append(
-            f"the attributions miss what they explain by {worst:.1%} in the worst sample, with {found.nodes} nodes a "
-            f"line{why if enough else '; more nodes make it less'}"
+            f"in the worst sample the sum misses {missed:.1%} of what it explains, and the error is {error:.1%}, with "
+            f"{found.nodes} nodes a line{why if enough else '; more nodes make it less'}"
         )
 
 
@@ -187,6 +195,7 @@ def flat(values: list[Tensor]) -> Tensor:
     return torch.cat([one.reshape(len(one), -1) for one in values], 1)
 
 
-def part_of(sums: Sums, chosen: Tensor) -> Sums:
-    """The sums of some of the samples."""
-    return Sums([one[chosen] for one in sums.first], [one[chosen] for one in sums.second], sums.missing)
+def share(errors: list[Tensor], values: list[Tensor]) -> Tensor:
+    """The length of the errors over that of the attributions, for each sample."""
+    length = flat(values).norm(dim=1)
+    return flat(errors).norm(dim=1) / length.clamp_min(1e-12)

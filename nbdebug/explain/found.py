@@ -15,12 +15,14 @@ from nbdebug.explain.problem import Problem
 class Found:
     """Attributions, one float64 tensor a part, on the CPU; what else is known of them, None where it does not apply.
 
-    ``completeness`` is a share for each sample; ``standard_errors`` and ``background_errors`` are like ``values``.
+    ``completeness`` and ``error`` are shares for each sample; ``standard_errors`` and ``background_errors`` are like
+    ``values``.
     """
 
     values: list[Tensor]
     base: Tensor | None = None
     completeness: Tensor | None = None
+    error: Tensor | None = None
     standard_errors: list[Tensor] | None = None
     background_errors: list[Tensor] | None = None
     nodes: int = 0

@@ -13,31 +13,58 @@ from nbdebug.explain.problem import Problem
 
 
 @cache
-def nodes_of(count: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Places in [0, 1] and their weights; exact for polynomials of degree 2·count - 1."""
+def nodes_of(count: int) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Places in [0, 1], their weights, and weights that tell the error.
+
+    The first are exact for polynomials of degree 2·count - 1. The last give the highest Legendre coefficient that so
+    many places resolve: next to nothing for what is smooth, and for a step, which is what a ReLU makes of a gradient,
+    scaled so that it is as large as the error where the step may be anywhere.
+    """
     places, weights = np.polynomial.legendre.leggauss(count)
-    return tuple(((places + 1) / 2).tolist()), tuple((weights / 2).tolist())
+    highest = weights / 2 * np.polynomial.legendre.Legendre.basis(count - 1)(places)
+    places, weights = (places + 1) / 2, weights / 2
+    steps = np.linspace(0, 1, 2001)
+    after = places > steps[:, None]
+    error, told = after @ weights - (1 - steps), after @ highest
+    scale = float(np.sqrt(np.square(error).mean() / np.square(told).mean()))
+    return tuple(places.tolist()), tuple(weights.tolist()), tuple((scale * highest).tolist())
 
 
 @dataclass
 class Sums:
-    """Attributions of some samples, added over lines: themselves and their squares, one tensor a part."""
+    """Attributions of some samples, added over lines: themselves, their squares, their errors; one tensor a part."""
 
     first: list[Tensor]
     second: list[Tensor]
+    error: list[Tensor]
     missing: list[bool]
 
     @classmethod
     def zeros(cls, problem: Problem, rows: int) -> Sums:
         """Nothing added yet."""
-        empty = [torch.zeros(rows, *p.shape, dtype=torch.float64) for p in problem.parts]
-        return cls(empty, [one.clone() for one in empty], [True] * len(empty))
+        several = [[torch.zeros(rows, *p.shape, dtype=torch.float64) for p in problem.parts] for _ in range(3)]
+        return cls(*several, [True] * len(problem.parts))
 
     def add(self, rows: Tensor, other: Sums) -> None:
         """Adds the sums of some of these samples."""
-        for mine, theirs in zip(self.first + self.second, other.first + other.second, strict=True):
-            mine[rows] += theirs
+        theirs = [*other.first, *other.second, *other.error]
+        for mine, one in zip([*self.first, *self.second, *self.error], theirs, strict=True):
+            mine[rows] += one
         self.missing = [a and b for a, b in zip(self.missing, other.missing, strict=True)]
+
+    def of(self, chosen: Tensor) -> Sums:
+        """Those of some of the samples."""
+        several = [[one[chosen] for one in kind] for kind in (self.first, self.second, self.error)]
+        return Sums(*several, self.missing)
+
+    def add_lines(self, place: int, row: Tensor, value: Tensor, error: Tensor) -> None:
+        """Adds attributions along lines that end in the samples ``row``, which are in order."""
+        self.missing[place] = False
+        low, count = int(row[0]), int(row[-1] - row[0]) + 1
+        near = (row - low).to(value.device)
+        for kind, lines in ((self.first, value), (self.second, value.square()), (self.error, error)):
+            found = lines.new_zeros(count, *lines.shape[1:]).index_add_(0, near, lines)
+            kind[place][low : low + count] += found.to("cpu", torch.float64)
 
 
 def along(problem: Problem, samples: Tensor, picks: Tensor, nodes: int) -> Sums:
@@ -48,43 +75,43 @@ def along(problem: Problem, samples: Tensor, picks: Tensor, nodes: int) -> Sums:
     def work(start: int, stop: int) -> None:
         line = torch.arange(start, stop)
         row = line // len(picks)
-        for place, arrived in enumerate(integrals(problem, samples[row], picks[line % len(picks)], nodes, chunks.rows)):
-            if arrived is None:
-                continue
-            sums.missing[place] = False
-            found = arrived.to("cpu", torch.float64)
-            sums.first[place].index_add_(0, row, found)
-            sums.second[place].index_add_(0, row, found.square())
+        found = integrals(problem, samples[row], picks[line % len(picks)], nodes, chunks.rows)
+        for place, arrived in enumerate(found):
+            if arrived is not None:
+                sums.add_lines(place, row, *arrived)
 
     chunks.over(len(samples) * len(picks), work, each=nodes)
     return sums
 
 
-def integrals(problem: Problem, samples: Tensor, picks: Tensor, nodes: int, rows: int) -> list[Tensor | None]:
-    """The attribution along each line, one tensor a part; None where no gradient arrives."""
-    places, weights = nodes_of(nodes)
+def integrals(
+    problem: Problem, samples: Tensor, picks: Tensor, nodes: int, rows: int
+) -> list[tuple[Tensor, Tensor] | None]:
+    """The attribution along each line and its error, a pair a part; None where no gradient arrives."""
+    places, *weights = nodes_of(nodes)
     samples, picks = samples.to(problem.home), picks.to(problem.home)
     begins = [part.background.index_select(0, picks) for part in problem.parts]  # type: ignore[union-attr]
     ways = [part.values.index_select(0, samples) - b for part, b in zip(problem.parts, begins, strict=True)]
     totals: list[Tensor | None] = [None] * len(ways)
     step = max(1, rows // len(samples))
     for first in range(0, nodes, step):
-        t, w = (torch.tensor(one[first : first + step], dtype=torch.float64) for one in (places, weights))
-        points = [torch.addcmul(b.unsqueeze(1), spread(t, d), d.unsqueeze(1)).flatten(0, 1)
-                  for b, d in zip(begins, ways, strict=True)]  # fmt: skip
-        _, found = problem.gradients(points, samples.repeat_interleave(len(t)))
+        t = torch.tensor(places[first : first + step], dtype=torch.float64)
+        w = torch.tensor([one[first : first + step] for one in weights], dtype=torch.float64)
+        points = [torch.addcmul(b, spread(t, d), d).flatten(0, 1) for b, d in zip(begins, ways, strict=True)]
+        _, found = problem.gradients(points, samples.repeat(len(t)))
         for place, (gradient, way) in enumerate(zip(found, ways, strict=True)):
             if gradient is not None:
-                mean = torch.einsum("pk...,k->p...", gradient.unflatten(0, (len(way), len(t))), w.to(gradient))
+                means = (w.to(gradient) @ gradient.reshape(len(t), -1)).reshape(2, *way.shape)
                 before = totals[place]
-                totals[place] = mean if before is None else before + mean
+                totals[place] = means if before is None else before + means
     together = zip(problem.parts, totals, ways, strict=True)
-    return [None if total is None else part.folded(total * way) for part, total, way in together]
+    return [None if both is None else (part.folded(both[0] * way), part.folded(both[1] * way))
+            for part, both, way in together]  # fmt: skip
 
 
 def spread(t: Tensor, way: Tensor) -> Tensor:
-    """The places as an axis after that of the lines."""
-    return t.to(way.device, way.dtype).reshape(1, -1, *[1] * (way.dim() - 1))
+    """The places as an axis before that of the lines."""
+    return t.to(way.device, way.dtype).reshape(-1, *[1] * way.dim())
 
 
 def ends(problem: Problem, samples: Tensor, picks: Tensor, shared: Tensor | None) -> Tensor:

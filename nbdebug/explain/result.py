@@ -24,7 +24,8 @@ class Attribution:
     tokens have one number each. ``scores`` are explained, of ``classes``, in the unit ``space`` ("logit",
     "probability", "log-probability" or "output"). ``base`` is the mean score of the background. ``completeness`` is
     what the attributions miss of ``scores - base``, as a share of how far the score typically lies from the
-    background's, for each sample. ``standard_errors`` come from taking a part of the background (0 for all of it),
+    background's, for each sample; ``error`` is about how far they are from converged ones, as a share of
+    their length. ``standard_errors`` come from taking a part of the background (0 for all of it),
     ``background_errors`` from its being a sample itself. None where a method has no such number. ``converged`` is
     False where an error stayed over its bound, and ``notes`` say so.
     """
@@ -38,6 +39,7 @@ class Attribution:
     scores: Array = field(repr=False)
     base: Array | None = field(default=None, repr=False)
     completeness: Array | None = field(default=None, repr=False)
+    error: Array | None = field(default=None, repr=False)
     standard_errors: dict[str, Array] | None = field(default=None, repr=False)
     background_errors: dict[str, Array] | None = field(default=None, repr=False)
     nodes: int = 0
@@ -113,6 +115,8 @@ class Attribution:
             said = "complete" if self.converged else "NOT complete"
             lines.append(f"  {said}: the sum misses {np.median(self.completeness):.2%} of what it explains (median), "
                          f"{self.completeness.max():.2%} at most")  # fmt: skip
+        if self.error is not None:
+            lines.append(f"  error about {np.median(self.error):.2%} (median), {self.error.max():.2%} at most")
         if self.lines:
             each = f" × {self.nodes} nodes a line at most" if self.nodes else ""
             lines.append(f"  {self.lines} background samples{each}")
