@@ -97,8 +97,12 @@ def timed(name: str, model: nn.Module, x: Tensor, background: Tensor) -> None:
     peer = times.get("captum.GradientShap")
     print(f"{name}: {len(x)} samples, background of {len(background)}")
     for one in found:
-        ratio = "" if peer is None else f"  {median(a / b for a, b in zip(times[one], peer, strict=True)):5.2f} × captum"
-        errors = f"error {distance(last[one], reference):.2%}  completeness {missed(last[one], model, x, background):.2%}"
+        ratio = (
+            "" if peer is None else f"  {median(a / b for a, b in zip(times[one], peer, strict=True)):5.2f} × captum"
+        )
+        errors = (
+            f"error {distance(last[one], reference):.2%}  completeness {missed(last[one], model, x, background):.2%}"
+        )
         print(f"  {one:24s} {median(times[one]):8.3f} ms  {errors}{ratio}")
 
 

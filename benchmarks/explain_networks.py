@@ -36,7 +36,9 @@ class Body(nn.Module):
         """Two logits, or what the kind makes of them."""
         if self.kind in ("attention", "transformer block"):
             tokens = self.token(x[..., None]) + self.place
-            mixed = self.block(tokens) if self.kind == "transformer block" else self.attention(tokens, tokens, tokens)[0]
+            mixed = (
+                self.block(tokens) if self.kind == "transformer block" else self.attention(tokens, tokens, tokens)[0]
+            )
             return self.head(mixed.mean(1))
         if self.kind == "GRU":
             return self.last(self.recurrent(x[..., None])[0][:, -1])

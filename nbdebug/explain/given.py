@@ -73,7 +73,8 @@ def with_leaves(batch: Batch, changed: Mapping[int, Any]) -> Batch:
 def inputs_of(batch: Batch) -> list[tuple[str, Any]]:
     """Every leaf of the inputs with a name: the keyword, else "input" with its place."""
     found = list(leaves((batch.args, batch.kwargs)))
-    return [(named(path, len(found)), leaf) for path, leaf in found]
+    several = sum(isinstance(leaf, Tensor) for _, leaf in found)
+    return [(named(path, several), leaf) for path, leaf in found]
 
 
 def named(path: tuple[Any, ...], several: int) -> str:

@@ -71,7 +71,11 @@ def seen(problem: Problem, owners: Tensor, wanted: nn.Module | None) -> tuple[Te
     kept: dict[nn.Module, Tensor] = {}
 
     def keep(module: nn.Module, _: Any, output: Any) -> Tensor | None:
-        if not isinstance(output, Tensor) or not output.requires_grad or (wanted is None and not has_places(output, dim)):
+        if (
+            not isinstance(output, Tensor)
+            or not output.requires_grad
+            or (wanted is None and not has_places(output, dim))
+        ):
             return None
         kept.pop(module, None)
         kept[module] = output

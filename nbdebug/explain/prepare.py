@@ -124,7 +124,9 @@ def refuse_not_finite(problem: Problem) -> None:
             raise SetupError(f"{name} of sample {row} is not finite; expected numbers. Fill or drop such samples.")
     if not bool(torch.isfinite(problem.outputs).all()):
         row = int((~torch.isfinite(problem.outputs)).any(1).nonzero()[0])
-        raise SetupError(f"the output for sample {row} is not finite; expected numbers. Run dbg.checkup() on the model.")
+        raise SetupError(
+            f"the output for sample {row} is not finite; expected numbers. Run dbg.checkup() on the model."
+        )
 
 
 def find_parts(problem: Problem) -> None:

@@ -86,9 +86,7 @@ MODELS = {
     ),
     "GRU": (Recurrent, (5, 2)),
     "attention": (
-        lambda: nn.Sequential(
-            nn.TransformerEncoderLayer(6, 2, 12, batch_first=True), nn.Flatten(), nn.Linear(24, 3)
-        ),
+        lambda: nn.Sequential(nn.TransformerEncoderLayer(6, 2, 12, batch_first=True), nn.Flatten(), nn.Linear(24, 3)),
         (4, 6),
     ),
 }

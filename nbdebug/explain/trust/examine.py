@@ -126,12 +126,12 @@ def randomization(problem: Problem, found: Attribution, given: Any) -> Measure:
     other.outputs = other.all_outputs(other.batch)
     other.scored = scored(other.outputs, found.classes.tolist(), "logits")
     rival = again(other, found.method)
-    value = rank_correlation(np.abs(found.flat), np.abs(rival.flat))
+    value = rank_correlation(found.flat, rival.flat)
     said = (
-        "is the rank correlation of sizes with those of a copy with random weights; near 0 says that they come from "
-        "what was learned, near 1 that they show the input alone"
+        "is the rank correlation with those of a copy with random weights; near 0 says that they come from what was "
+        "learned, near 1 that they show the input alone"
     )
-    return Measure("randomization", value, light(value, 0.5, 0.75), said)
+    return Measure("randomization", value, light(abs(value), 0.5, 0.75), said)
 
 
 def stability(problem: Problem, found: Attribution, times: int = 3) -> Measure:
@@ -175,11 +175,13 @@ def concluded(measures: Sequence[Measure]) -> Trust:
     worst = next(one for one in WORST if one in lights)
     names = {shade: " and ".join(m.name for m in measures if m.light == shade) for shade in WORST}
     if worst == "red":
-        said = f"Do not conclude from these attributions: {names['red']} speak against them"
+        said = f"Conclude nothing from these attributions; against them: {names['red']}"
     elif worst == "yellow":
-        said = f"The largest attributions may be named, not their order or sizes: {names['yellow']} are not clear"
+        said = f"The largest attributions may be named, not their order or sizes; not clear: {names['yellow']}"
     else:
-        said = "These attributions describe what the model does with this input; not that it is right, nor what causes it"
+        said = (
+            "These attributions describe what the model does with this input; not that it is right, nor what causes it"
+        )
     if names["gray"] and worst != "red":
-        said += f"; {names['gray']} could not be measured"
+        said += f"; not measured: {names['gray']}"
     return Trust(tuple(measures), worst, f"{said}.")

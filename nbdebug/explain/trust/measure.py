@@ -50,7 +50,9 @@ class Trust:
         """One row a measurement: name, value, light, said."""
         import pandas as pd
 
-        return pd.DataFrame([{"name": m.name, "value": m.value, "light": m.light, "said": m.said} for m in self.measures])
+        return pd.DataFrame(
+            [{"name": m.name, "value": m.value, "light": m.light, "said": m.said} for m in self.measures]
+        )
 
     def __str__(self) -> str:
         """The conclusion, and a line for each measurement."""
