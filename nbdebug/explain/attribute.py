@@ -77,7 +77,7 @@ def one_engine(problem: Problem, method: str, options: dict[str, Any]) -> Found:
     engine = ENGINES[method]
     if engine.background and problem.background is None:
         raise SetupError(
-            f"background is None; expected samples to compare with, which {method} needs. Pass background=x_train[:100]."
+            f"background is None; expected samples to compare with, for {method}. Pass background=x_train[:100]."
         )
     problem.parts = []
     if engine.gradients:
@@ -85,7 +85,7 @@ def one_engine(problem: Problem, method: str, options: dict[str, Any]) -> Found:
         if not problem.parts:
             raise NotDifferentiable(
                 f"the model is a {type(problem.model).__name__}; expected a torch.nn.Module for {method}. "
-                "Use method='permutation', 'kernel', 'partition', 'tree' or 'occlusion'."
+                "Use method='shapley', 'occlusion', 'tree', or shap's 'permutation', 'kernel' and 'partition'."
             )
     else:
         problem.parts = plain_parts(problem)

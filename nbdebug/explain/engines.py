@@ -15,6 +15,7 @@ from nbdebug.explain.gradcam import grad_cam
 from nbdebug.explain.gradients import input_x_gradient, integrated_gradients, saliency
 from nbdebug.explain.occlusion import occlusion
 from nbdebug.explain.problem import Problem
+from nbdebug.explain.shapley import shapley
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ ENGINES = {
     "input_x_gradient": Engine(input_x_gradient, True, False, (), "terms of a linear score"),
     "gradcam": Engine(grad_cam, True, False, ("layer",), "where a layer saw what speaks for the class"),
     "occlusion": Engine(occlusion, False, True, ("size", "stride"), "what the score loses without a part"),
-    "permutation": Engine(shap_adapter.permutation, False, True, ("permutations",), "Shapley values, any model"),
+    "shapley": Engine(shapley, False, True, ("passes", "error"), "Shapley values, any model"),
+    "permutation": Engine(shap_adapter.permutation, False, True, ("permutations",), "the same by shap"),
     "kernel": Engine(shap_adapter.kernel, False, True, ("samples",), "Shapley values by regression"),
     "partition": Engine(shap_adapter.partition, False, True, ("evaluations",), "Owen values of groups"),
     "tree": Engine(shap_adapter.tree, False, True, (), "exact Shapley values of trees"),
@@ -59,7 +61,7 @@ def chosen(problem: Problem) -> list[str]:
     from nbdebug.explain.prepare import plain_parts
 
     features = sum(part.values[0].numel() for part in plain_parts(problem))
-    black = ["permutation", "occlusion"] if features <= FEATURES else ["occlusion"]
+    black = ["shapley", "occlusion"] if features <= FEATURES else ["occlusion"]
     if isinstance(problem.model, nn.Module):
         return ["expected_gradients", *black]
     return ["tree", *black] if hasattr(problem.model, "predict") else black

@@ -24,10 +24,10 @@ LINES = (16, 512)
 
 @dataclass(frozen=True)
 class Bounds:
-    """When to stop, as shares: what the sum may miss, the error of the lines, the standard error of a sampled background.
+    """When to stop, as shares: what the sum may miss, the error of lines, the standard error of a sampled background.
 
-    ``error`` is told by the highest Legendre coefficient, about twice what it is in networks of ReLU. ``nodes`` are those
-    that each line begins with, ``most`` is where doubling ends.
+    ``error`` is told by the highest Legendre coefficient, about twice what it is in networks of ReLU. ``nodes`` are
+    those that each line begins with, ``most`` is where doubling ends.
     """
 
     completeness: float = 0.01
@@ -37,11 +37,12 @@ class Bounds:
     most: int = 128
 
 
+USUAL = Bounds()
 QUICK = Bounds(standard_error=1.0, nodes=3, most=3)
 ENOUGH = 48  # nodes a line after which an error is no longer one of too few
 
 
-def expected_gradients(problem: Problem, bounds: Bounds = Bounds()) -> Found:
+def expected_gradients(problem: Problem, bounds: Bounds = USUAL) -> Found:
     """Attributions to the parts against the whole background, or as much of it as the error asks for."""
     count = len(background(problem)[0])
     everyone = torch.arange(problem.size)
@@ -197,5 +198,5 @@ def flat(values: list[Tensor]) -> Tensor:
 
 def share(errors: list[Tensor], values: list[Tensor]) -> Tensor:
     """The length of the errors over that of the attributions, for each sample."""
-    length = flat(values).norm(dim=1)
-    return flat(errors).norm(dim=1) / length.clamp_min(1e-12)
+    lengths = [torch.linalg.vector_norm(flat(one), dim=1) for one in (errors, values)]
+    return lengths[0] / lengths[1].clamp_min(1e-12)

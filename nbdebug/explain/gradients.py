@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.explain.cuts import refuse_missing
-from nbdebug.explain.expected import Bounds, expected_gradients
+from nbdebug.explain.expected import USUAL, Bounds, expected_gradients
 from nbdebug.explain.found import Found, refuse_nan
 from nbdebug.explain.problem import Problem
 
@@ -45,7 +45,7 @@ def here(problem: Problem) -> list[Tensor]:
     return found
 
 
-def integrated_gradients(problem: Problem, bounds: Bounds = Bounds()) -> Found:
+def integrated_gradients(problem: Problem, bounds: Bounds = USUAL) -> Found:
     """The gradient along the line from the mean of the background: one baseline, that need not look like a sample.
 
     Sundararajan et al. 2017, arXiv:1703.01365.

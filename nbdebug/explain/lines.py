@@ -43,7 +43,7 @@ class Sums:
     def zeros(cls, problem: Problem, rows: int) -> Sums:
         """Nothing added yet."""
         several = [[torch.zeros(rows, *p.shape, dtype=torch.float64) for p in problem.parts] for _ in range(3)]
-        return cls(*several, [True] * len(problem.parts))
+        return cls(several[0], several[1], several[2], [True] * len(problem.parts))
 
     def add(self, rows: Tensor, other: Sums) -> None:
         """Adds the sums of some of these samples."""
@@ -55,7 +55,7 @@ class Sums:
     def of(self, chosen: Tensor) -> Sums:
         """Those of some of the samples."""
         several = [[one[chosen] for one in kind] for kind in (self.first, self.second, self.error)]
-        return Sums(*several, self.missing)
+        return Sums(several[0], several[1], several[2], self.missing)
 
     def add_lines(self, place: int, row: Tensor, value: Tensor, error: Tensor) -> None:
         """Adds attributions along lines that end in the samples ``row``, which are in order."""

@@ -101,7 +101,7 @@ def column_of(ids: Tensor, leaf: Tensor) -> int | None:
         return None
     same = [j for j in range(leaf.shape[1]) if torch.equal(leaf[:, j], ids.to(leaf.dtype))]
     exact = [j for j in same if leaf[:, j].data_ptr() == ids.data_ptr()]
-    return (exact or same or [None])[0]
+    return next(iter(exact or same), None)
 
 
 @contextmanager

@@ -13,4 +13,4 @@ class NotDifferentiable(NotExplained):
     """No gradient reaches the inputs, or it says nothing; the message names where it ends."""
 
 
-BLACK_BOX = "Use method='permutation' or method='occlusion', which need no gradients"
+BLACK_BOX = "Use method='shapley' or method='occlusion', which need no gradients"

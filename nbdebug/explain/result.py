@@ -93,7 +93,7 @@ class Attribution:
                         "sample": sample,
                         "input": name,
                         "place": place,
-                        "feature": [self.feature(name, one) for one in place],
+                        "feature": [self.feature(name, int(one)) for one in place],
                         "value": given.ravel() if same else np.nan,
                         "attribution": wide.ravel(),
                         "standard error": np.nan if error is None else error,

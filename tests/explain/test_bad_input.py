@@ -99,7 +99,7 @@ def test_a_part_that_goes_past_the_gradient_is_told() -> None:
 
 def test_a_function_has_no_gradients_and_is_explained_as_a_black_box() -> None:
     weight = np.array([1.0, -2.0, 0.5, 3.0])
-    with pytest.raises(NotDifferentiable, match="expected a torch.nn.Module"):
+    with pytest.raises(NotDifferentiable, match=r"expected a torch.nn.Module"):
         attribute(lambda x: np.asarray(x) @ weight, X, background=B, method="expected_gradients")
     found = attribute(lambda x: np.asarray(x) @ weight, X, background=B, method="occlusion")
     assert found.array == pytest.approx((X - B.mean(0)).numpy() * weight, abs=1e-4)
@@ -115,7 +115,7 @@ def test_integers_without_an_embedding_are_refused() -> None:
             return self.body(x.float() / 255)
 
     x = torch.randint(256, (3, 4), dtype=torch.uint8)
-    with pytest.raises(NotExplained, match="input is uint8 and no nn.Embedding takes it"):
+    with pytest.raises(NotExplained, match=r"input is uint8 and no nn.Embedding takes it"):
         attribute(Scaled(), x, background=x, method="expected_gradients")
 
 
@@ -141,7 +141,7 @@ def test_outputs_of_any_form_are_explained(form: str) -> None:
 
 def test_an_output_with_places_asks_for_a_score() -> None:
     model = Wrapped(lambda y: y[:, :, None].expand(-1, -1, 5))
-    with pytest.raises(SetupError, match="expected samples × classes. Pass score="):
+    with pytest.raises(SetupError, match=r"expected samples × classes. Pass score="):
         attribute(model, X, background=B)
     assert attribute(model, X, background=B, score=lambda y: y.mean(2)).converged
 

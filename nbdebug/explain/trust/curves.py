@@ -1,4 +1,4 @@
-"""Deletion and insertion: how fast the score goes when what counts is exchanged first, and comes when it is given first.
+"""Deletion and insertion: how fast the score goes when what counts goes first, and comes when that comes first.
 
 Petsiuk et al. 2018, arXiv:1806.07421; here against the same in random order, without which an area says nothing.
 """
