@@ -23,14 +23,18 @@ def cut_at(problem: Problem) -> str:
     def look(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if not torch.is_grad_enabled():
             found.append(f"layer {names[module]!r} runs under torch.no_grad()")
-        elif any(one.requires_grad for one in tensors(args)) and not any(one.requires_grad for one in tensors(output)):
-            if not list(module.children()):
-                found.append(f"the gradient ends in layer {names[module]!r}")
+        elif not list(module.children()) and ends_in(args, output):
+            found.append(f"the gradient ends in layer {names[module]!r}")
 
     first = torch.zeros(1, dtype=torch.long, device=problem.home)
     with hooked([module for module in names if module is not model], look):
         problem.at([part.values[:1].clone().requires_grad_() for part in problem.parts], first)
     return found[0] if found else ""
+
+
+def ends_in(args: Any, output: Any) -> bool:
+    """Whether a gradient that went into a call does not come out of it."""
+    return any(one.requires_grad for one in tensors(args)) and not any(one.requires_grad for one in tensors(output))
 
 
 @contextmanager

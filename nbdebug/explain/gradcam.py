@@ -92,7 +92,7 @@ def seen(problem: Problem, owners: Tensor, wanted: nn.Module | None) -> tuple[Te
         if gradient is not None and activation.dim() > 2:
             return activation.detach(), gradient, names[module]
     raise NotDifferentiable(
-        "no layer gives (N, C, places …) on the way from input to score; expected one, as convolutions do, for gradcam. "
+        "no layer gives (N, C, places …) on the way from input to score; expected one, as of convolutions. "
         "Use method='expected_gradients', or say which layer="
     )
 
