@@ -67,7 +67,7 @@ def run(problem: Problem, method: str, options: dict[str, Any]) -> tuple[str, Fo
             refused.append(f"{name} does not apply: {str(error).split('; expected')[0]}")
             last = error
             continue
-        found.notes += refused
+        found.notes[:0] = refused
         return name, found
     raise last
 

@@ -198,5 +198,6 @@ def flat(values: list[Tensor]) -> Tensor:
 
 def share(errors: list[Tensor], values: list[Tensor]) -> Tensor:
     """The length of the errors over that of the attributions, for each sample."""
-    lengths = [torch.linalg.vector_norm(flat(one), dim=1) for one in (errors, values)]
-    return lengths[0] / lengths[1].clamp_min(1e-12)
+    found: Tensor = torch.linalg.vector_norm(flat(errors), dim=1)
+    length: Tensor = torch.linalg.vector_norm(flat(values), dim=1)
+    return found / length.clamp_min(1e-12)

@@ -71,5 +71,5 @@ def is_whole(problem: Problem) -> bool:
 def whole(problem: Problem, values: Floats) -> list[torch.Tensor]:
     """The attributions of each part."""
     sizes = [part.values[0].numel() for part in problem.parts]
-    pieces = torch.split(torch.from_numpy(values), sizes, 1)  # type: ignore[no-untyped-call]
+    pieces = torch.split(torch.from_numpy(values), sizes, 1)
     return [one.reshape(len(one), *part.values.shape[1:]) for one, part in zip(pieces, problem.parts, strict=True)]

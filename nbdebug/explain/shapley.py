@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nbdebug.exceptions import SetupError
 from nbdebug.explain.flat import Floats, finished, flattened, is_whole, score_of, split, whole
 from nbdebug.explain.found import Found
 from nbdebug.explain.problem import Problem
@@ -22,6 +23,8 @@ def shapley(problem: Problem, passes: int = 2, error: float = 0.05) -> Found:
     eight times, until the standard error is under ``error``. Needs no gradients; exact for additive models.
     Mitchell et al. 2022, arXiv:2104.12199, section 4.1 (antithetic sampling).
     """
+    if passes < 2:
+        raise SetupError(f"passes is {passes}; expected 2 or more, whose difference is the error. Pass 2.")
     inputs, rows = flattened(problem)
     random = np.random.default_rng(0)
     rows = rows[np.sort(random.permutation(len(rows))[:MOST])]
@@ -44,17 +47,16 @@ def walked(
     score: Callable[[Floats], Floats], rows: Floats, row: Floats, passes: int, error: float, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Mean and standard error of what each feature adds."""
-    total, squares, count, wanted = np.zeros(len(row)), np.zeros(len(row)), 0, passes
+    found: list[Floats] = []
     while True:
-        for _ in range(wanted - count // len(rows)):
-            for begin in rows:
-                added = pair(score, begin, row, random.permutation(len(row)))
-                total, squares, count = total + added, squares + added**2, count + 1
-        mean = total / count
-        deviation = np.sqrt(np.maximum(squares / count - mean**2, 0) / max(count - 1, 1))
-        if np.linalg.norm(deviation) <= error * np.linalg.norm(mean) or wanted >= 8 * passes:
+        for _ in range(passes if not found else len(found)):
+            found.append(np.stack([pair(score, begin, row, random.permutation(len(row))) for begin in rows]))
+        every = np.stack(found)
+        mean = every.mean((0, 1))
+        # All of the background is in each pass: only the orders are drawn.
+        deviation = np.sqrt(every.var(0, ddof=1).sum(0) / len(every)) / len(rows)
+        if np.linalg.norm(deviation) <= error * np.linalg.norm(mean) or len(found) >= 8 * passes:
             return mean, deviation
-        wanted *= 2
 
 
 def pair(score: Callable[[Floats], Floats], begin: Floats, row: Floats, order: NDArray[np.int64]) -> Floats:
