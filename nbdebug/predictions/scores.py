@@ -14,6 +14,7 @@ from nbdebug.predictions.labels import Labels
 Form = Literal["logits", "probabilities"]
 Floats = NDArray[np.float32]
 TOP, ROWS = 5, 1 << 14
+LEAST = -1e30  # stands for the logarithm of zero where it is multiplied by zero
 CLOSE = 1e-3  # how far a row of probabilities may be off one
 
 
@@ -71,13 +72,11 @@ def digest(scores: Floats, target: Labels, form: Form | None = None, top: int = 
 def piece(scores: Floats, target: Labels, form: Form, top: int) -> tuple[Any, ...]:
     """The columns of some rows, and which of these are broken."""
     broken = np.asarray(~np.isfinite(scores).all(1))
-    chances = probabilities(np.where(broken[:, None], 0, scores), form)
+    chances, logs = softmaxed(np.where(broken[:, None], 0, scores) if broken.any() else scores, form)
     best = best_first(chances, min(top, scores.shape[1]))
     found = np.take_along_axis(chances, best, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(chances)
-        entropy = -np.where(chances > 0, chances * logs, 0).sum(1)
-        own = -logs[np.arange(len(target)), np.maximum(target, 0)]
+    entropy = 0 - np.einsum("ij,ij->i", chances, np.maximum(logs, LEAST))
+    own = -logs[np.arange(len(target)), np.maximum(target, 0)]
     margin = found[:, 0] - found[:, 1]
     for one in (found, margin, entropy, own):
         one[broken] = np.nan
@@ -87,10 +86,18 @@ def piece(scores: Floats, target: Labels, form: Form, top: int) -> tuple[Any, ..
 
 def probabilities(scores: Floats, form: Form = "logits") -> Floats:
     """The softmax of logits; probabilities as they are."""
+    return softmaxed(scores, form)[0]
+
+
+def softmaxed(scores: Floats, form: Form) -> tuple[Floats, Floats]:
+    """Probabilities and their logarithms; those of logits stay exact where a probability is too small for a float."""
     if form == "probabilities":
-        return scores
-    raised = np.exp(scores - scores.max(1, keepdims=True, initial=-np.inf))
-    return np.asarray(raised / raised.sum(1, keepdims=True), np.float32)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return scores, np.log(scores)
+    shifted = scores - scores.max(1, keepdims=True, initial=-np.inf)
+    raised = np.exp(shifted)
+    total = raised.sum(1, keepdims=True)
+    return np.asarray(raised / total, np.float32), np.asarray(shifted - np.log(total), np.float32)
 
 
 def best_first(chances: Floats, top: int) -> NDArray[np.int64]:

@@ -41,6 +41,14 @@ def test_columns_are_what_torch_computes() -> None:
     np.testing.assert_allclose(same.columns["loss"], table.columns["loss"], rtol=1e-4, atol=1e-6)
 
 
+def test_a_loss_beyond_the_smallest_probability_is_still_a_number() -> None:
+    scores, target = torch.tensor([[0.0, 200.0, 3.0], [90.0, 0.0, -50.0]]), torch.tensor([0, 2])
+    table = Predictions.of(scores, target)
+    wanted = torch.nn.functional.cross_entropy(scores, target, reduction="none")
+    np.testing.assert_allclose(table.columns["loss"], wanted.numpy(), rtol=1e-6)
+    assert (table.columns["entropy"] >= 0).all()
+
+
 def test_many_classes_give_the_same_best_ones() -> None:
     scores, target = logits(300, 500)
     table = Predictions.of(scores, target)
