@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.predictions.arrays import array
-from nbdebug.predictions.scores import CLOSE, Floats, Form, probabilities
+from nbdebug.predictions.scores import CLOSE, Floats, Form, softmaxed
 
 SOFT = "targets are soft: the label is the likeliest class, and the loss counts all of them"
 
@@ -27,6 +27,5 @@ def soft(targets: Any) -> Floats | None:
 
 def soft_loss(scores: Floats, target: Floats, form: Form) -> NDArray[np.float32]:
     """The cross-entropy against all classes."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(probabilities(scores, form))
+    logs = softmaxed(scores, form)[1]
     return np.asarray(-np.where(target > 0, target * logs, 0).sum(1), np.float32)
