@@ -50,8 +50,8 @@ def stored(rows: int) -> None:
 
 def measure(path: str) -> None:
     """Opens a file and clicks through it."""
+    from nbdebug.predictions.disk.stored import Stored
     from nbdebug.predictions.query import Query
-    from nbdebug.predictions.stored import Stored
     from nbdebug.tools.errors import Errors
     from nbdebug.tools.errors.cards import cards
 

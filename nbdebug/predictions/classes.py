@@ -128,7 +128,7 @@ class Predictions(Table):
 
     def to_parquet(self, path: str | Path) -> None:
         """Writes the table as a Parquet file; ``nbdebug.errors(predictions=path)`` reads it. Needs DuckDB."""
-        from nbdebug.predictions.writing import to_parquet
+        from nbdebug.predictions.disk.writing import to_parquet
 
         to_parquet(self, path)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.classes import Predictions
+from nbdebug.predictions.disk.stored import MOST_IN_MEMORY, Stored
 from nbdebug.predictions.frames import as_frame, of_frame
-from nbdebug.predictions.stored import MOST_IN_MEMORY, Stored
 
 
 def table_of(
@@ -42,7 +42,7 @@ def table_of(
 
 def of_files(path: str | Path, target: str, prediction: str, class_names: Sequence[str] | None) -> Predictions | Stored:
     """The table of a file or a folder: of the parts of a distributed evaluation, where it holds such."""
-    from nbdebug.predictions.parts import are_parts, read_parts
+    from nbdebug.predictions.disk.parts import are_parts, read_parts
 
     if are_parts(path):
         return read_parts(path)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 import nbdebug
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions import Predictions
-from nbdebug.predictions.parts import read_parts, write_part
+from nbdebug.predictions.disk.parts import read_parts, write_part
 
 pytest.importorskip("duckdb")
 

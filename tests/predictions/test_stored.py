@@ -13,8 +13,8 @@ import torch
 import nbdebug
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions import Predictions
+from nbdebug.predictions.disk.stored import Stored
 from nbdebug.predictions.query import Query
-from nbdebug.predictions.stored import Stored
 from nbdebug.tools.errors import Errors
 
 duckdb = pytest.importorskip("duckdb")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.duck import connected, quoted, said_in, text
+from nbdebug.predictions.disk.duck import connected, quoted, said_in, text
+from nbdebug.predictions.disk.sql import PREDICTION, ROW, TARGET
 from nbdebug.predictions.labels import checked, looked_up
-from nbdebug.predictions.sql import PREDICTION, ROW, TARGET
 
 CLASS = "nbdebug class"
 INDEX = "index"  # the column with the place of a row in its data set

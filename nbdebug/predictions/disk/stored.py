@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import SetupError
 from nbdebug.metrics.confusion import Counts
 from nbdebug.predictions.classes import Predictions
-from nbdebug.predictions.duck import quoted
-from nbdebug.predictions.files import INDEX, Files, found_at
+from nbdebug.predictions.disk.duck import quoted
+from nbdebug.predictions.disk.files import INDEX, Files, found_at
+from nbdebug.predictions.disk.sql import PREDICTION, ROW, TARGET, order, where
 from nbdebug.predictions.grid import Grid, accuracy_line
 from nbdebug.predictions.query import Page, Query, Rows
 from nbdebug.predictions.recent import filter_of
-from nbdebug.predictions.sql import PREDICTION, ROW, TARGET, order, where
 from nbdebug.predictions.table import Table
 
 if TYPE_CHECKING:

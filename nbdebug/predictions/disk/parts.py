@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.classes import Predictions
-from nbdebug.predictions.stored import MOST_IN_MEMORY, Stored
+from nbdebug.predictions.disk.stored import MOST_IN_MEMORY, Stored
 
 # The rows of samples that an earlier row tells of, as SQL.
 REPEATED = """

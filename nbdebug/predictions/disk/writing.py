@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.duck import connected, quoted, write
-from nbdebug.predictions.files import INDEX
-from nbdebug.predictions.stored import top_names
+from nbdebug.predictions.disk.duck import connected, quoted, write
+from nbdebug.predictions.disk.files import INDEX
+from nbdebug.predictions.disk.stored import top_names
 
 if TYPE_CHECKING:
     from nbdebug.predictions.classes import Predictions

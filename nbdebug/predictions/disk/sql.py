@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.predictions.duck import quoted
+from nbdebug.predictions.disk.duck import quoted
 from nbdebug.predictions.query import Query, column
 
 ROW, TARGET, PREDICTION = "nbdebug row", "nbdebug target", "nbdebug prediction"
