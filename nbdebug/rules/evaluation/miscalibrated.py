@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from nbdebug.exceptions import NotChecked
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.metrics.calibration import Reliability, reliability
-from nbdebug.metrics.temperature import temperature
-from nbdebug.predictions.scores import form_of, probabilities
+from nbdebug.metrics.scaling import Scaling
 from nbdebug.registry import rule
 from nbdebug.rules.judging import classified
 from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.classes import Predictions
     from nbdebug.tools.errors import Errors
 
 LEVEL, FEWEST = 0.995, 200
@@ -32,7 +29,7 @@ def miscalibrated(errors: Errors, *, least: float = 0.05) -> Iterator[Finding]:
 
     ## What it does
     Sorts rows by the probability of the class that was predicted and compares it, bin by bin, with the share that is
-    right. Where all scores are at hand it fits a temperature on half of the rows and tells what it does to the rest.
+    right. Where all scores are at hand it fits a temperature on each half and tells what it does to the other one.
 
     ## Why it matters
     A threshold on confidence, an expected cost and a hand-over to a person all take 0.9 for nine in ten.
@@ -63,47 +60,28 @@ def miscalibrated(errors: Errors, *, least: float = 0.05) -> Iterator[Finding]:
     sure, right = confidence[rows].astype(np.float64), table.right[rows]
     found = reliability(sure, right, level=LEVEL)
     if found.is_off and found.error - reliability(sure, right, level=0.5).chance > least:
-        yield finding(found, scaled(table, rows))
+        yield finding(found, scaled(errors))
 
 
-@dataclass(frozen=True)
-class Scaled:
-    """A temperature, and the calibration error of rows that it was not fitted on, before and after."""
-
-    temperature: float
-    before: float
-    after: float
-
-
-def scaled(table: Predictions, rows: np.ndarray) -> Scaled | None:
-    """What one temperature does, where all scores are at hand."""
-    if table.scores is None:
+def scaled(errors: Errors) -> Scaling | None:
+    """What one temperature does, where all scores are at hand and it helps."""
+    try:
+        found = errors.temperature()
+    except SetupError:
         return None
-    scores = table.scores[rows].astype(np.float64)
-    if form_of(table.scores) == "probabilities":
-        scores = np.log(np.maximum(scores, 1e-12))
-    order = np.random.default_rng(0).permutation(len(rows))
-    fitted, judged = order[::2], order[1::2]
-    target, right = table.target[rows].astype(np.int64), table.right[rows]
-    found = temperature(scores[fitted], target[fitted])
-    before, after = (
-        reliability(probabilities(scores[judged] / at).max(1).astype(np.float64), right[judged]).error
-        for at in (1.0, found)
-    )
-    return Scaled(found, before, after)
+    return found if found.helps else None
 
 
-def finding(found: Reliability, scaled: Scaled | None) -> Finding:
+def finding(found: Reliability, scaled: Scaling | None) -> Finding:
     """What disagrees, and what one number would do."""
     sure = float(np.average(found.confidence, weights=found.counts))
     right = float(np.average(found.accuracy, weights=found.counts))
     direction = "too sure of itself" if found.overconfident else "less sure than it could be"
-    helps = scaled is not None and scaled.after < scaled.before
-    fix = "# fit a temperature on held-out logits: nbdebug.metrics.temperature"
-    if scaled is not None and helps:
+    fix = "errors.calibration()   # look where; stop training earlier, or smooth the labels"
+    if scaled is not None:
         fix = (
             f"probabilities = torch.softmax(logits / {scaled.temperature:.2f}, 1)   "
-            f"# on rows it was not fitted on, the error goes from {scaled.before:.1%} to {scaled.after:.1%}"
+            f"# on rows it was not fitted on, the error goes from {scaled.before.error:.1%} to {scaled.after.error:.1%}"
         )
     return Finding(
         message=f"Confidence is off by {found.error:.1%} on average, of which chance explains at most "
