@@ -113,6 +113,8 @@ def measure(inputs: Any, **told: Any) -> dict[str, Column]:
 
 def of_samples(samples: Sequence[Any], found: Properties) -> dict[str, Column]:
     """The properties of samples one by one; of images also how wide they are for their height."""
+    if not all(isinstance(one, (Tensor, np.ndarray)) for one in samples):
+        return {}
     arrays = [one if isinstance(one, Tensor) else np.asarray(one) for one in samples]
     if any(isinstance(one, np.ndarray) and one.dtype.kind not in "fiub" for one in arrays):
         return {}

@@ -16,6 +16,7 @@ from nbdebug.predictions import Predictions
 from nbdebug.predictions.disk.stored import Stored
 from nbdebug.predictions.query import Query
 from nbdebug.tools.errors import Errors
+from nbdebug.tools.errors.panels import ON_DISK
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -198,9 +199,16 @@ def test_the_page_opens_on_files(tmp_path: Path) -> None:
     for name in ("headline", "samples", "grid", "first", "sort"):
         assert state[name] == wanted[name], name
     assert {*state["columns"]} == {*wanted["columns"]}
-    assert state["panels"] == []
-    with pytest.raises(SetupError, match=r"the table is on disk with 1500 rows; .*table.sample"):
-        Errors(stored, "").slices()
+    names = [one["name"] for one in state["panels"]]
+    assert names[0] == "classes"
+    assert {*names} <= {*ON_DISK}
+    assert all(one["state"] is None for one in state["panels"])
+    errors = Errors(stored, "")
+    assert errors.per_class().equals(Errors(table, "").per_class())
+    assert errors.pairs().equals(Errors(table, "").pairs())
+    for name in names:
+        assert errors.answer({"kind": "panel", "name": name})["state"]
+    assert errors.slices().tried > 0
     part = nbdebug.errors(predictions=stored.sample(500))
     assert part.view().state()["panels"]
     assert "these are 500 of 1500 rows, drawn at random" in str(part)

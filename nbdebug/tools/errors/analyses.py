@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.exceptions import SetupError
+from nbdebug.predictions.disk.stored import Stored
 from nbdebug.predictions.table import Table
 from nbdebug.result import Result
 
@@ -19,11 +19,24 @@ if TYPE_CHECKING:
     from nbdebug.slices.fairness import Fairness
 
 
+MOST = 100_000
+
+
 class Analyses(Result):
     """The questions that can be put to a table of predictions; ``known`` keeps what has been answered."""
 
     table: Table
     known: dict[Any, Any]
+
+    @property
+    def part(self) -> Table:
+        """The table; of one on disk 100,000 rows, drawn at random once, where the values of all rows are needed."""
+        if not isinstance(self.table, Stored):
+            return self.table
+        if "part" not in self.known:
+            self.known["part"] = self.table.sample(MOST)
+        found: Table = self.known["part"]
+        return found
 
     def per_class(self) -> pandas.DataFrame:
         """One row a class: precision, recall and F1 with the ends of their intervals, support and predicted."""
@@ -44,13 +57,13 @@ class Analyses(Result):
         """
         from nbdebug.tools.errors.by_class import curves_of
 
-        return curves_of(self.table, of)
+        return curves_of(self.part, of)
 
     def thresholds(self, of: int | str | None = None) -> Thresholds:
         """What each threshold on the chance of a class comes to. Raises SetupError without scores of all classes."""
         from nbdebug.tools.errors.by_class import thresholds_of
 
-        return thresholds_of(self.table, of)
+        return thresholds_of(self.part, of)
 
     def calibration(self, of: int | str | None = None) -> Reliability:
         """Confidence against accuracy in bins; of a class, its chance against how often a row is of it.
@@ -59,23 +72,22 @@ class Analyses(Result):
         """
         from nbdebug.tools.errors.by_class import calibration_of
 
-        return calibration_of(self.table, of)
+        return calibration_of(self.part, of)
 
     def temperature(self) -> Scaling:
         """The temperature by which to divide logits, judged on rows that it was not fitted on; SetupError as above."""
         from nbdebug.tools.errors.by_class import scaling_of
 
-        return scaling_of(self.table)
+        return scaling_of(self.part)
 
     def slices(self, **options: Any) -> Slices:
         """The parts of the data that are worse than the rest, by one or two columns: see ``nbdebug.slices.search``."""
         from nbdebug.slices import search, with_clusters
 
-        at_hand(self.table)
         key = ("slices", *sorted(options.items()))
         if key not in self.known:
-            with_clusters(self.table)
-            self.known[key] = search(self.table, **options)
+            with_clusters(self.part)
+            self.known[key] = search(self.part, **options)
         found: Slices = self.known[key]
         return found
 
@@ -83,17 +95,7 @@ class Analyses(Result):
         """The rates of each group of a column and their gaps: see ``nbdebug.slices.fairness``."""
         from nbdebug.slices.fairness import fairness
 
-        at_hand(self.table)
         key = ("fairness", by, positive)
-        found: Fairness = self.known.pop(key, None) or fairness(self.table, by, positive)
+        found: Fairness = self.known.pop(key, None) or fairness(self.part, by, positive)
         self.known[key] = found  # the last one asked for stands last, and is what the picture shows first
         return found
-
-
-def at_hand(table: Table) -> None:
-    """Refuses a table on disk where the values of all rows are needed."""
-    if not table.in_memory:
-        raise SetupError(
-            f"the table is on disk with {len(table)} rows; expected one in memory. "
-            "Take a part: nbdebug.errors(predictions=result.table.sample(100_000))."
-        )

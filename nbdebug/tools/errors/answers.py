@@ -85,7 +85,8 @@ def panel(errors: Errors, asked: Asked) -> dict[str, Any]:
     found = next((one for one in panels_of(errors) if one.name == asked["name"]), None)
     if found is None:
         raise SetupError(f"panel is {asked['name']!r}; expected one of this page. Load the page anew.")
-    return {"state": found.state(errors, **asked.get("options", {}))}
+    looked_at = errors if errors.table.in_memory else replace(errors, table=errors.part)
+    return {"state": found.state(looked_at, **asked.get("options", {}))}
 
 
 ANSWERS: dict[str, Callable[[Errors, Asked], dict[str, Any]]] = {

@@ -13,6 +13,7 @@ from nbdebug.metrics.pairs import confused_pairs
 from nbdebug.metrics.scaling import Scaling, scaling
 from nbdebug.metrics.thresholds import Thresholds, thresholds
 from nbdebug.predictions.classes import Predictions
+from nbdebug.predictions.disk.stored import Stored
 from nbdebug.predictions.one_class import OneClass, keep_chance, listed, names_of, one_class
 from nbdebug.predictions.scores import form_of
 from nbdebug.predictions.table import Table
@@ -43,7 +44,7 @@ def pair_frame(table: Table, most: int) -> pandas.DataFrame:
     """Which class was taken for which, the most often first."""
     import pandas as pd
 
-    found = classes(table)
+    found = table if isinstance(table, Stored) else classes(table)
     pairs = confused_pairs(found.matrix, most)
     names = [{"target": found.classes[one.target], "prediction": found.classes[one.prediction]} for one in pairs]
     rows = [{**vars(one), **name} for one, name in zip(pairs, names, strict=True)]
@@ -52,7 +53,7 @@ def pair_frame(table: Table, most: int) -> pandas.DataFrame:
 
 def pair_lines(table: Table, most: int = 3) -> list[str]:
     """A line for each of the classes that are taken for each other most often; none where rows have no one class."""
-    if not isinstance(table, Predictions) or len(table.classes) < 3:
+    if not isinstance(table, (Predictions, Stored)) or len(table.classes) < 3:
         return []
     found = (
         (table.classes[one.target], table.classes[one.prediction], one) for one in confused_pairs(table.matrix, most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 NAMES = ("flips", "scatter", "classes", "calibration", "slices", "fairness", "neighbors", "baselines")
+ON_DISK = ("classes", "calibration", "slices", "fairness")  # these look at a part, and ask by values and cells
+FIRST = 1_000  # rows that tell which panels fit
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,11 @@ class Panel:
 
 
 def panels_of(errors: Errors) -> list[Panel]:
-    """The panels that fit; none does to a table on disk, for each looks at the values of all rows."""
-    return [one for one in panels() if errors.table.in_memory and one.fits(errors)]
+    """The panels that fit; of a table on disk those whose queries hold for all rows, to be computed when opened."""
+    if errors.table.in_memory:
+        return [one for one in panels() if one.fits(errors)]
+    first = replace(errors, table=errors.table.take(range(min(FIRST, len(errors.table)))), known={})
+    return [replace(one, quick=False) for one in panels() if one.name in ON_DISK and one.fits(first)]
 
 
 @cache

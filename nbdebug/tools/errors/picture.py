@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbdebug.predictions.query import Query
+from nbdebug.tools.errors.analyses import MOST
 from nbdebug.tools.errors.answers import counts
 from nbdebug.tools.errors.cards import cards
 from nbdebug.tools.errors.described import described
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from nbdebug.tools.errors.result import Errors
 
+PART = f"panels look at {MOST:,} rows, drawn at random: what is clicked in them shows all rows"
 FIRST = 24  # cards that the page holds, for readers without a kernel
 
 
@@ -29,7 +31,7 @@ def view(errors: Errors) -> ErrorsView:
     return ErrorsView(
         title=errors.title,
         headline=errors.headline,
-        notes=table.notes,
+        notes=(*table.notes, *([] if table.in_memory else [PART])),
         task=table.task,
         rows=len(table),
         grid=table.grid,

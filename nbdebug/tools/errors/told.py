@@ -11,6 +11,7 @@ from nbdebug.metrics.intervals import wilson
 from nbdebug.metrics.overall import accuracy, balanced_accuracy, f1, kappa, matthews
 from nbdebug.metrics.per_class import PerClass, per_class
 from nbdebug.predictions.classes import Predictions
+from nbdebug.predictions.disk.stored import Stored
 from nbdebug.predictions.multilabel import MultiLabel
 from nbdebug.predictions.table import Table
 
@@ -35,7 +36,7 @@ class Told:
 
 def told(table: Table) -> Told | None:
     """The same of a table of classes or of labels; None of others."""
-    if isinstance(table, Predictions):
+    if isinstance(table, (Predictions, Stored)):
         matrix = table.matrix
         return Told(table.classes, per_class(matrix), np.diag(matrix), of_classes(matrix), apart=False)
     if not isinstance(table, MultiLabel):
