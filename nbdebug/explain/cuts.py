@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nbdebug.explain.hooks import hooked
 from nbdebug.explain.problem import Problem
 from nbdebug.explain.refusals import BLACK_BOX, NotDifferentiable
 from nbdebug.setup.trees import tensors
@@ -35,17 +34,6 @@ def cut_at(problem: Problem) -> str:
 def ends_in(args: Any, output: Any) -> bool:
     """Whether a gradient that went into a call does not come out of it."""
     return any(one.requires_grad for one in tensors(args)) and not any(one.requires_grad for one in tensors(output))
-
-
-@contextmanager
-def hooked(modules: list[nn.Module], look: Any) -> Iterator[None]:
-    """A block with a forward hook on some modules."""
-    handles = [one.register_forward_hook(look) for one in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def refuse_missing(problem: Problem, missing: list[bool]) -> None:

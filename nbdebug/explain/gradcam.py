@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +10,7 @@ from torch.nn import functional as F
 
 from nbdebug.exceptions import SetupError
 from nbdebug.explain.found import Found, refuse_nan
+from nbdebug.explain.hooks import hooked
 from nbdebug.explain.problem import Problem
 from nbdebug.explain.refusals import NotDifferentiable, NotExplained
 
@@ -83,6 +82,8 @@ def seen(problem: Problem, owners: Tensor, wanted: nn.Module | None) -> tuple[Te
 
     model = problem.module
     looked = [wanted] if wanted is not None else [one for one in model.modules() if one is not model]
+    if any(isinstance(one, torch.jit.ScriptModule) for one in looked):
+        raise NotExplained("the model is TorchScript; expected Python layers for gradcam. Pass the model it came from.")
     with hooked(looked, keep):
         points = [part.values[owners].requires_grad_() for part in problem.parts]
         score = problem.values(points, owners)
@@ -100,16 +101,3 @@ def seen(problem: Problem, owners: Tensor, wanted: nn.Module | None) -> tuple[Te
 def has_places(output: Tensor, dim: int) -> bool:
     """Whether an output is a map with more than one place."""
     return output.dim() == dim and output[0, 0].numel() > 1
-
-
-@contextmanager
-def hooked(modules: list[nn.Module], look: Any) -> Iterator[None]:
-    """A block with a forward hook on some modules."""
-    if any(isinstance(one, torch.jit.ScriptModule) for one in modules):
-        raise NotExplained("the model is TorchScript; expected Python layers for gradcam. Pass the model it came from.")
-    handles = [one.register_forward_hook(look) for one in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.explain.given import inputs_of
+from nbdebug.explain.hooks import hooked
 from nbdebug.explain.refusals import BLACK_BOX, NotDifferentiable
 from nbdebug.setup import Batch
 
@@ -118,12 +119,8 @@ def replaced(parts: list[Part], points: list[Tensor]) -> Iterator[None]:
         made[module] += 1
         return calls[module].get(number, output)
 
-    handles = [module.register_forward_hook(give) for module in calls]
-    try:
+    with hooked(calls, give):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def refuse_lost_integers(batch: Batch, parts: list[Part]) -> None:

@@ -21,7 +21,7 @@ from nbdebug.predictions.query import Rows
 from nbdebug.predictions.table import Table, fits
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 Truths = NDArray[np.bool_]
 Floats = NDArray[np.float32]
@@ -158,10 +158,6 @@ class MultiLabel(Table):
         """Whether each label is there, and whether it was predicted."""
         both = (("target", self.target), ("prediction", self.prediction))
         return {f"{what} {name}": one[:, i] for i, name in enumerate(self.labels) for what, one in both}
-
-    def labels_frame(self) -> pandas.DataFrame:
-        """One row a label, with its shares and counts."""
-        return self.per_label.to_frame(self.labels)
 
 
 def truths(targets: Any) -> Truths:

@@ -40,7 +40,7 @@ def test_metrics_are_those_of_scikit_learn(seed: int) -> None:
         assert table.metrics[f"{kind}_f1"].value == pytest.approx(wanted, rel=1e-15)
     matrices = sk.multilabel_confusion_matrix(*both)
     assert table.grid.counts.tolist() == [[m[1, 1], m[1, 0], m[0, 1], m[0, 0]] for m in matrices]
-    assert list(table.labels_frame().index) == list(NAMES)
+    assert list(table.per_label.to_frame(table.labels).index) == list(NAMES)
 
 
 def test_intervals_of_f1_hold_the_truth_about_as_often_as_they_say() -> None:

@@ -14,7 +14,7 @@ from nbdebug.predictions.sequences import Sequences
 if TYPE_CHECKING:
     from nbdebug.predictions.table import Table
 
-FEWEST = {False: 40, True: 2_000}  # tokens that are sent
+MOST = {False: 40, True: 2_000}  # tokens that are sent
 # Red, green, blue and how opaque: of what is wrong, and of what is right and not the first class, the background.
 WRONG, RIGHT = (209, 82, 10, 170), (0, 102, 179, 70)
 
@@ -27,7 +27,7 @@ def dressed(table: Table, row: int, shown: dict[str, Any] | None, full: bool) ->
         if isinstance(table, Segmentation) and shown["kind"] == "image":
             return {**shown, "overlay": laid_over(table.overlay(row), full)}
         if isinstance(table, Sequences) and shown["kind"] == "text":
-            return {**shown, "tokens": table.tokens(row)[: FEWEST[full]]}
+            return {**shown, "tokens": table.tokens(row)[: MOST[full]]}
     except SetupError:
         return shown
     return shown

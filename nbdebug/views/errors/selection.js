@@ -3,6 +3,9 @@
 /** @import { Card } from "./query.js" */
 import { h, press } from "../kit.js";
 
+/** As many as Python gives at once. */
+const SELECTION_MOST = 20000;
+
 /** What can be written on samples: tags with their letters, own ones, a note; and what is selected. @param {Store} store */
 export function selectionBar(store) {
   const said = h("b", {}), trouble = h("span.wrong", { role: "status" }), buttons = h("span.e-tags", { role: "group", ariaLabel: "tags" });
@@ -59,8 +62,9 @@ export function selectionBar(store) {
     said.textContent = size ? `${size.toLocaleString("en")} selected` : "";
     for (const one of [buttons, own, note]) one.hidden = !size || !store.there;
     clear.hidden = !size;
-    all.hidden = !store.there || !size || store.total <= Math.max(size, store.cards.length);
-    all.textContent = `Select all ${store.total.toLocaleString("en")}`;
+    const most = Math.min(store.total, SELECTION_MOST);
+    all.hidden = !store.there || !size || most <= Math.max(size, store.cards.length);
+    all.textContent = `Select ${most < store.total ? "the first" : "all"} ${most.toLocaleString("en")}`;
     buttons.replaceChildren(...[...names].map((name) => {
       const all = size > 0 && cards.every((card) => card.tags.includes(name)), letter = held.get(name);
       return h("button.toggle", { type: "button", ariaPressed: String(all), onclick: () => tag(name, chosen(), !all), title: all ? "take it off" : "put it on" }, name, letter && h("kbd", {}, letter));
