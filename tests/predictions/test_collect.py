@@ -77,3 +77,17 @@ def test_a_model_that_raises_leaves_the_loader_as_it_was() -> None:
     with pytest.raises(ZeroDivisionError):
         collect(setup, loader, lambda rows: rows / 0 > 1)
     assert type(loader.batch_sampler) is kind
+
+
+def test_an_interrupt_ends_the_pass_with_what_there_is_where_that_is_asked_for() -> None:
+    setup, loader, _ = set_up()
+
+    def interrupted(rows: int) -> bool:
+        if rows >= 16:
+            raise KeyboardInterrupt
+        return False
+
+    assert len(collect(setup, loader, interrupted, partial=True)) == 16
+    with pytest.raises(KeyboardInterrupt):
+        collect(setup, loader, interrupted)
+    assert setup.model.training
