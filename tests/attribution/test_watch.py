@@ -1,0 +1,70 @@
+"""How far an engine is, how long it will take, and an end to what takes too long."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+from torch import Tensor
+
+from nbdebug.attribution import attribute, watch
+from nbdebug.attribution.watch import TooSlow, Watch, unlimited, watched
+from tests.attribution.networks import Sequence
+
+X = torch.randn(2, 12, generator=torch.Generator().manual_seed(0))
+B = torch.randn(20, 12, generator=torch.Generator().manual_seed(1))
+
+
+def slow(rows: Tensor) -> Tensor:
+    """A black box that takes a millisecond."""
+    time.sleep(0.001)
+    return torch.as_tensor(rows).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("shapley", {}), ("occlusion", {}), ("lime", {"samples": 50}), ("permutation", {}), ("kernel", {"samples": 60}),
+     ("partition", {"evaluations": 60})],
+)  # fmt: skip
+def test_engines_say_how_much_they_run(method: str, options: dict[str, int]) -> None:
+    if method in ("permutation", "kernel", "partition"):
+        pytest.importorskip("shap")
+    seen = Watch()
+    with watched(seen):
+        attribute(lambda rows: torch.as_tensor(rows).sum(1), X, 0, method, B, **options)  # type: ignore[arg-type]
+    assert 0.7 * seen.total < seen.done < 1.4 * seen.total
+
+
+def test_expected_gradients_say_it_anew_where_more_nodes_are_needed() -> None:
+    torch.manual_seed(0)
+    seen, tokens = Watch(), torch.randint(20, (12, 6))
+    with watched(seen):
+        found = attribute(Sequence(), tokens[:2], 1, "expected_gradients", tokens)
+    assert found.nodes >= 6
+    assert seen.done >= 2 * 12 * found.nodes
+
+
+def test_what_takes_longer_than_the_limit_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "ENOUGH", 0.02)
+    begun = time.perf_counter()
+    with watched(Watch(limit=0.1)), pytest.raises(TooSlow) as raised:
+        attribute(slow, X, 0, "shapley", B)
+    spent = time.perf_counter() - begun
+    assert raised.value.seconds > 0.1
+    begun = time.perf_counter()
+    with watched(Watch(limit=0.1)), unlimited():
+        attribute(slow, X, 0, "shapley", B)
+    assert spent < 0.5 * (time.perf_counter() - begun)
+    assert raised.value.seconds == pytest.approx(time.perf_counter() - begun, rel=0.7)
+
+
+def test_words_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "EVERY", 0.02)
+    monkeypatch.setattr(watch, "ENOUGH", 0.02)
+    told: list[tuple[float, float | None]] = []
+    with watched(Watch(tell=lambda one: told.append((one.spent, one.left)))):
+        attribute(slow, X, 0, "shapley", B)
+    left = [one for _, one in told if one is not None]
+    assert len(left) > 2
+    assert left[-1] < left[0]
