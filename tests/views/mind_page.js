@@ -1,0 +1,21 @@
+// @ts-check
+/** A page with one panel of an explanation on it, answered by Python where that is behind it. */
+import { h, root } from "../../nbdebug/views/kit.js";
+import { counterfactualPanel } from "../../nbdebug/views/explain/panel_counterfactual.js";
+import { differencePanel } from "../../nbdebug/views/explain/panel_difference.js";
+import { examplesPanel } from "../../nbdebug/views/explain/panel_examples.js";
+
+/** @type {Record<string, any>} */
+const MIND_PANELS = { counterfactual: counterfactualPanel, difference: differencePanel, examples: examplesPanel };
+
+/** @param {{model: any, el: HTMLElement}} props */
+function render({ model, el }) {
+  const { name, state } = model.get("state"), page = /** @type {any} */ (window);
+  const ask = async (/** @type {object} */ options) => {
+    const answer = await page.python?.({ kind: "panel", name, row: 0, options });
+    return answer?.state ?? { trouble: answer?.trouble ?? "" };
+  };
+  root(el, h("div.x-page", {}, MIND_PANELS[name](state, ask)));
+}
+
+export default { initialize() {}, render };
