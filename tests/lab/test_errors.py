@@ -13,7 +13,6 @@ from tests.lab.server import Lab
 from tests.lab.test_screens import STATIC, kinds
 
 Browsed = Callable[..., AbstractContextManager[LabPage]]
-pytestmark = pytest.mark.xdist_group("lab")
 
 SETUP = """
 import time

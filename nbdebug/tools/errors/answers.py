@@ -11,6 +11,7 @@ import numpy as np
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.query import Query
 from nbdebug.tools.errors.cards import card, cards, written
+from nbdebug.tools.errors.explained import explanation_asked
 from nbdebug.tools.errors.panels import panels_of
 
 if TYPE_CHECKING:
@@ -96,4 +97,5 @@ ANSWERS: dict[str, Callable[[Errors, Asked], dict[str, Any]]] = {
     "mark": mark,
     "select": select,
     "panel": panel,
+    "explain": explanation_asked,
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from nbdebug.metrics.confusion import Counts, confusion
 from nbdebug.predictions.classes import Predictions
+from nbdebug.views.bars import bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,10 +67,10 @@ def most_moved(found: Moved, most: int) -> list[int]:
 def draw(table: Predictions, ax: Axes) -> None:
     """A bar to the right for the fixed rows of each class, and one to the left for the broken."""
     found = moved(table)
-    order = most_moved(found, MOST)[::-1]
-    ax.barh(range(len(order)), found.fixed[order], color="tab:green", label="fixed")
-    ax.barh(range(len(order)), -found.broken[order], color="tab:red", label="broken")
-    ax.set_yticks(range(len(order)), [found.names[one] for one in order])
+    order = most_moved(found, MOST)
+    names = [found.names[one] for one in order]
+    bars(ax, names, found.fixed[order], color="tab:green", label="fixed")
+    bars(ax, names, -found.broken[order], color="tab:red", label="broken")
     ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     ax.axvline(0, color="0.5", linewidth=0.8)
     ax.set_xlabel("samples")

@@ -124,9 +124,9 @@ def shown(errors: Errors, train: Table) -> Samples | None:
 
 def again(setup: Setup, dataset: Any, index: NDArray[np.int64]) -> DataLoader[Any]:
     """The samples of the rows, in their order, collated as they were."""
-    loaders = [one for one in (setup.val_loader, setup.train_loader) if getattr(one, "dataset", None) is dataset]
-    given = {"batch_size": loaders[0].batch_size or 64, "collate_fn": loaders[0].collate_fn} if loaders else {}
-    return DataLoader(Subset(dataset, index.tolist()), **{"batch_size": 64, **given})
+    loader = setup.loader_of(dataset)
+    size = getattr(loader, "batch_size", None) or 64
+    return DataLoader(Subset(dataset, index.tolist()), size, collate_fn=getattr(loader, "collate_fn", None))
 
 
 def labels(table: Table) -> NDArray[np.int32] | None:

@@ -10,7 +10,7 @@ from nbdebug.baselines import Baselines, Versus
 from nbdebug.baselines.result import number
 from nbdebug.baselines.scored import HIGHER, MODEL
 from nbdebug.exceptions import SetupError
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.markup import listed, paragraph, table
 from nbdebug.views.plain import plain
 

@@ -13,7 +13,7 @@ from nbdebug.predictions.one_class import all_chances, has_chances, keep_chance,
 from nbdebug.predictions.scores import form_of
 from nbdebug.tools.errors.by_class import classes, reliability_of, scaling_of
 from nbdebug.tools.errors.numbers import exact, many, one
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.markup import paragraph, table
 
 if TYPE_CHECKING:

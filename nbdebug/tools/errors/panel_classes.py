@@ -14,8 +14,8 @@ from nbdebug.predictions.one_class import has_chances, place
 from nbdebug.predictions.table import Table
 from nbdebug.tools.errors.numbers import interval, percent, triple, triples
 from nbdebug.tools.errors.panel_curves import of_class
-from nbdebug.tools.errors.panels import Panel
 from nbdebug.tools.errors.told import Told, told
+from nbdebug.tools.panel import Panel
 from nbdebug.views.markup import paragraph
 from nbdebug.views.markup import table as html_table
 

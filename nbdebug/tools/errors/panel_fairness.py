@@ -12,7 +12,7 @@ from nbdebug.slices.condition import asked
 from nbdebug.slices.fairness import Fairness
 from nbdebug.slices.features import is_said
 from nbdebug.slices.groups import Group
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.errors.panel_page import PanelView
 from nbdebug.views.markup import paragraph, table
 from nbdebug.views.plain import rounded

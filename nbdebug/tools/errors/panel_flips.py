@@ -12,7 +12,7 @@ from nbdebug.tools.errors.by_class import classes
 from nbdebug.tools.errors.compare import CHANGES, gain_of, said
 from nbdebug.tools.errors.flips import Moved, most_moved, moved
 from nbdebug.tools.errors.numbers import one, triple
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.markup import paragraph, table
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nbdebug.metrics.intervals import wilson
 from nbdebug.tools.errors.neighbors import DISAGREE, DISTANCE, Neighborhood, neighborhood
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.markup import paragraph, table
 from nbdebug.views.plain import plain
 

@@ -12,7 +12,7 @@ from nbdebug.metrics.residuals import pattern
 from nbdebug.predictions.query import column
 from nbdebug.predictions.regression import Regression
 from nbdebug.tools.errors.numbers import exact
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.markup import paragraph, table
 from nbdebug.views.plain import short
 

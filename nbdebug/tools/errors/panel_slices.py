@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nbdebug.slices import Slice, Slices
 from nbdebug.slices.condition import Condition, asked
-from nbdebug.tools.errors.panels import Panel
+from nbdebug.tools.panel import Panel
 from nbdebug.views.errors.panel_page import PanelView
 from nbdebug.views.markup import listed, paragraph, table
 from nbdebug.views.plain import rounded

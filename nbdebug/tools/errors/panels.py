@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nbdebug.tools.panel import Panel
 
 if TYPE_CHECKING:
     from nbdebug.tools.errors.result import Errors
@@ -17,23 +18,7 @@ ON_DISK = ("classes", "calibration", "slices", "fairness")  # these look at a pa
 FIRST = 1_000  # rows that tell which panels fit
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One panel: its name, its title, which tables it is for, and what its module draws.
-
-    ``state`` is computed when the page is made where ``quick``, else when the panel is opened; it may be asked again
-    with options of the page. ``html`` is the same as plain, escaped HTML.
-    """
-
-    name: str
-    title: str
-    fits: Callable[[Errors], bool]
-    state: Callable[..., dict[str, Any]]
-    html: Callable[[dict[str, Any]], str]
-    quick: bool = True
-
-
-def panels_of(errors: Errors) -> list[Panel]:
+def panels_of(errors: Errors) -> list[Panel[Errors]]:
     """The panels that fit; of a table on disk those whose queries hold for all rows, to be computed when opened."""
     if errors.table.in_memory:
         return [one for one in panels() if one.fits(errors)]
@@ -42,6 +27,6 @@ def panels_of(errors: Errors) -> list[Panel]:
 
 
 @cache
-def panels() -> tuple[Panel, ...]:
+def panels() -> tuple[Panel[Errors], ...]:
     """All panels, in the order of the page."""
     return tuple(import_module(f"nbdebug.tools.errors.panel_{name}").PANEL for name in NAMES)

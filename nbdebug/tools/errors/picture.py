@@ -11,6 +11,7 @@ from nbdebug.tools.errors.analyses import MOST
 from nbdebug.tools.errors.answers import counts
 from nbdebug.tools.errors.cards import cards
 from nbdebug.tools.errors.described import described
+from nbdebug.tools.errors.explained import can_explain
 from nbdebug.tools.errors.marks import TAGS
 from nbdebug.tools.errors.panels import panels_of
 from nbdebug.views.errors.page import ErrorsView
@@ -41,6 +42,7 @@ def view(errors: Errors) -> ErrorsView:
         first=cards(errors, query),
         tags=TAGS,
         tagged=counts(errors),
+        explains=can_explain(errors),
         panels=[(one, one.state(errors) if one.quick else None) for one in panels_of(errors)],
     )
 

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch.utils.data import Subset, SubsetRandomSampler
 
+    from nbdebug.attribution.scores import Target
     from nbdebug.baselines import Baselines
     from nbdebug.neighbors.search import Metric
     from nbdebug.samples import Samples
     from nbdebug.setup import Setup
     from nbdebug.tools.errors.compare import Flips
+    from nbdebug.tools.explain import Explanation
     from nbdebug.views.base import View
 
 
@@ -146,6 +148,15 @@ class Errors(Analyses):
         from nbdebug.tools.errors.neighbors import frame
 
         return frame(self, key, k, layer, metric)
+
+    def explain(self, key: int, method: str = "auto", target: Target = "predicted", **options: Any) -> Explanation:
+        """Why the model says what it says of one of the samples; takes the options of ``Debugger.explain``.
+
+        Raises SetupError without a model, and where it is not known which row is which sample.
+        """
+        from nbdebug.tools.errors.explained import explained
+
+        return explained(self, key, method=method, target=target, **options)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a click in the picture does and is told."""

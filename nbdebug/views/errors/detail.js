@@ -2,13 +2,14 @@
 /** @import { Store } from "./store.js" */
 /** @import { Card } from "./query.js" */
 import { h, press } from "../kit.js";
+import { explainDetail } from "./detail_explain.js";
 import { cardMarks, cardSaid } from "./card.js";
 import { kindShown, kindValue } from "./kinds.js";
 import { matrixShare } from "./matrix_grid.js";
 import { neighborsDetail } from "./panel_neighbors.js";
 
 /** What adds a section to the open sample, such as an explanation: a function of the card and the way to ask Python. @type {Record<string, (state: any, card: Card, ask: (content: object) => Promise<any>) => HTMLElement | null>} */
-const DETAILS = { neighbors: neighborsDetail };
+const DETAILS = { explain: explainDetail, neighbors: neighborsDetail };
 
 /** One sample in full, in the place of the gallery. @param {Store} store @param {(letter: string, cards: Card[]) => boolean} tagged @param {() => void} closed */
 export function detailView(store, tagged, closed) {

@@ -3,7 +3,7 @@
 /** @import { Store } from "./store.js" */
 /** @import { Asked } from "./query.js" */
 /** The error browser: an overview and panels, and beside them the samples behind whatever is clicked. */
-import { h, press, root } from "../kit.js";
+import { h, instead, press, root } from "../kit.js";
 import { pick } from "../tabs.js";
 import { errorsStore } from "./store.js";
 import { matrixView } from "./matrix.js";
@@ -78,10 +78,10 @@ function pagePanel(store, one) {
     const answer = await store.ask({ kind: "panel", name: one.name, options: {} });
     if (answer?.state) {
       one.state = answer.state;
-      node.replaceChildren(draw());
+      instead(node, draw());
     } else said.textContent = answer?.trouble ?? "Python is not there: run the cell again.";
   });
-  const node = h("div", {}, button, said);
+  const node = h("div", { role: "group", ariaLabel: one.title }, button, said);
   return node;
 }
 

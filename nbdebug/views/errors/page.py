@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nbdebug.views.base import View
 from nbdebug.views.errors.overview import overview
 from nbdebug.views.errors.written import written
+from nbdebug.views.fitting import fitting_panels
 from nbdebug.views.plain import plain
 
 if TYPE_CHECKING:
     from nbdebug.predictions.grid import Grid
-    from nbdebug.tools.errors.panels import Panel
+    from nbdebug.tools.errors.result import Errors
+    from nbdebug.tools.panel import Panel
 
 OF_CARDS = 200_000  # bytes of the pictures of the first cards; they stand in a page twice
 OF_PANELS = 300_000  # bytes of the states of all panels: what a page of 1 MB has left for them
@@ -30,7 +32,7 @@ class ErrorsView(View):
     """
 
     module: ClassVar[str] = "errors/page.js"
-    sheets: ClassVar[tuple[str, ...]] = ("errors",)
+    sheets: ClassVar[tuple[str, ...]] = ("errors", "explain")
     height: ClassVar[int] = 480
 
     title: str = ""
@@ -45,12 +47,13 @@ class ErrorsView(View):
     first: Mapping[str, Any] = field(default_factory=dict)
     tags: Sequence[str] = ()
     tagged: Mapping[str, int] = field(default_factory=dict)
-    panels: Sequence[tuple[Panel, dict[str, Any] | None]] = ()
+    explains: bool = False
+    panels: Sequence[tuple[Panel[Errors], dict[str, Any] | None]] = ()
 
     def __post_init__(self) -> None:
         """Leaves out what is too large for a page, of samples and of panels."""
         self.first = {**self.first, "cards": list(fitting_cards(self.first.get("cards", ())))}
-        self.panels = list(fitting_panels(self.panels))
+        self.panels = fitting_panels(self.panels, OF_PANELS)
 
     def state(self) -> dict[str, Any]:
         """All that the page holds; of a large grid the cells that are not zero."""
@@ -65,6 +68,7 @@ class ErrorsView(View):
             "first": dict(self.first),
             "tags": list(self.tags),
             "tagged": dict(self.tagged),
+            "explains": self.explains,
             "panels": [{"name": one.name, "title": one.title, "state": state} for one, state in self.panels],
         }
 
@@ -84,17 +88,3 @@ def fitting_cards(cards: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]
         else:
             left -= size
             yield dict(card)
-
-
-def fitting_panels(
-    panels: Sequence[tuple[Panel, dict[str, Any] | None]],
-) -> Iterator[tuple[Panel, dict[str, Any] | None]]:
-    """The panels; one that is too large for the page waits until it is opened."""
-    left = OF_PANELS
-    for panel, state in panels:
-        size = len(json.dumps(state))
-        if size > left:
-            yield panel, None
-        else:
-            left -= size
-            yield panel, state

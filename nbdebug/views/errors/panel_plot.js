@@ -1,6 +1,6 @@
 // @ts-check
 /** Small plots of panels, in SVG. */
-import { h, num } from "../kit.js";
+import { arrowStep, h, num } from "../kit.js";
 
 /** @typedef {{left: number, right: number, top: number, bottom: number, wide: number, high: number}} PanelFrame */
 /** @typedef {{node: HTMLElement, svg: SVGElement, x: (v: number) => number, y: (v: number) => number, invert: (clientX: number) => number, frame: PanelFrame}} PanelPlot */
@@ -91,11 +91,8 @@ export function panelReading(plot, xs, said, rest, height) {
   plot.svg.onpointermove = (event) => show(nearest(plot.invert(event.clientX)));
   plot.svg.onpointerleave = plot.svg.onblur = () => show(-1);
   plot.svg.onkeydown = (event) => {
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    event.stopPropagation();
-    show(Math.max(0, Math.min(xs.length - 1, now + by)));
+    const step = arrowStep(event, true);
+    if (step) show(Math.max(0, Math.min(xs.length - 1, now + step[1])));
   };
   plot.node.append(note);
 }

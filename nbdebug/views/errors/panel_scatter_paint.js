@@ -1,7 +1,7 @@
 // @ts-check
 /** The picture of one column against another: shades for many samples, dots for few, a trend with its band. */
-import { palette, scale, sharp, ticks } from "../axes.js";
-import { num } from "../kit.js";
+import { palette, scale, sharp } from "../axes.js";
+import { axisBelow, axisBeside } from "../axis_lines.js";
 
 /** @typedef {[number, number]} ScatterEnds */
 /** @typedef {{u: ScatterEnds, v: ScatterEnds}} ScatterBox parts of the axes, from 0 to 1 */
@@ -25,36 +25,12 @@ export function scatterAt(f, a, b) {
 export function scatterPaint(canvas, host, f, state, box) {
   const g = sharp(canvas, f.width, f.height), colors = palette(host), plot = /** @type {ScatterPlot} */ (state.plot);
   g.font = `11px ${getComputedStyle(host).fontFamily}`;
-  scatterAxes(g, f, state, colors);
+  axisBelow(g, f, state.x, colors);
+  axisBeside(g, f, state.y, colors);
   scatterShades(g, f, plot, colors.lines[0]);
   scatterDots(g, f, plot, plot.cells.length ? colors.lines[1] : colors.lines[0]);
   scatterTrend(g, f, plot.trend, colors);
   if (box) scatterOutline(g, f, box, colors.ink);
-}
-
-/** @param {ScatterContext} g @param {ScatterFrame} f @param {any} state @param {ReturnType<typeof palette>} colors */
-function scatterAxes(g, f, { plot, x, y }, colors) {
-  g.fillStyle = colors.soft;
-  const line = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ c, /** @type {number} */ d, /** @type {string} */ color) => {
-    g.strokeStyle = color;
-    g.beginPath();
-    g.moveTo(a, b);
-    g.lineTo(c, d);
-    g.stroke();
-  };
-  g.textAlign = "center";
-  for (const v of ticks(plot.ends[0], Math.max(2, f.width / 90))) {
-    line(f.x(v), f.top, f.x(v), f.bottom, colors.faint);
-    g.fillText(num(v), f.x(v), f.bottom + 14);
-  }
-  g.textAlign = "right";
-  for (const v of ticks(plot.ends[1])) {
-    line(f.left, f.y(v), f.right, f.y(v), v === 0 ? colors.soft : colors.faint);
-    g.fillText(num(v), f.left - 5, f.y(v) + 4);
-  }
-  g.fillText(`${x} →`, f.right, f.height - 5);
-  g.textAlign = "left";
-  g.fillText(`↑ ${y}`, 2, 11);
 }
 
 /** How many samples are where, by the logarithm. @param {ScatterContext} g @param {ScatterFrame} f @param {ScatterPlot} plot @param {string} color */

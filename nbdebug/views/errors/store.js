@@ -48,15 +48,15 @@ export function errorsStore(model) {
 
   /** What is written on samples may have changed since this page was saved. */
   async function meet() {
-    const { counts } = await ask({ kind: "mark", rows: [] });
-    if (counts) store.tagged = counts;
+    const answer = await ask({ kind: "mark", rows: [] });
+    if (answer?.counts) store.tagged = answer.counts;
     await fetch();
   }
 
-  /** Asks Python; undefined where it is not there, or goes meanwhile. @param {object} content @returns {Promise<any>} */
-  async function ask(content) {
+  /** Asks Python; undefined where it is not there, or goes meanwhile. @param {object} content @param {(progress: any) => void} [told] @returns {Promise<any>} */
+  async function ask(content, told) {
     if (!store.there) return undefined;
-    const answer = await Promise.race([send(content), lost]);
+    const answer = await Promise.race([send(content, told), lost]);
     return answer.gone ? undefined : answer;
   }
 
