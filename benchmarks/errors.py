@@ -1,6 +1,6 @@
 """How fast the error browser is: from the confusion matrix to the samples behind it.
 
-    python benchmarks/errors.py [--only matrix,cells,queries,pass,page,stored] [--large]
+    python benchmarks/errors.py [--only matrix,cells,queries,slices,pass,page,stored] [--large]
 
 Functions that are compared take turns in one process with one thread; times are CPU time of the process, which others
 on the machine disturb least, unless a column says wall. A ratio is to the first line of its table: the median of the
@@ -10,6 +10,7 @@ matrix   The confusion matrix against one numpy bincount of the same columns, sc
 cells    From a table of labels and losses to a browsable one: building the index, the first click on each cell, then
          the 50 worst of a cell; pandas filters and sorts instead.
 queries  Pages of 24 rows with filters and sorts over 1e7 rows: the first page, then the next one.
+slices   The search for slices in 1e5 rows of twenty columns, against the mean of each cell of each pair by pandas.
 pass     The pass that fills the table, and the whole tool, against bare inference over the same loader.
 page     What the page holds and what the static page weighs, from 1e3 to 1e7 rows; 50 cards with images.
 stored   A table in a Parquet file: to open it, a click, and the peak of memory of a fresh process. 1e7 rows, with
@@ -22,6 +23,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ from nbdebug.metrics.confusion import confusion
 from nbdebug.predictions import Predictions
 from nbdebug.predictions.cells import Cells
 from nbdebug.predictions.query import Query
+from nbdebug.slices.search import search
 
 SIZES = ((10**6, 10), (10**6, 1000), (10**7, 10))
 
@@ -134,10 +137,43 @@ def queries() -> None:
         print(f"  {name:24} {first * 1e3:9.1f} ms {later * 1e3:9.2f}", flush=True)
 
 
+def slices() -> None:
+    """The search for slices, beside pandas' group means of all pairs of columns."""
+    rows, random = 10**5, np.random.default_rng(2)
+    columns: dict[str, Any] = {f"number {i}": random.normal(size=rows) for i in range(15)}
+    columns |= {f"text {i}": random.choice(list("abcde"), rows) for i in range(5)}
+    target = random.integers(0, 2, rows)
+    table = Predictions.of(np.where(random.random(rows) < 0.1, 1 - target, target), target, columns=columns)
+    cut = {name: pd_codes(values) for name, values in columns.items()}
+    wrong = table.target != table.prediction
+
+    def theirs() -> None:
+        for one, other in combinations(cut, 2):
+            wrong_mean(wrong, cut[one], cut[other])
+
+    print("\nslices, 1e5 rows × 20 columns")
+    told({"pandas": theirs, "nbdebug": lambda: search(table)}, 3)
+
+
+def pd_codes(values: Any) -> Any:
+    """The fifth of its column, or the text, of each row."""
+    import pandas as pd
+
+    return pd.qcut(values, 5, labels=False) if values.dtype.kind == "f" else pd.factorize(values)[0]
+
+
+def wrong_mean(wrong: Any, one: Any, other: Any) -> Any:
+    """The share of errors in each cell of two columns."""
+    import pandas as pd
+
+    return pd.Series(wrong).groupby([one, other]).mean()
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "matrix": each_size(matrix),
     "cells": each_size(cells),
     "queries": queries,
+    "slices": slices,
     "pass": inference,
     "page": page,
 }

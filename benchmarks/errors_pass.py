@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from errors_timing import ratios
+from errors_timing import paired, ratios
 from models import Transformer, mlp, resnet
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -14,6 +14,7 @@ import nbdebug
 from nbdebug.predictions.collect import collect
 
 ROWS, BATCH = 2048, 64
+ROUNDS = {"mlp": 40, "resnet": 12, "transformer": 12}
 INPUTS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
     "mlp": (mlp, lambda: torch.randn(8 * ROWS, 784)),
     "resnet": (resnet, lambda: torch.randn(ROWS // 2, 3, 32, 32)),
@@ -28,6 +29,16 @@ def bare(model: nn.Module, loader: DataLoader[tuple[Tensor, Tensor]]) -> None:
             model(x)
 
 
+def kept(model: nn.Module, loader: DataLoader[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Inference by a plain loop that keeps outputs and targets, and joins them at the end."""
+    found = []
+    with torch.inference_mode():
+        for x, y in loader:
+            found.append((model(x), y))
+    outputs, targets = zip(*found, strict=True)
+    return torch.cat(outputs), torch.cat(targets)
+
+
 def inference() -> None:
     """The pass beside inference that keeps nothing, and the whole tool, which also measures baselines and judges."""
     for name, (made, inputs) in INPUTS.items():
@@ -38,8 +49,12 @@ def inference() -> None:
         works = {
             "bare inference": lambda model=model, loader=loader: bare(model, loader),
             "bare again": lambda model=model, loader=loader: bare(model, loader),
+            "outputs kept": lambda model=model, loader=loader: kept(model, loader),
             "the pass": lambda debugger=debugger, loader=loader: collect(debugger.setup, loader),
-            "dbg.errors()": lambda debugger=debugger: debugger.errors(),
         }
-        for one, said in ratios(works, 7).items():
-            print(f"  {one:16} {said}", flush=True)
+        for work in works.values():
+            work()
+        tool = {"bare inference": works["bare inference"], "dbg.errors()": lambda debugger=debugger: debugger.errors()}
+        said = paired(works, ROUNDS[name]) | {"dbg.errors()": ratios(tool, 3)["dbg.errors()"]}
+        for one, words in said.items():
+            print(f"  {one:16} {words}", flush=True)

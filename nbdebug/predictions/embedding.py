@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 class Embedding:
     """A block in which the pooled output of a layer is kept, batch by batch; of ``None`` nothing is kept.
 
-    Of an ``Entry`` it is the input of its layer.
+    Of an ``Entry`` it is the input of its layer, which may be the model itself.
 
     Raises SetupError for a layer that the model does not have, and for an output without a row a sample.
     """
@@ -32,7 +32,8 @@ class Embedding:
         self.entry = isinstance(layer, Entry)
         if isinstance(layer, Entry):
             layer = layer.layer
-        self.name = "" if layer is None else found(model, layer)
+        itself = self.entry and (layer is model or layer == "")
+        self.name = "" if layer is None or itself else found(model, layer)
         self.layer = None if layer is None else model.get_submodule(self.name)
         self.last: Tensor | None = None
         self.rows: list[Tensor] = []
@@ -59,7 +60,9 @@ class Embedding:
         if self.layer is None:
             return
         if self.last is None:
-            raise SetupError(f"embed is {self.name!r}, which gave no tensor; expected a layer that the pass runs.")
+            raise SetupError(
+                f"embed is {self.name!r}, which gave no tensor; expected a layer that the pass runs. Pass another."
+            )
         self.rows.append(pooled(self.last, rows, self.name, isinstance(self.layer, CHANNELS_FIRST)))
         self.last = None
 

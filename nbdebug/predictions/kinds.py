@@ -43,9 +43,10 @@ def gathering(setup: Setup, batch: Batch, output: Any, target: Any, rows: int | 
 
 def target_of(batch: Batch) -> Any:
     """The target of a batch, also of one that the model is given to compute its own loss."""
-    if batch.target is None:
+    target = batch.target
+    if target is None:
         return next((batch.kwargs[key] for key in TARGET_KEYS if key in batch.kwargs), None)
-    return batch.target
+    return target
 
 
 def fit(output: Any, target: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
@@ -21,15 +22,18 @@ def drawn(setup: Setup, loader: Any) -> Drawn:
     """The batches as the loader's own workers make them, with the places that its sampler gives out meanwhile."""
     split = Splitter(setup)
     if untold(loader):
-        yield from ((split(raw), None) for raw in read(loader, []))
+        yield from ((split(raw), None) for raw in read(loader, deque()))
         return
     with Places(loader) as places:
-        for number, raw in enumerate(read(loader, places.given)):
-            yield split(raw), places.of(number)
+        for raw in read(loader, places.given):
+            yield split(raw), places.next()
 
 
-def read(loader: Any, given: Sequence[Any]) -> Iterator[Any]:
-    """What a loader gives; raises SetupError that names the sample, or the batch, where it raises."""
+def read(loader: Any, given: deque[Any]) -> Iterator[Any]:
+    """What a loader gives; raises SetupError that names the sample, or the batch, where it raises.
+
+    ``given`` begins with the places of the batch to come, where they are known.
+    """
     number = 0
     try:
         for raw in loader:
@@ -38,7 +42,7 @@ def read(loader: Any, given: Sequence[Any]) -> Iterator[Any]:
     except (SetupError, GeneratorExit):
         raise
     except Exception as error:
-        for index in given[number] if number < len(given) and isinstance(given[number], list) else ():
+        for index in given[0] if given and isinstance(given[0], list) else ():
             sample(loader.dataset, index)
         raise SetupError(
             f"the loader raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
@@ -62,10 +66,10 @@ def untold(loader: Any) -> str:
 
 
 class Places:
-    """A block in which what a loader's sampler gives out is kept, in order."""
+    """A block in which what a loader's sampler gives out is kept, in order, until its batch has come."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self.loader, self.given = loader, list[Any]()
+        self.loader, self.given = loader, deque[Any]()
         self.name = "batch_sampler" if loader.batch_sampler is not None else "sampler"
         self.sampler: Any = getattr(loader, self.name)
 
@@ -78,16 +82,16 @@ class Places:
         """Puts the sampler back."""
         vars(self.loader)[self.name] = self.sampler
 
-    def of(self, batch: int) -> list[Any] | None:
-        """The places of one batch; None where the sampler gave a single one, of which nobody knows what it holds."""
-        chosen = self.given[batch]
+    def next(self) -> list[Any] | None:
+        """The places of the next batch; None where the sampler gave a single one, which may hold anything."""
+        chosen = self.given.popleft()
         return chosen if isinstance(chosen, list) else None
 
 
 class Heard:
     """A sampler that notes what it gives, and is the user's own in all else."""
 
-    def __init__(self, sampler: Any, given: list[Any]) -> None:
+    def __init__(self, sampler: Any, given: deque[Any]) -> None:
         self.sampler, self.given = sampler, given
 
     def __iter__(self) -> Iterator[Any]:

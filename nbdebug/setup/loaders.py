@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from nbdebug.exceptions import SetupError
+from nbdebug.setup.uncollated import refused
 
 
 class Replay:
@@ -125,4 +126,8 @@ def read(dataset: Any, index: Any) -> Any:
 
 def take(loader: Any, indices: Iterable[int]) -> Any:
     """A batch of the samples at ``indices``, collated as the loader does it."""
-    return loader.collate_fn([read(loader.dataset, index) for index in indices])
+    samples = [read(loader.dataset, index) for index in indices]
+    try:
+        return loader.collate_fn(samples)
+    except Exception as error:
+        raise refused(samples, error) from error

@@ -79,6 +79,24 @@ def ignore_index(loss_fn: Any) -> int:
     return int(getattr(loss_fn, "ignore_index", -100))
 
 
+def met(kind: Kind, output: Any, targets: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Targets as a loop must hand them to a binary cross-entropy: floats, of the shape of the output, (N, 1) for (N,).
+
+    Torch refuses anything else, so that a loop which runs reshapes one of the two itself.
+    """
+    if kind not in ("bce", "bce-with-logits") or not isinstance(output, Tensor) or len(targets) != 1:
+        return targets
+    target = targets[0]
+    if not isinstance(target, Tensor) or not same_but_for_ones(output, target):
+        return targets
+    return (target.reshape(output.shape).to(output.dtype),)
+
+
+def same_but_for_ones(one: Tensor, other: Tensor) -> bool:
+    """Whether two shapes differ in axes of length one alone."""
+    return [size for size in one.shape if size > 1] == [size for size in other.shape if size > 1]
+
+
 def scores(output: Any) -> Any:
     """The tensor that one of torch's own losses takes: the output, its ``logits``, or its first tensor."""
     if isinstance(output, Tensor):

@@ -1,7 +1,8 @@
-"""The names that the user gave to classes and features, held against what there is to name."""
+"""The names that the user gave to classes and features: those of a class, and whether there are as many as needed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -26,3 +27,8 @@ def check_count(what: str, names: list[str] | None, wanted: int, things: str) ->
     if names is not None and len(names) != wanted:
         count = f"{len(names)} name{'s' if len(names) != 1 else ''}"
         raise SetupError(f"{what} has {count}; expected {wanted}, one for each of the {things}. Give them in order.")
+
+
+def class_name(names: Sequence[str] | None, number: int) -> str:
+    """The name of a class, else a word with its number."""
+    return names[number] if names and 0 <= number < len(names) else f"class {number}"

@@ -11,40 +11,43 @@ from nbdebug.setup import unpack
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.training import Setup
 
+PLAIN = {Tensor}
+
 
 class Places(NamedTuple):
-    """Under which keys of a raw batch the parts of a split one lie."""
+    """Under which keys of a raw batch the parts of a split one lie: arguments, named ones, then targets."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    targets: tuple[Any, ...]
+    keys: tuple[Any, ...]
+    args: int
+    names: tuple[str, ...]
 
 
 class Splitter:
     """Gives ``setup.split(raw)``, at a fraction of its cost for tuples, lists and mappings of plain tensors."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, self.home = setup, setup.home
+        self.setup, self.home, self.guesses = setup, setup.home, setup.unpack is None
         self.known: dict[Hashable, Places | None] = {}
 
     def __call__(self, raw: Any) -> Batch:
         """The inputs and targets of a raw batch, on the model's device."""
-        form = form_of(raw) if self.setup.unpack is None else None
-        if form is None:
-            return self.setup.split(raw)
-        if form not in self.known:
-            batch = self.setup.split(raw)
+        form = form_of(raw) if self.guesses else None
+        places = self.known.get(form)
+        if places is None:
+            return self.split(raw, form)
+        keys, first, names = places
+        home = self.home
+        parts = [one if (one := raw[key]).device == home else one.to(home) for key in keys]
+        last = first + len(names)
+        named = dict(zip(names, parts[first:last], strict=True)) if names else {}
+        return Batch(tuple(parts[:first]), named, tuple(parts[last:]), raw=raw)
+
+    def split(self, raw: Any, form: Hashable) -> Batch:
+        """The same by the set-up itself, after which batches of this form are known."""
+        batch = self.setup.split(raw)
+        if form is not None and form not in self.known:
             self.known[form] = self.places(raw)
-            return batch
-        if (places := self.known[form]) is None:
-            return self.setup.split(raw)
-        args, kwargs, targets = places
-        return Batch(
-            tuple(self.moved(raw[key]) for key in args),
-            {name: self.moved(raw[key]) for name, key in kwargs.items()},
-            tuple(self.moved(raw[key]) for key in targets),
-            raw=raw,
-        )
+        return batch
 
     def places(self, raw: Any) -> Places | None:
         """Where the parts came from; None where a part is not one of the tensors of the raw batch as it stands."""
@@ -53,24 +56,15 @@ class Splitter:
         parts = [*guess.args, *guess.kwargs.values(), *guess.targets]
         if len(keys) < len(raw) or any(id(one) not in keys for one in parts):
             return None
-        return Places(
-            tuple(keys[id(one)] for one in guess.args),
-            {name: keys[id(one)] for name, one in guess.kwargs.items()},
-            tuple(keys[id(one)] for one in guess.targets),
-        )
-
-    def moved(self, tensor: Tensor) -> Tensor:
-        """The tensor on the model's device."""
-        return tensor if tensor.device == self.home else tensor.to(self.home)
+        return Places(tuple(keys[id(one)] for one in parts), len(guess.args), tuple(guess.kwargs))
 
 
 def form_of(raw: Any) -> Hashable | None:
     """What tells batches apart that are split in different ways; None for all but containers of plain tensors."""
     if isinstance(raw, (tuple, list)) and not hasattr(raw, "_fields"):
-        plain = all(type(one) is Tensor for one in raw)
-        return len(raw) if plain and raw else None
+        return len(raw) if PLAIN.issuperset(map(type, raw)) and raw else None
     if isinstance(raw, Mapping):
-        return tuple(raw) if raw and all(type(one) is Tensor for one in raw.values()) else None
+        return tuple(raw) if PLAIN.issuperset(map(type, raw.values())) and raw else None
     return None
 
 

@@ -71,6 +71,11 @@ class Setup:
         return inner if isinstance(inner, nn.Module) else self.model
 
     @property
+    def has_data(self) -> bool:
+        """Whether there is training data; a model alone comes with an empty tuple."""
+        return not (isinstance(self.train_loader, tuple) and not self.train_loader)
+
+    @property
     def home(self) -> torch.device:
         """Where batches go: the given device, else that of the first parameter."""
         return self.device or next(self.model.parameters()).device
@@ -80,6 +85,11 @@ class Setup:
         """All that a run can change, beside the loaders."""
         loss = self.loss_fn if isinstance(self.loss_fn, nn.Module) else None
         return (self.model, loss, *self.optimizers, self.scheduler, *self.extra_state)
+
+    def loader_of(self, dataset: Any) -> Any:
+        """The loader that reads this very data set, that of validation before that of training; None for another."""
+        given = (self.val_loader, self.train_loader)
+        return next((one for one in given if getattr(one, "dataset", None) is dataset), None)
 
     def batches(self, count: int, split: str = "train") -> Iterator[Batch]:
         """Up to ``count`` batches of a split, on the model's device; the user's loader keeps them all."""
@@ -115,9 +125,9 @@ class Setup:
     def loss_of(self, output: Any, batch: Batch) -> Any:
         """What the user's loss returns: ``loss_fn``, else the loss that the model computed itself."""
         if self.loss_fn is not None:
-            return self.loss_fn(
-                losses.scores(output) if losses.named(self.loss_fn) != "other" else output, *batch.targets
-            )
+            known = losses.named(self.loss_fn)
+            given = losses.scores(output) if known != "other" else output
+            return self.loss_fn(given, *losses.met(known, given, batch.targets))
         own = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
         if own is None and isinstance(output, Tensor) and output.numel() == 1:
             own = output

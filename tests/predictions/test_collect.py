@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from nbdebug.exceptions import SetupError
+from nbdebug.predictions import passing
 from nbdebug.predictions.collect import collect
 from nbdebug.setup import Setup
 
@@ -46,9 +47,27 @@ def test_nothing_is_changed() -> None:
     assert all(torch.equal(value, before[name]) for name, value in setup.model.state_dict().items())
 
 
-def test_a_pass_that_is_stopped_gives_what_there_is() -> None:
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_pass_that_is_stopped_gives_what_there_is(slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over quick batches looks at Stop every 16 of them, one over slow ones after each."""
+    monkeypatch.setattr(passing, "SOON", 0 if slow else 60)
+    loader = DataLoader(TensorDataset(torch.randn(400, 6), torch.arange(400) % 2), batch_size=8)
+    table = collect(set_up()[0], loader, lambda rows: rows >= 20)
+    assert len(table) == (24 if slow else 8 + 16 * 8)
+    assert table.index.tolist() == list(range(len(table)))
+
+
+def test_an_interrupt_keeps_what_was_put_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passing, "SOON", 60)
     setup, loader, _ = set_up()
-    assert len(collect(setup, loader, lambda rows: rows >= 20)) == 24
+
+    def batches() -> Any:
+        yield from list(loader)[:3]
+        raise KeyboardInterrupt
+
+    assert len(collect(setup, batches(), partial=True)) == 24
+    with pytest.raises(KeyboardInterrupt):
+        collect(setup, batches())
 
 
 def test_a_stream_has_no_places() -> None:
@@ -79,7 +98,10 @@ def test_a_model_that_raises_leaves_the_loader_as_it_was() -> None:
     assert type(loader.batch_sampler) is kind
 
 
-def test_an_interrupt_ends_the_pass_with_what_there_is_where_that_is_asked_for() -> None:
+def test_an_interrupt_ends_the_pass_with_what_there_is_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passing, "SOON", 0)
     setup, loader, _ = set_up()
 
     def interrupted(rows: int) -> bool:
@@ -91,3 +113,17 @@ def test_an_interrupt_ends_the_pass_with_what_there_is_where_that_is_asked_for()
     with pytest.raises(KeyboardInterrupt):
         collect(setup, loader, interrupted)
     assert setup.model.training
+
+
+CLASSES = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+
+
+@pytest.mark.parametrize(("model", "waits"), [(CLASSES, True), (nn.Conv2d(1, 2, 1), False)])
+def test_only_scores_that_are_kept_anyway_wait(model: nn.Module, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks of many batches would fill the memory of a device whose calls return at once."""
+    monkeypatch.setattr(passing, "SOON", 60)
+    seen: list[int] = []
+    target = torch.zeros(40, dtype=torch.int64) if waits else torch.zeros(40, 4, 4, dtype=torch.int64)
+    loader = DataLoader(TensorDataset(torch.randn(40, 1, 4, 4), target), batch_size=8)
+    collect(Setup(model, loader, loss_fn=nn.CrossEntropyLoss()), loader, lambda rows: bool(seen.append(rows)))
+    assert seen == ([8] if waits else [8, 16, 24, 32, 40])

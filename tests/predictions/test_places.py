@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def test_columns_of_a_pass_must_fit() -> None:
     setup = Setup(nn.Linear(1, 3), DataLoader(Numbered(), 7), loss_fn=nn.CrossEntropyLoss())
     with pytest.raises(SetupError, match="more gave 1 values of 'a'; expected 7"):
         collect(setup, setup.train_loader, more=lambda batch, output: {"a": [1]})
-    names = iter("ab")
+    names = chain("a", repeat("b"))
     with pytest.raises(SetupError, match="more gave b; expected a"):
         collect(setup, setup.train_loader, more=lambda batch, output: {next(names): output[:, 0]})
 

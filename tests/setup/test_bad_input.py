@@ -185,3 +185,26 @@ def test_unpack_that_returns_something_else() -> None:
     debugger = Debugger(network(3), loader(), loss_fn=LOSS, unpack=lambda batch: batch[0])
     with pytest.raises(SetupError, match=r"unpack returned a Tensor; expected \(inputs, target\)"):
         debugger.checkup()
+
+
+def pairs(output: Tensor, batch: Any) -> Tensor:
+    """A loss that a loop gives more than a target."""
+    action, advantage = batch
+    return -(output.log_softmax(1).gather(1, action[:, None])[:, 0] * advantage).mean()
+
+
+def test_a_loss_of_ones_own_that_takes_other_arguments_is_told_and_the_loop_still_watched() -> None:
+    model = network(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader(), loss_fn=pairs, optimizer=optimizer)
+    report = debugger.checkup()
+    assert "the loss raised ValueError: too many values to unpack" in report.unmet
+    assert "Pass step_fn=" in str(report)
+    with debugger.watch() as watch:
+        for x, y in debugger.setup.train_loader:
+            optimizer.zero_grad()
+            pairs(model(x), (y, torch.ones(len(y)))).backward()
+            optimizer.step()
+    assert len(watch.result.record.series("loss")[1])
+    with pytest.raises(SetupError, match="the loss raised ValueError"):
+        nbdebug.assert_healthy(model, loader(), loss_fn=pairs)
