@@ -1,7 +1,8 @@
 """What a sweep costs: its time as a ratio to as many bare training steps, of each tool in turn with the bare loop.
 
 The rates are so low that no sweep ends before its last step. What a tool does to read its curve counts as well; in
-torch-lr-finder that is a figure, since it gives its suggestion with one. The clock is the CPU time of the process; a
+torch-lr-finder that is a figure, since it gives its suggestion with one. nbdebug's trainings at one rate, which confirm
+it, are measured by themselves. The clock is the CPU time of the process; a
 ratio is that of the sums of all rounds, with the lowest and the highest round.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from lr_finders import Finder, Trial
+from lr_finders import CONFIRMED, CONFIRMING, Finder, Trial
 from lr_others import normalized
 from lr_problems import CE, Data, Descent, Problem, momentum
 from models import mlp
@@ -77,11 +78,11 @@ class Clocks:
 def cost(finder: Finder, problem: Problem) -> Clocks:
     """A tool and the bare loop, in turns."""
     trial, clocks = Trial.fresh(problem, Descent("SGD", momentum, 0, 0), 0), Clocks([], [])
-    finder.suggest(trial, end=HIGHEST)
+    steps = finder.suggest(trial, end=HIGHEST).steps
     for _ in range(ROUNDS):
-        before = seconds(lambda: bare(trial, finder.steps))
+        before = seconds(lambda: bare(trial, steps))
         clocks.tool.append(seconds(lambda: finder.suggest(trial, end=HIGHEST)))
-        clocks.bare.append((before + seconds(lambda: bare(trial, finder.steps))) / 2)
+        clocks.bare.append((before + seconds(lambda: bare(trial, steps))) / 2)
     return clocks
 
 
@@ -89,5 +90,5 @@ def print_costs(finders: list[Finder]) -> None:
     """A line for each tool on each model."""
     for problem in subjects():
         print(f"{problem.name}: the time of a sweep over that of as many bare steps")
-        for one in finders:
+        for one in (*(one for one in finders if one.name != CONFIRMED), CONFIRMING):
             print(cost(one, problem).line(one.name), flush=True)

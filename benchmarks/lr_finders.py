@@ -2,7 +2,7 @@
 
 torch-lr-finder starts at the rate of the optimizer, which is set to 1e-7 as in its guide; it ends at 10. fastai sweeps
 from 1e-7 to 10 and suggests its "valley". Lightning sweeps from 1e-8 to 1. All of them take 100 steps; nbdebug takes as
-many in each of its three sweeps.
+many in each of its three sweeps, and with ``confirm=200`` trains at the rate and below it, 200 steps each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lr_problems import Descent, Problem
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-SWEEP = 100
+SWEEP, CONFIRM = 100, 200
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,19 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The rate that a tool suggests, None where it suggests none, and the training steps that it took for it."""
+
+    rate: float | None
+    steps: int = SWEEP
+
+
+@dataclass(frozen=True)
 class Finder:
-    """One tool: what it suggests to a trial, with ``end`` for its highest rate, and the steps that it takes for it."""
+    """One tool: what it suggests to a trial, with ``end`` for its highest rate."""
 
     name: str
-    suggest: Callable[..., float | None]
-    steps: int = SWEEP
+    suggest: Callable[..., Answer]
     packages: tuple[str, ...] = ()
 
     @property
@@ -75,16 +82,32 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def nbdebug(trial: Trial, end: float = 10) -> float | None:
+def nbdebug(trial: Trial, end: float = 10, confirm: int = 0) -> Answer:
     """The recommended rate."""
+    found = debugger(trial).lr_range(end=end, confirm=confirm)
+    return Answer(found.suggestion, found.steps)
+
+
+def debugger(trial: Trial) -> Any:
+    """The Debugger of a trial."""
     from nbdebug import Debugger
 
-    debugger = Debugger(trial.model, trial.loader, loss_fn=trial.problem.loss_fn, optimizer=trial.optimizer(1e-3))
-    suggestion: float | None = debugger.lr_range(end=end).suggestion
-    return suggestion
+    return Debugger(trial.model, trial.loader, loss_fn=trial.problem.loss_fn, optimizer=trial.optimizer(1e-3))
 
 
-def torch_lr_finder(trial: Trial, end: float = 10) -> float | None:
+def training(trial: Trial, end: float = 10) -> Answer:
+    """One training as it confirms a rate, at ``end``."""
+    from nbdebug.tools.lr_range.plan import Plan, chosen
+    from nbdebug.tools.lr_range.trial import Trial as Test
+    from nbdebug.views.screen import Screen
+
+    setup = debugger(trial).setup
+    test = Test(setup, Plan(confirm=CONFIRM), chosen(setup, None), None)
+    test.train(end, Screen())
+    return Answer(None, test.steps)
+
+
+def torch_lr_finder(trial: Trial, end: float = 10) -> Answer:
     """The steepest descent of its smoothed curve."""
     from matplotlib import pyplot
     from torch_lr_finder import LRFinder
@@ -96,10 +119,10 @@ def torch_lr_finder(trial: Trial, end: float = 10) -> float | None:
         found = finder.plot(ax=axes)
         finder.reset()
     pyplot.close(figure)
-    return float(found[1]) if isinstance(found, tuple) else None
+    return Answer(float(found[1]) if isinstance(found, tuple) else None)
 
 
-def fastai(trial: Trial, end: float = 10) -> float | None:
+def fastai(trial: Trial, end: float = 10) -> Answer:
     """Its valley."""
     from fastai.callback import schedule  # noqa: F401 - gives Learner its lr_find
     from fastai.data.core import DataLoaders
@@ -111,10 +134,10 @@ def fastai(trial: Trial, end: float = 10) -> float | None:
         loaders = DataLoaders(trial.loader, trial.loader)
         learner = Learner(loaders, trial.model, trial.problem.loss_fn, opt_func=wrapped, path=folder)
         with learner.no_bar():
-            return float(learner.lr_find(end_lr=end, show_plot=False).valley)
+            return Answer(float(learner.lr_find(end_lr=end, show_plot=False).valley))
 
 
-def lightning(trial: Trial, end: float = 1) -> float | None:
+def lightning(trial: Trial, end: float = 1) -> Answer:
     """What its tuner suggests."""
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.tuner import Tuner
@@ -135,12 +158,14 @@ def lightning(trial: Trial, end: float = 1) -> float | None:
         options = {"enable_model_summary": False, "accelerator": "cpu", "default_root_dir": folder}
         tuner = Tuner(Trainer(max_epochs=-1, **silent, **options))
         found = tuner.lr_find(Module(), train_dataloaders=trial.loader, max_lr=end, update_attr=False)
-        return None if found is None else found.suggestion()
+        return Answer(None if found is None else found.suggestion())
 
 
-OURS = "nbdebug"
+OURS, CONFIRMED = "nbdebug", "nbdebug, confirm"
+CONFIRMING = Finder("its trainings", training)
 FINDERS = (
-    Finder(OURS, nbdebug, 3 * SWEEP),
+    Finder(OURS, nbdebug),
+    Finder(CONFIRMED, partial(nbdebug, confirm=CONFIRM)),
     Finder("torch-lr-finder", torch_lr_finder, packages=("torch_lr_finder",)),
     Finder("fastai", fastai, packages=("fastai",)),
     Finder("Lightning", lightning, packages=("lightning",)),

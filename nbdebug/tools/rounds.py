@@ -14,6 +14,7 @@ from nbdebug.finding import Finding
 from nbdebug.registry import Rule
 from nbdebug.report import PYRAMID, Report, Skipped, ranked
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import named
 from nbdebug.suppression import is_ignored
 from nbdebug.views.screen import LiveScreen, Screen
 
@@ -97,7 +98,16 @@ class Round:
             subject=subject(self.evidence),
             seconds=time.perf_counter() - self.started,
             stopped=self.stopped,
+            unmet=unmet(self.evidence),
         )
+
+
+def unmet(evidence: Evidence) -> str:
+    """What a loss of the user's own raised where it was called with output and target; "" where it did not."""
+    setup, seen = evidence["setup"], evidence.so_far("first_pass")
+    if seen is None or seen.failure is None or seen.stage != "loss" or named(setup.loss_fn) != "other":
+        return ""
+    return f"{seen.failed}; expected a loss of (output, target). Pass step_fn= if your loop calls it otherwise."
 
 
 def subject(evidence: Evidence) -> str:
@@ -109,4 +119,6 @@ def subject(evidence: Evidence) -> str:
         parts.append(f"task {task}")
     if batches := evidence.so_far("batches"):
         parts.append(f"batch {batches[0]}")
+    if said := unmet(evidence):
+        parts.append(said)
     return " · ".join(parts)

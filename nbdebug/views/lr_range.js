@@ -6,6 +6,7 @@ import { code } from "./code.js";
 import { handle } from "./handle.js";
 import { asking } from "./answers.js";
 import { rangeChart } from "./range_chart.js";
+import { rateTrial } from "./rate_trial.js";
 import { reading } from "./sweeps.js";
 
 /** @typedef {{name: string, value: number | null, low: number | null, high: number | null, label: string, each: (number | null)[]}} Suggestion */
@@ -15,8 +16,8 @@ const SIGNS = { clear: ["✓", "good"], "diverges at once": ["✕", "error"] };
 
 /** @param {any} state @param {Record<string, any>} row */
 function add(state, row) {
-  const line = state.lines[row.sweep ?? 0];
-  line.x.push(row.value);
+  const trains = row.training !== undefined, line = trains ? state.trained[row.training ?? 0] : state.lines[row.sweep ?? 0];
+  line.x.push(trains ? row.step : row.value);
   line.y.push(row.smooth);
   line.raw.push(row.loss);
 }
@@ -28,7 +29,9 @@ function render({ model, el }) {
   const grip = handle((value) => below.read(value)), below = choice(model, grip.value, draw);
   const picture = chart(el, (x) => { if (!model.get("live")) grip.put(x); });
   el.querySelector(".nb-plot")?.append(grip.node);
-  el.append(...below.nodes, rest);
+  el.append(...below.nodes);
+  const trial = rateTrial(el, grip.put);
+  el.append(rest);
   let key = "";
 
   function draw() {
@@ -37,6 +40,7 @@ function render({ model, el }) {
     status.textContent = state.status;
     grip.span(state, chosen(state));
     picture(rangeChart(state, el, grip.place));
+    trial(state);
     if (key === (key = JSON.stringify([state.verdict, state.suggestions, state.judgement]))) return;
     banner.replaceChildren(...verdict(state));
     rest.replaceChildren(...(state.verdict ? [table(state, grip.put), recipes(state)] : []).flatMap((one) => one || []));

@@ -12,8 +12,6 @@ from tests.lab.labpage import LabPage
 from tests.lab.server import Lab
 from tests.lab.test_screens import DRAWN, SETUP, STATIC, Begun, kinds
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 
 @pytest.fixture
 def running(jupyter_lab: Lab, notebook: Callable[..., str]) -> Begun:

@@ -13,7 +13,6 @@ from tests.lab.server import Lab
 from tests.lab.test_screens import DRAWN, STATIC, chart, kinds, points
 
 Swept = Callable[..., AbstractContextManager[LabPage]]
-pytestmark = pytest.mark.xdist_group("lab")
 
 SETUP = """
 import time

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,33 +11,22 @@ from torch import Tensor
 
 from nbdebug.debugger import Debugger
 from tests.preserve.fingerprint import Fingerprint, fingerprint
-from tests.preserve.tripwire import Tripwire, fail, interrupt
+from tests.preserve.places import Wire, first, last, watched
+from tests.preserve.tripwire import fail, interrupt
 from tests.programs import PROGRAMS, Program, train
 
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
-class Wire(Tripwire):
-    """A tripwire that counts in its class, since what it holds itself is put back with the rest of the program."""
-
-    moments = 0
-
-    def __call__(self, *_: Any) -> None:
-        Wire.moments += 1
-        if Wire.moments - 1 == self.at:
-            self.act()
-
-
 class Case:
     """A program after three steps with a schedule, its debugger, a tripwire on all its parts, and its fingerprint."""
 
-    def __init__(self, name: str, at: int = -1, act: Callable[[], Any] = int, **given: Any) -> None:
+    def __init__(self, name: str, **given: Any) -> None:
         self.program: Program = PROGRAMS[name]()
         loader = self.program.loader(generator=torch.Generator().manual_seed(3))
         scheduler = torch.optim.lr_scheduler.StepLR(self.program.optimizer, 2)
         train(self.program, loader, 3)
-        Wire(at, act).attach(self.program)
-        Wire.moments = 0
+        Wire().attach(self.program)
         model, loss_fn, optimizer, _ = self.program
         given = {"loss_fn": loss_fn, "optimizer": optimizer, "scheduler": scheduler, **given}
         self.debugger = Debugger(model, loader, loader, **given)
@@ -53,27 +41,18 @@ class Case:
 @every_program
 def test_a_whole_test_leaves_no_trace_although_it_trained(name: str) -> None:
     case = Case(name)
-    case.run()
-    assert Wire.moments > 20
+    assert len(watched(case.run)) > 20
     case.before.check()
-
-
-def moments(name: str) -> Iterator[int]:
-    """Moments of all kinds in both sweeps: each forward, gradient and step of some steps, and one of every few."""
-    Case(name).run()
-    count = Wire.moments
-    each = count // 20
-    yield from {*range(2 * each), *range(0, count, 1 + count // 60), *range(count - each, count)}
 
 
 @every_program
 @pytest.mark.parametrize("act", [fail, interrupt])
 def test_a_test_that_is_cut_short_at_any_moment_leaves_no_trace(name: str, act: Callable[[], None]) -> None:
-    for moment in moments(name):
-        case = Case(name, moment, act)
-        with suppress(ValueError, KeyboardInterrupt):
-            case.run()
-        assert Wire.moments == moment + 1
+    """However the package comes to a forward, a gradient or a step: the first time, and the last."""
+    case = Case(name)
+    places = watched(case.run)
+    for moment in sorted({*first(places), *last(places)}):
+        assert len(watched(case.run, moment, act)) == moment + 1
         case.before.check()
 
 

@@ -181,7 +181,7 @@ def test_without_a_recommendation_there_is_nothing_to_paste() -> None:
 def test_the_frame_has_a_row_a_step() -> None:
     found = Debugger.of(learner()).lr_range(steps=20, seeds=2, end=0.1)
     frame = found.to_frame()
-    assert list(frame.columns) == ["sweep", "seed", "step", "lr", "loss", "smooth"]
+    assert list(frame.columns) == ["sweep", "seed", "step", "lr", "loss", "smooth", "part"]
     assert len(frame) == found.steps == 40
     assert frame.groupby("seed").lr.max().tolist() == pytest.approx([0.1, 0.1])
 

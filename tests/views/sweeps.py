@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nbdebug.tools.lr_range.confirm import proved
+from nbdebug.tools.lr_range.proof import Training
 from nbdebug.tools.lr_range.result import Ended, Suggestion, Sweep
 from nbdebug.views.lr_range import LrRangeView
 
@@ -60,3 +62,24 @@ def lr_range(seeds: int = 3, **given: Any) -> LrRangeView:
         "status": "3 sweeps, 282 steps in 4.1 s",
     }
     return LrRangeView(**{**options, **given})
+
+
+def training(rate: float, floor: float, steps: int = 200) -> Training:
+    """A training that comes down to a floor, with the noise of its batches."""
+    at = np.arange(steps)
+    smooth = floor + (2.3 - floor) * np.exp(-at * rate * 2)
+    noise = np.random.default_rng(0).normal(0, 0.15, steps) + np.random.default_rng(int(rate * 1e4)).normal(
+        0, 0.03, steps
+    )
+    return Training(rate, tuple((smooth + noise).tolist()), tuple(smooth.tolist()))
+
+
+def confirmed(*trainings: Training, **given: Any) -> LrRangeView:
+    """The same after trainings at the recommended rate and below it, of which the second is kept."""
+    lost = Training(
+        0.0297, tuple(np.geomspace(2.3, 40, 60).tolist()), tuple(np.geomspace(2.3, 40, 60).tolist()), "diverged"
+    )
+    trainings = trainings or (lost, training(0.021, 0.5), training(0.0148, 0.7))
+    proof = proved(trainings[0].rate, trainings)
+    reasons = [proof.said]
+    return lr_range(trainings=trainings, standings=proof.standings, reasons=reasons, **given)

@@ -130,6 +130,30 @@ def test_a_reading_is_the_median_of_the_sweeps_that_came_so_far(page: Any) -> No
     assert page.evaluate("lines => made.band(lines)", lines)[0] == {"x": 0.01, "low": 3, "high": 9}
 
 
+def test_trainings_are_drawn_and_told_and_their_rates_move_the_handle(open_page: Open) -> None:
+    page = open_page(sweeps.confirmed(), width=320)
+    assert page.locator(".nb-trial canvas").evaluate(INK) > 3
+    rows = page.locator(".nb-trial tbody tr").all_inner_texts()
+    assert [row.split("\t")[-1].strip() for row in rows] == ["✕ loss lost", "✓ kept", "clearly worse"]
+    assert "±" in rows[2]
+    page.locator(".nb-trial").get_by_role("button", name="0.0148").last.click()
+    assert at(page) == 0.0148
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    told = open_page(sweeps.confirmed(), scripts=False).locator("body").inner_text()
+    assert "Lowered from 0.03 to 0.021" in told
+    assert "clearly worse" in told
+
+
+def test_rows_of_a_training_come_to_its_own_curve(page: Any) -> None:
+    view = LrRangeView(seeds=[0], span=(1e-3, 1.0), sweeps=[sweeps.sweep(0)], trying=0.021, stoppable=True)
+    live = Page(page, view)
+    assert page.locator(".nb-trial").is_visible()
+    live.rows(0, [view.append({"training": 0, "step": i, "loss": 2.0 - i, "smooth": 2.0}) for i in (0, 1)])
+    assert page.evaluate("state.trained") == view.state()["trained"]
+    assert page.evaluate("state.trained[0].x") == [0, 1]
+    assert page.evaluate("state.lines") == view.state()["lines"]
+
+
 def test_rows_that_arrive_make_the_same_curves_as_the_state(page: Any) -> None:
     view = LrRangeView(seeds=[0, 1], span=(1e-3, 1.0), stoppable=True, status="sweep 1 of 2")
     live = Page(page, view)

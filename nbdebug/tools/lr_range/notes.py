@@ -45,6 +45,6 @@ def of_sweeps(sweeps: Sequence[Sweep], steps: int, feeds: Sequence[Feed]) -> Ite
     if ends := [one.values[-1] if one.values else 0.0 for one in sweeps if one.ended == "not finite"]:
         yield f"in {len(ends)} of {len(sweeps)} sweeps the loss was not finite after {max(ends):.2g}: left out"
     if (rounds := max((one.rounds for one in feeds), default=1)) > 1:
-        yield f"the batches are few: up to {rounds} rounds through them in a sweep of {steps} steps"
+        yield f"the batches are few: up to {rounds} rounds through them in {steps} steps"
     if skipped := sum(one.skipped for one in feeds):
         yield f"{skipped} batches of a single sample were left out, since the model takes statistics over the batch"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 def view(result: LrRange) -> LrRangeView:
     """The picture of a result."""
-    sweeps = f"{len(result.sweeps)} {'sweep' if len(result.sweeps) == 1 else 'sweeps'}"
     return drawn(
         result,
         span=span(result),
@@ -24,18 +23,22 @@ def view(result: LrRange) -> LrRangeView:
         reasons=result.reasons,
         notes=result.notes,
         judgement=result.judgement,
+        standings=result.proof.standings if result.proof is not None else (),
         recommended=result.recommended,
         setting=recipes.setting(result.quantity, result.setter),
         usable=result.setter is not None and result.setter.owned,
         recipes={"One cycle": result.code, "Warm-up and cosine": result.warmup_code} if result.quantity == "lr" else {},
-        status=f"{sweeps}, {result.steps} steps in {result.seconds:.1f} s; all was put back",
+        status=f"{result.passes}, {result.steps} steps in {result.seconds:.1f} s; all was put back",
     )
 
 
-def growing(result: LrRange, plan: Plan) -> LrRangeView:
-    """The picture of a test under way, to which rows will be added."""
+def growing(result: LrRange, plan: Plan, rate: float | None = None) -> LrRangeView:
+    """The picture of a test under way, to which rows will be added; ``rate`` is that of the training which begins."""
     status = f"sweep {min(len(result.sweeps) + 1, plan.seeds)} of {plan.seeds}"
-    return drawn(result, span=(plan.start, plan.end), seeds=range(plan.seeds), status=status, stoppable=True)
+    if rate is not None:
+        status = f"training at {rate:.2g}, to confirm the recommended rate"
+    given: dict[str, Any] = {"seeds": range(plan.seeds), "trying": rate, "status": status}
+    return drawn(result, span=(plan.start, plan.end), stoppable=True, **given)
 
 
 def drawn(result: LrRange, **given: Any) -> LrRangeView:
@@ -49,6 +52,7 @@ def drawn(result: LrRange, **given: Any) -> LrRangeView:
         sweeps=result.sweeps,
         suggestions=result.suggestions,
         current=result.current,
+        trainings=result.proof.trainings if result.proof is not None else (),
         **given,
     )
 
@@ -58,6 +62,11 @@ def span(result: LrRange) -> tuple[float, float]:
     values = [value for one in result.sweeps for value in one.values] or [result.current or 1e-3]
     low, high = min(values), max(values)
     return (low, high) if low < high else (low / 10, high * 10)
+
+
+def step(training: int, at: int, loss: float, smooth: float) -> dict[str, Any]:
+    """One step of a training at one rate as the view takes it."""
+    return {"training": training, "step": at, "loss": loss, "smooth": smooth}
 
 
 def row(sweep: int, value: float, loss: float, smooth: float) -> dict[str, Any]:

@@ -20,12 +20,16 @@ from nbdebug.tools.lr_range.result import Mode, Quantity
 Make = Callable[[Iterable[torch.Tensor]], Optimizer]
 FEWEST_STEPS, MOST_STEPS = 10, 10_000
 MOST_SEEDS = 20
+FEWEST_CONFIRMING = 20
 DEFAULT = torch.optim.Adam  # its own rate is the most usual one, and it is the one that forgives most
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The values of a sweep, how often it is made, and how a step is made."""
+    """The values of a sweep, how often it is made, and how a step is made.
+
+    ``confirm`` is how long to train at the recommended rate and below it afterwards, in steps; 0 is not at all.
+    """
 
     quantity: Quantity = "lr"
     start: float = 1e-7
@@ -37,6 +41,7 @@ class Plan:
     groups: Groups = "scale"
     accumulate: int = 1
     max_norm: float | None = None
+    confirm: int = 0
 
     def __post_init__(self) -> None:
         """Refuses what cannot be swept."""
@@ -56,6 +61,10 @@ class Plan:
             raise SetupError(f"end is {self.end:g}; expected a momentum below 1. Give 0.99.")
         if self.max_norm is not None and not self.max_norm > 0:
             raise SetupError(f"max_norm is {self.max_norm!r}; expected more than 0. Leave it out to clip nothing.")
+        if self.confirm != 0 or isinstance(self.confirm, bool):
+            whole("confirm", self.confirm, FEWEST_CONFIRMING, MOST_STEPS)
+        if self.confirm and self.quantity != "lr":
+            raise SetupError(f"confirm is {self.confirm}; expected 0 for a {self.quantity}. Leave it out.")
 
     @property
     def values(self) -> tuple[float, ...]:

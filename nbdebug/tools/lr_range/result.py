@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nbdebug.result import Result
 from nbdebug.tools.lr_range import recipes
+from nbdebug.tools.lr_range.proof import Proof
 
 if TYPE_CHECKING:
     import pandas
@@ -66,7 +67,8 @@ class LrRange(Result):
 
     ``quantity`` is what was swept: "lr", "momentum" or "weight_decay". ``recommended`` is None where there is no clear
     answer, and ``reasons`` say why. ``notes`` are what else is part of the curve. ``current`` is the user's own value,
-    ``judgement`` what is said of it. ``steps`` counts the training steps of all sweeps.
+    ``judgement`` what is said of it. ``steps`` counts the training steps of all sweeps, and of the trainings in
+    ``proof``, which tells how the recommended rate was confirmed; None where that was not asked for.
     """
 
     quantity: Quantity
@@ -82,12 +84,20 @@ class LrRange(Result):
     judgement: str = ""
     seconds: float = 0.0
     steps: int = 0
+    proof: Proof | None = None
     setter: Setter | None = field(default=None, repr=False, compare=False)
 
     @property
     def suggestion(self) -> float | None:
         """The recommended value; None where there is no clear answer."""
         return self.recommended.value if self.recommended is not None else None
+
+    @property
+    def passes(self) -> str:
+        """How many sweeps and trainings there were, in words."""
+        parts = [(len(self.sweeps), "sweep")]
+        parts += [(len(self.proof.trainings), "training")] if self.proof is not None else []
+        return " and ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in parts)
 
     @property
     def code(self) -> str:
@@ -121,14 +131,22 @@ class LrRange(Result):
         return view(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a step: sweep, seed, step, value, loss, smooth."""
+        """One row a step: sweep, seed, step, value, loss, smooth, part.
+
+        ``part`` is "sweep" or "training"; trainings are numbered from 0 as sweeps are, and have the seed 0.
+        """
         import pandas as pd
 
-        columns = ["sweep", "seed", "step", self.quantity, "loss", "smooth"]
+        columns = ["sweep", "seed", "step", self.quantity, "loss", "smooth", "part"]
         rows: list[tuple[Any, ...]] = [
-            (number, one.seed, step, *numbers)
+            (number, one.seed, step, *numbers, "sweep")
             for number, one in enumerate(self.sweeps)
             for step, numbers in enumerate(zip(one.values, one.losses, one.smooth, strict=True))
+        ]
+        rows += [
+            (number, 0, step, one.rate, *numbers, "training")
+            for number, one in enumerate(self.proof.trainings if self.proof is not None else ())
+            for step, numbers in enumerate(zip(one.losses, one.smooth, strict=True))
         ]
         return pd.DataFrame(rows, columns=columns)
 
@@ -141,6 +159,10 @@ class LrRange(Result):
         if best is not None and best.value is not None and best.low is not None and best.high is not None:
             ax.axvspan(best.low, best.high, color="tab:green", alpha=0.15)
             ax.axvline(best.value, color="tab:green", label=f"recommended {best.value:.2g}")
+        if self.proof is not None and self.proof.asked != self.proof.kept:
+            ax.axvline(
+                self.proof.asked, color="tab:green", linestyle=":", label=f"by the sweeps {self.proof.asked:.2g}"
+            )
         if self.current is not None:
             ax.axvline(self.current, color="gray", linestyle="--", label=f"yours {self.current:.2g}")
         scale = "log" if self.mode == "exp" else "linear"
@@ -153,8 +175,8 @@ class LrRange(Result):
         lines = [f"nbdebug {self.quantity}_range: {self.verdict}. {self.headline}"]
         lines += [f"  - {one}" for one in self.reasons]
         lines += [f"  {one}" for one in self.suggestions]
+        lines += [f"  {one}" for one in (self.proof.standings if self.proof is not None else ())]
         lines += [f"  yours: {self.judgement}"] if self.judgement else []
         lines += [f"  {self.code}"] if self.code else []
         lines += [f"  note: {one}" for one in self.notes]
-        seeds = f"{len(self.sweeps)} {'sweep' if len(self.sweeps) == 1 else 'sweeps'}"
-        return "\n".join([*lines, f"  {seeds}, {self.steps} steps in {self.seconds:.1f} s; nothing was changed"])
+        return "\n".join([*lines, f"  {self.passes}, {self.steps} steps in {self.seconds:.1f} s; nothing was changed"])

@@ -21,6 +21,7 @@ def lr_range(
     Without a plan the learning rate is swept from 1e-7 to 10. The user's own objects are trained, and put back after
     each sweep; ``log`` is told of what ``apply()`` of the result changes later. An interrupt in a notebook is a Stop
     and gives what there is; elsewhere it is raised. Raises SetupError for what cannot be run.
+    With ``confirm`` in the plan the recommended rate is then trained at, beside lower ones: ``proof`` of the result.
     Smith 2017, arXiv:1506.01186. Momentum and weight decay, in Smith 2018, arXiv:1803.09820, sections 4.3 and 4.4, are
     swept against a control of the same batches at the user's own value, for the loss falls with time whatever they do.
     """

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from statistics import fmean
 
 from torch.optim import Optimizer
@@ -15,13 +16,16 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.tools.lr_range import notes, picture
 from nbdebug.tools.lr_range.apply import Setter
+from nbdebug.tools.lr_range.confirm import confirmed, next_rate, proved
 from nbdebug.tools.lr_range.control import against
 from nbdebug.tools.lr_range.dial import dial
 from nbdebug.tools.lr_range.feed import Feed
 from nbdebug.tools.lr_range.judgement import sentence
 from nbdebug.tools.lr_range.plan import Plan
-from nbdebug.tools.lr_range.recommend import recommend
+from nbdebug.tools.lr_range.proof import Training
+from nbdebug.tools.lr_range.recommend import Advice, recommend
 from nbdebug.tools.lr_range.result import LrRange, Sweep
+from nbdebug.tools.lr_range.smoothing import smoothed
 from nbdebug.tools.lr_range.suggestions import LEAST, suggestions
 from nbdebug.tools.lr_range.sweep import Pass, Seen
 from nbdebug.tools.lr_range.trainer import Trainer
@@ -30,7 +34,7 @@ from nbdebug.views.screen import LiveScreen, Screen
 
 
 class Trial:
-    """Sweeps over one set-up, each from the same state, which is put back after it."""
+    """Sweeps over one set-up, and trainings at what they recommend, each from the same state, put back after it."""
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Trial:
         self.setter = Setter(self.dial, self.owned, setup.scheduler, log)
         self.before = tuple(notes.of_setup(setup, self.optimizers, self.dial))
         self.sweeps: list[Sweep] = []
+        self.trainings: list[Training] = []
         self.feeds: list[Feed] = []
         self.levels: list[float] = []
         self.blocked = False
@@ -52,13 +57,18 @@ class Trial:
         self.started = time.perf_counter()
 
     def run(self, screen: Screen) -> None:
-        """One sweep for each seed, unless the user stops."""
+        """One sweep for each seed, and the trainings that confirm what they recommend, unless the user stops."""
         for seed in range(self.plan.seeds):
             if seed and isinstance(screen, LiveScreen):
                 screen.update(picture.growing(self.result(), self.plan))
             self.sweep(seed, screen)
             if self.sweeps[-1].ended in ("stopped", "interrupted"):
                 return
+        found = self.advice().recommended if self.plan.confirm else None
+        while found and found.value and (rate := next_rate(found.value, self.trainings)):
+            if isinstance(screen, LiveScreen):
+                screen.update(picture.growing(self.result(), self.plan, rate))
+            self.train(rate, screen)
 
     def sweep(self, seed: int, screen: Screen) -> None:
         """One sweep, against a control where it is no rate that is swept."""
@@ -78,6 +88,18 @@ class Trial:
             self.levels.append(fmean(map(abs, control)))
         found = self.passed(seed, values[: len(control) or None], seen, live, control)
         self.sweeps.append(found.result(seed))
+
+    def train(self, rate: float, screen: Screen) -> None:
+        """One training that stays at a rate, on the batches of the first sweep and those that follow."""
+        steps = count()
+
+        def seen(_: float, loss: float, smooth: float) -> bool:
+            screen.append(picture.step(len(self.trainings), next(steps), loss, smooth))
+            return screen.stopped
+
+        found = self.passed(0, (rate,) * self.plan.confirm, seen, isinstance(screen, LiveScreen))
+        losses = tuple(found.guard.losses)
+        self.trainings.append(Training(rate, losses, smoothed(losses), found.ended))
 
     def passed(self, seed: int, values: Sequence[float], seen: Seen, live: bool, control: Sequence[float] = ()) -> Pass:
         """One pass over some values, after which everything is as it was."""
@@ -112,12 +134,20 @@ class Trial:
             raise SetupError("val is True and val_loader is None; expected a loader. Pass one, or leave val out.")
         return next(iter(self.setup.batches(1, "val")))
 
+    def advice(self) -> Advice:
+        """What the sweeps recommend."""
+        plan = self.plan
+        advice = recommend(plan.quantity, self.sweeps, plan.steps, self.blocked, self.dial.momentum)
+        return against(advice, plan.quantity, self.sweeps, self.dial.current, fmean(self.levels or [0.0]))
+
     def result(self) -> LrRange:
         """What is known now, as plain data."""
         plan = self.plan
         found = suggestions(plan.quantity, self.sweeps)
-        advice = recommend(plan.quantity, self.sweeps, plan.steps, self.blocked, self.dial.momentum)
-        advice = against(advice, plan.quantity, self.sweeps, self.dial.current, fmean(self.levels or [0.0]))
+        advice = self.advice()
+        swept = advice.recommended
+        proof = proved(swept.value, self.trainings) if self.trainings and swept and swept.value else None
+        advice = confirmed(advice, proof) if proof else advice
         result = LrRange(
             quantity=plan.quantity,
             mode=plan.mode,
@@ -131,6 +161,7 @@ class Trial:
             current=self.dial.current if self.owned else None,
             seconds=time.perf_counter() - self.started,
             steps=self.steps,
+            proof=proof,
             setter=self.setter,
         )
         return replace(result, judgement=sentence(result))
@@ -146,4 +177,5 @@ class Trial:
             yield f"each step learns {self.plan.accumulate} batches"
         if self.plan.val:
             yield "the loss is that of one validation batch, in eval mode"
-        yield from notes.of_sweeps(self.sweeps, self.plan.steps, self.feeds)
+        longest = max((len(one.losses) for one in self.trainings), default=0)
+        yield from notes.of_sweeps(self.sweeps, max(self.plan.steps, longest), self.feeds)
