@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.record import Record
+from nbdebug.views.plain import some
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -142,7 +143,7 @@ def counts(record: Record, parameters: Iterable[str]) -> Values:
 def told(names: Iterable[str], values: Iterable[float], most: int = 3) -> str:
     """Some places with a number each, as a phrase."""
     pairs = [f"{name} {value:.2g}" for name, value in zip(names, values, strict=True)]
-    return ", ".join(pairs[:most]) + (f" and {len(pairs) - most} more" if len(pairs) > most else "")
+    return some(pairs, most)
 
 
 def called(place: str) -> str:

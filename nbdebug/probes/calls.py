@@ -14,12 +14,19 @@ def calls(kind: type, method: str, heard: Callable[[Any], None]) -> Iterator[Non
 
     The class is put back as it was when the block ends. What a subclass has of its own is not heard.
     """
+    with arguments(kind, method, lambda given: heard(given[0])):
+        yield
+
+
+@contextmanager
+def arguments(kind: type, method: str, heard: Callable[[Any], None]) -> Iterator[None]:
+    """The same, with the object and the arguments: ``heard`` is given (object, args, kwargs)."""
     own = vars(kind).get(method)
     original = getattr(kind, method)
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        heard(self)
+        heard((self, args, kwargs))
         return original(self, *args, **kwargs)
 
     setattr(kind, method, call)

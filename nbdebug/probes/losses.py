@@ -13,19 +13,20 @@ Roots = tuple[Tensor, ...]
 
 
 @contextmanager
-def backwards(begins: Callable[[Roots], None], done: Callable[[Roots], None]) -> Iterator[None]:
+def backwards(begins: Callable[[Roots], Any], done: Callable[[Roots], None]) -> Iterator[None]:
     """A block in which each ``backward()`` is told of before and after it runs, with the tensors that it starts from.
 
+    Of the end of one it is not told where ``begins`` gives True.
     ``torch.autograd.backward``, which every tensor's ``backward`` calls, is put back when the block ends.
     """
     original = torch.autograd.backward
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-        roots = tuple([one for one in given if isinstance(one, Tensor)])
-        begins(roots)
+        roots = (tensors,) if isinstance(tensors, Tensor) else tuple(one for one in tensors if isinstance(one, Tensor))
+        known = begins(roots)
         original(tensors, *args, **kwargs)
-        done(roots)
+        if known is not True:
+            done(roots)
 
     torch.autograd.backward = backward
     try:

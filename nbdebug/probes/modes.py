@@ -4,28 +4,47 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 
 @contextmanager
-def passes(model: nn.Module, begins: Callable[[nn.Module], None], ends: Callable[[Any], None]) -> Iterator[None]:
-    """A block in which each call of a model is told of: before it runs, and after it with its output."""
-    try:
-        handles = [
-            model.register_forward_pre_hook(Hook(begins, slice(0, 1))),
-            model.register_forward_hook(Hook(ends, slice(2, 3))),
-        ]
-    except RuntimeError:  # a scripted module takes none
-        handles = []
-    try:
+def passes(
+    model: nn.Module,
+    begins: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None],
+    ends: Callable[[Any], None],
+    wanted: Callable[[], bool] = lambda: True,
+) -> Iterator[None]:
+    """A block in which each call of a model is told of: before it runs, and after it with its output.
+
+    What hears the output hangs on the model only while that is ``wanted``.
+    """
+    hanging: list[RemovableHandle] = []
+
+    def hang() -> None:
+        hanging.append(model.register_forward_hook(Hook(ends, slice(2, 3))))
+
+    def take_off() -> None:
+        while hanging:
+            hanging.pop().remove()
+
+    def before(*given: Any) -> None:
+        begins(*given)
+        if not wanted():
+            take_off()
+        elif not hanging:
+            hang()
+
+    with ExitStack() as hooks:
+        hooks.callback(take_off)
+        with suppress(RuntimeError):  # a scripted module takes none
+            hooks.callback(model.register_forward_pre_hook(Hook(before), with_kwargs=True).remove)
+            hang()
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class Hook:

@@ -23,6 +23,15 @@ def steps(optimizers: Iterable[torch.optim.Optimizer], begins: Heard, done: Hear
 
 
 @contextmanager
+def every_step(begins: Callable[..., None], done: Callable[..., None]) -> Iterator[None]:
+    """A block in which each step of any optimizer is told of as torch does: with it, its arguments and their names."""
+    with ExitStack() as hooks:
+        hooks.callback(register_optimizer_step_pre_hook(begins).remove)
+        hooks.callback(register_optimizer_step_post_hook(done).remove)
+        yield
+
+
+@contextmanager
 def steps_of_any(concerns: Callable[[torch.optim.Optimizer], bool], begins: Heard, done: Heard) -> Iterator[None]:
     """A block in which each step of any optimizer that ``concerns`` is told of, those made inside it included."""
 
@@ -34,7 +43,5 @@ def steps_of_any(concerns: Callable[[torch.optim.Optimizer], bool], begins: Hear
         if concerns(optimizer):
             done(optimizer)
 
-    with ExitStack() as hooks:
-        hooks.callback(register_optimizer_step_pre_hook(before).remove)
-        hooks.callback(register_optimizer_step_post_hook(after).remove)
+    with every_step(before, after):
         yield

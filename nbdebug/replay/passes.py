@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +70,12 @@ class Pass:
         trees = [(one.args, one.kwargs) for one in self.forwards]
         self.bytes = sum(one.numel() * one.element_size() for one in tensors((trees, self.targets)))
         return self
+
+
+def vary(calls: Sequence[Forward], now: dict[str, Tensor]) -> bool:
+    """Whether some calls drew random numbers, as their state shows that is another ``now``, or ran under autocast."""
+    drew = bool(calls) and any(not torch.equal(state, now[place]) for place, state in calls[0].random.items())
+    return drew or any(one.casts for one in calls)
 
 
 def held(tree: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nbdebug.finding import Finding, Where
 from nbdebug.report import Report
 from nbdebug.result import Result
+from nbdebug.views.bars import bars
 
 if TYPE_CHECKING:
     import pandas
@@ -112,8 +113,7 @@ class Replay(Result):
     def draw(self, ax: Axes) -> None:
         """The largest weight before training and before the step."""
         names, values = ("before training", f"before step {self.step}"), self.largest
-        ax.barh(names, [one if math.isfinite(one) else 0.0 for one in values])
-        ax.invert_yaxis()
+        bars(ax, names, [one if math.isfinite(one) else 0.0 for one in values])
         ax.set_xlabel("largest weight")
 
     def __str__(self) -> str:

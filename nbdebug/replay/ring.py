@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from nbdebug.graph.origins import Origin
 from nbdebug.graph.source import caller
 from nbdebug.preserve import Preserve
+from nbdebug.probes.scaling import Scaled
 from nbdebug.replay.blame import blame
 from nbdebug.replay.buffers import Buffers
 from nbdebug.replay.incident import Copies, Incident, Phase, copies, largest, modes, states, weigh
-from nbdebug.replay.passes import Drawn, Forward, Pass, held, versions
+from nbdebug.replay.passes import Drawn, Forward, Pass, held, vary, versions
 from nbdebug.replay.pulse import Pulse
 from nbdebug.replay.spare import Spare
 from nbdebug.replay.surroundings import casts, random_state
@@ -26,6 +27,7 @@ from nbdebug.setup import Setup
 MOST_PASSES, MOST_FORWARDS, MOST_BYTES = 32, 8, 64 << 20
 MOST_WEIGHTS = 1 << 30  # bytes of parameters and buffers that are copied when a loss is not finite
 MOST_FREEZES = 8
+KNOWN = 64  # steps of which each tells whether passes draw random numbers; later ones at such distances
 OVERFLOWS = 16  # in a row: they bring a GradScaler from its first scale, 2**16, down to one
 
 
@@ -46,6 +48,8 @@ class Ring:
         self.buffers, self.largest = Buffers(setup.eager), largest(list(setup.eager.parameters()))
         self.now = Pass()
         self.drawn: Drawn | None = None
+        self.random, self.casts = random_state(self.place), casts(self.kinds)
+        self.varied = self.resting = False
         self.passes: deque[tuple[int, Pass]] = deque(maxlen=MOST_PASSES)
         self.pulse = Pulse(setup.eager)
         self.scaler: Any = None
@@ -69,14 +73,19 @@ class Ring:
         self.drawn = Drawn(batch, random_state(self.place) if self.setup.step_fn else {}, indices)
 
     def forward_begins(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """The model, in training mode, is about to be called."""
+        """The model, in training mode, is about to be called.
+
+        What random numbers and autocast do not change for passes that were looked at is not asked again while
+        ``resting``.
+        """
         if len(self.now.forwards) == MOST_FORWARDS:
             del self.now.forwards[0]
         if self.buffers.held:
             self.buffers.look()
+        if self.varied or not self.resting:
+            self.random, self.casts = random_state(self.place), casts(self.kinds)
         kept, named = held(args), held(kwargs) if kwargs else kwargs
-        call = Forward(kept, named, random_state(self.place), casts(self.kinds), versions(kept, named))
-        self.now.forwards.append(call)
+        self.now.forwards.append(Forward(kept, named, self.random, self.casts, versions(kept, named)))
 
     def loss_called(self, args: tuple[Any, ...]) -> None:
         """A loss that is a module is about to be called."""
@@ -86,22 +95,34 @@ class Ring:
         """A GradScaler has scaled a loss: Inf is then by design, and NaN is not."""
         self.scaler = scaler
 
+    def scaled(self, event: Scaled) -> None:
+        """A GradScaler was called."""
+        if event.kind == "scale":
+            self.loss_scaled(event.scaler)
+        elif event.kind == "skipped" and event.optimizer is not None:
+            self.skipped(event.optimizer)
+
     def backward_begins(self, roots: Sequence[Tensor], loss: float | None = None) -> None:
         """A backward pass is about to run from some roots; ``loss`` is what they come to, where somebody has looked."""
-        losses = [one for one in roots if one.numel() == 1]
-        self.now.drawn = self.drawn
-        self.passes.append((self.steps + 1, self.now))
-        self.now = Pass()
-        self.let_go()
+        if not (self.varied or self.resting) and (self.steps < KNOWN or self.steps % KNOWN == 0):
+            self.varied = vary(self.now.forwards, random_state(self.place))
+        now, self.now = self.now, Pass()
+        now.drawn = self.drawn
+        self.passes.append((self.steps + 1, now))
+        if len(self.passes) > 1:
+            self.let_go()
         if self.deferred:
             if self.spare:
-                self.spare.seen(losses, scaled=self.scaler is not None)
-            return
-        if loss is None:
-            loss = sum(one.item() for one in losses) / (self.scaler.get_scale() if self.scaler else 1.0)
-        self.passes[-1][1].loss = loss if losses else None
-        if math.isnan(loss) or (math.isinf(loss) and self.scaler is None):
-            self.wrong("loss", lambda: self.read(roots))
+                self.spare.seen([one for one in roots if one.numel() == 1], scaled=self.scaler is not None)
+        else:
+            now.loss = self.seen(roots) if loss is None else loss
+            if now.loss is not None and not math.isfinite(now.loss) and (math.isnan(now.loss) or self.scaler is None):
+                self.wrong("loss", lambda: self.read(roots))
+
+    def seen(self, roots: Sequence[Tensor]) -> float | None:
+        """What some losses come to; None where there is none."""
+        losses = [one.item() for one in roots if one.numel() == 1]
+        return sum(losses) / (self.scaler.get_scale() if self.scaler else 1.0) if losses else None
 
     def backward_done(self) -> None:
         """A backward pass has run; its gradient is looked at now inside a step, as of LBFGS, or where none is heard."""
@@ -124,7 +145,10 @@ class Ring:
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""
         self.stepping = False
-        self.steps += optimizer is self.first
+        if optimizer is self.first:
+            self.steps += 1
+            if not self.deferred:
+                self.passes.clear()
 
     def skipped(self, optimizer: torch.optim.Optimizer) -> None:
         """A GradScaler has left a step out; that is by design, until scaling down no longer helps."""
@@ -213,9 +237,8 @@ class Ring:
 
     def let_go(self) -> None:
         """Forgets passes of steps that are over, and the oldest of the others where they hold much memory."""
-        if not self.deferred:
-            while self.passes[0][0] <= self.steps:
-                self.passes.popleft()
+        while not self.deferred and self.passes[0][0] <= self.steps:
+            self.passes.popleft()
         if len(self.passes) > 1:
             self.passes[-1][1].weighed()
             while len(self.passes) > 2 and sum(one.bytes for _, one in self.passes) > MOST_BYTES:

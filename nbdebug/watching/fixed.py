@@ -19,7 +19,7 @@ from nbdebug.setup.batch import Batch
 from nbdebug.setup.losses import named, scores
 from nbdebug.setup.modes import in_mode
 
-MOST_SAMPLES, MOST_VALUES, MOST_BATCHES = 256, 2_000_000, 16
+MOST_SAMPLES, MOST_VALUES, MOST_BATCHES, LEAST_CHANCE = 256, 2_000_000, 16, 1e-3
 
 
 @dataclass
@@ -181,7 +181,9 @@ def chance(setup: Setup, several: list[Batch]) -> dict[str, Any]:
     with suppress(NotChecked, SetupError):
         expected = evidence["expected_loss"]
         more = entropy(several) - entropy(several[:1]) if expected.classes > 2 else 0.0
-        found["chance"] = expected.prior + more
+        # Where all targets are the same, as those of a player in a game, a constant guess has nothing to say.
+        if expected.prior + more > LEAST_CHANCE * expected.uniform:
+            found["chance"] = expected.prior + more
     return found
 
 

@@ -33,6 +33,7 @@ class Meter:
         self.budget, self.every = budget, every
         self.looks, self.norms, self.follows = Pace(budget / 2), Pace(budget / 4), Pace(budget / 4)
         self.looking = self.following = self.norming = self.busy = False
+        self.again, self.spaced = 0.0, 1
         self.troubles: dict[str, str] = {}
         self.start()
 
@@ -63,12 +64,22 @@ class Meter:
         self.looking = self.look_is_due(step, now)
         self.following = now >= self.follows.again
         self.norming = step <= SEEN or now >= self.norms.again
+        if step >= self.spaced:
+            self.spaced = next_spaced(step)
+        self.again = min(max(self.looks.again, self.looked + LOOK_SECONDS), self.follows.again, self.norms.again)
+
+    def goes_on(self, step: int, now: float) -> bool:
+        """Whether nothing is due at the step that begins, as nothing was in the one before; else it is not settled."""
+        if self.looking or self.following or self.norming or self.every or now >= self.again or step >= self.spaced:
+            return False
+        self.before = self.spent
+        return True
 
     def look_is_due(self, step: int, now: float) -> bool:
         """Whether the step of this number, from 1, is one to look at in full."""
         if self.every is not None:
             return (step - 1) % self.every == 0
-        return (now >= self.looks.again and now - self.looked >= LOOK_SECONDS) or spaced(step)
+        return (now >= self.looks.again and now - self.looked >= LOOK_SECONDS) or step >= self.spaced
 
     def forget(self, seconds: float) -> None:
         """Leaves out a time in which nothing ran, such as a pause."""
@@ -95,29 +106,30 @@ class Meter:
         """``timed`` by the name of the act."""
         return self.timed(act.__name__.replace("_", " "), act)
 
-    def timed(self, what: str, act: Callable[..., None]) -> Callable[..., None]:
+    def timed(self, what: str, act: Callable[..., Any]) -> Callable[..., Any]:
         """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
 
         What happens while another such act is under way is watching's own doing, and what happens inside a Preserve
         that of a tool: neither is heard.
         """
 
-        def call(*given: Any) -> None:
+        def call(*given: Any) -> Any:
             if self.busy or what in self.troubles or len(blocks) > self.outside:
-                return
+                return None
             begun, self.busy = time.perf_counter(), True
             try:
-                act(*given)
+                return act(*given)
             except Exception as error:
                 self.troubles[what] = f"{type(error).__name__}: {error}"
             finally:
                 self.busy = False
                 self.spent += time.perf_counter() - begun
+            return None
 
         return call
 
 
-def spaced(step: int) -> bool:
-    """Whether a step is one of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: two an octave."""
-    low = step & -step
-    return step in (low, 3 * low)
+def next_spaced(step: int) -> int:
+    """The next of steps 1, 2, 3, 4, 6, 8, 12, 16, 24, …, two an octave, after one from 1 on."""
+    octave = 1 << step.bit_length()
+    return next(one for one in (octave // 2 + octave // 4, octave) if one > step)

@@ -14,4 +14,9 @@ class Pace:
 
     def took(self, seconds: float, now: float) -> None:
         """It was done just now."""
-        self.again = now + seconds * (1 / self.share - 1)
+        self.again = now
+        self.owes(seconds)
+
+    def owes(self, seconds: float) -> None:
+        """It has taken more time than was known when it was done."""
+        self.again += seconds * (1 / self.share - 1)

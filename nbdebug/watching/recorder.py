@@ -15,7 +15,7 @@ FETCH_SECONDS = 0.1
 Number = float | Tensor
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
     """The numbers of one step; tensors are still on their device."""
 
@@ -27,12 +27,14 @@ class Row:
 class Recorder:
     """Rows that wait for their numbers. On an accelerator nothing waits for the device more than ten times a second.
 
-    ``step`` is the number of the step that is under way, from 1, and ``row`` what is known of it.
+    ``step`` is the number of the step that is under way, from 1, and ``row`` what is known of it. ``waited`` are the
+    seconds that it has waited for its batches, ``epoch`` counts from 1.
     """
 
     def __init__(self, record: Record) -> None:
         self.record, self.waiting, self.fetched = record, list[Row](), time.monotonic()
         self.step, self.row = 1, Row(1)
+        self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
         self.evaluation: list[Number] = []
         self.wrong: list[tuple[int, float]] = []
 
@@ -43,9 +45,23 @@ class Recorder:
             self.record.evaluations.append(self.step - 1, {"eval_loss": sum(losses) / len(losses)}, "own")
             self.evaluation.clear()
 
-    def finish(self, numbers: dict[str, float]) -> None:
-        """The step is done."""
-        self.row.numbers.update(numbers)
+    def finish(self, optimizer: torch.optim.Optimizer | None, now: float) -> None:
+        """A step is done, at a time in seconds; its row has the rate and the momentum of the first group."""
+        numbers = self.row.numbers
+        numbers["step_seconds"], numbers["wait_seconds"] = now - self.stepped, self.waited
+        self.waited, self.stepped = 0.0, now
+        if self.epoch:
+            numbers["epoch"] = float(self.epoch)
+        if optimizer is not None:
+            group = optimizer.param_groups[0]
+            numbers["lr"] = float(group["lr"])
+            momentum = group["momentum"] if "momentum" in group else group.get("betas", (None,))[0]
+            if isinstance(momentum, (int, float)):
+                numbers["momentum"] = float(momentum)
+        self.next_row()
+
+    def next_row(self) -> None:
+        """A row is whole but for what is still on a device, and another begins."""
         self.waiting.append(self.row)
         self.step += 1
         self.row = Row(self.step)

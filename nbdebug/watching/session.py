@@ -16,14 +16,15 @@ from nbdebug.loop import Follower
 from nbdebug.numbers import MOST, Sampler
 from nbdebug.preserve import blocks
 from nbdebug.probes.batches import batches, comes_from
-from nbdebug.probes.evaluations import evaluations
 from nbdebug.probes.loss_call import loss_call
+from nbdebug.probes.loss_calls import loss_calls
 from nbdebug.probes.losses import Roots, backwards
+from nbdebug.probes.modes import passes
 from nbdebug.probes.outputs import Outputs
-from nbdebug.probes.steps import steps_of_any
+from nbdebug.probes.scaling import scaling
+from nbdebug.probes.steps import every_step
 from nbdebug.record import Record
 from nbdebug.replay import Ring
-from nbdebug.replay.hearing import hearing
 from nbdebug.setup import Setup
 from nbdebug.watching.fixed import Fixed
 from nbdebug.watching.lens import Lens
@@ -31,6 +32,7 @@ from nbdebug.watching.look import Look
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.places import Match, Places
 from nbdebug.watching.recorder import Number, Recorder, kept, total
+from nbdebug.watching.resting import Resting
 from nbdebug.watching.strides import Strides, root
 
 THOROUGH = 8  # looks of a fixed rhythm, of which one asks for dead units and the largest values
@@ -57,8 +59,9 @@ class Session:
         self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
         self.skipped, self.ring = 0, Ring(setup)
-        self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
         self.lines: dict[str, Line] = {}
+        self.batches = int(self.record.about.get("batches_per_epoch", 0))
+        self.rests = Resting(self)
         self.prepare()
 
     def probes(self, between: Callable[[], None]) -> list[AbstractContextManager[None]]:
@@ -70,8 +73,8 @@ class Session:
         done, losses = timed("steps", self.step_done), timed("losses", self.backward_done)
 
         def then(act: Callable[[Any], None]) -> Callable[[Any], None]:
-            def call(value: Any) -> None:
-                act(value)
+            def call(*given: Any) -> None:
+                act(*given)
                 if self.boundary:
                     self.boundary = False
                     between()
@@ -80,12 +83,13 @@ class Session:
 
         return [
             backwards(timed("backward", self.backward_begins), then(losses)),
-            steps_of_any(follower.concerns, timed("gradients", self.step_begins), then(done)),
+            every_step(timed("gradients", self.step_begins), then(done)),
             *follower.probes(self.meter.guarded),
-            hearing(self.ring, timed),
+            passes(setup.model, timed("passes", self.passes), timed("outputs", follower.passed), follower.wants_output),
+            scaling(timed("replay", self.ring.scaled)),
             loss_call(setup.loss_fn, self.called),
+            loss_calls(setup.loss_fn, timed("replay", self.ring.loss_called), timed("evaluations", self.evaluated)),
             batches(timed("batches", self.drawn)),
-            evaluations(setup.loss_fn, timed("evaluations", self.evaluated)),
         ]
 
     def called(self, line: Line) -> None:
@@ -97,6 +101,7 @@ class Session:
         self.strides.look, self.strides.square = None, None
         self.meter.next_step(self.recorder.step)
         self.follower.rest(not self.meter.following)
+        self.ring.resting = self.follower.resting
         if self.meter.looking and self.lens.wants():
             self.looks += 1
             thorough = self.meter.every is None or self.looks % THOROUGH == 1
@@ -124,24 +129,35 @@ class Session:
         if not comes_from(iterator, self.setup.train_loader):
             return
         self.meter.attempt("replay", self.ring.batch_drawn, batch)
-        self.waited += seconds
+        self.recorder.waited += seconds
         if self.iterator is None or self.iterator() is not iterator:
             # Held weakly: a loader's workers end with its iterator.
-            self.iterator, self.epoch = weakref.ref(iterator), self.epoch + 1
-            self.record.note(self.recorder.step, "epoch", f"epoch {self.epoch}")
+            self.iterator, self.recorder.epoch = weakref.ref(iterator), self.recorder.epoch + 1
+            self.record.note(self.recorder.step, "epoch", f"epoch {self.recorder.epoch}")
+
+    def passes(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The model is about to be called."""
+        training = torch.is_grad_enabled()
+        if training and module.training:
+            self.meter.attempt("replay", self.ring.forward_begins, module, args, kwargs)
+        if not (training and self.follower.resting) or self.follower.modes.split == "val":
+            self.follower.modes.begins()
 
     def evaluated(self, loss: Tensor) -> None:
         """The user's own loss of a batch that is not trained on."""
         self.recorder.evaluation.append(kept(loss))
 
-    def backward_begins(self, roots: Roots) -> None:
-        """A backward pass is about to run."""
+    def backward_begins(self, roots: Roots) -> bool:
+        """A backward pass is about to run; True where its end need not be told of."""
+        if self.follower.resting and self.rests.backward(roots):
+            return True
         self.outputs.in_backward = True
         self.skips()
         self.recorder.evaluated()
         self.follower.backward_begins(roots)
         self.losses = [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
         self.meter.attempt("replay", self.ring.backward_begins, roots, total(self.losses))
+        return False
 
     def backward_done(self, roots: Roots) -> None:
         """A backward pass has run; where no optimizer is known, it counts as a step."""
@@ -151,15 +167,18 @@ class Session:
         if not self.follower.concerned:
             return
         self.recorder.row.losses += self.losses
-        per_epoch = self.record.about.get("batches_per_epoch")
-        self.ended = self.ended or bool(per_epoch and self.follower.backwards % per_epoch == 0)
+        self.ended = self.ended or bool(self.batches and self.follower.backwards % self.batches == 0)
         if not self.follower.steppers:
             self.step_begins(None)
             self.strides.after(None)
             self.end_of_step(None)
 
-    def step_begins(self, optimizer: torch.optim.Optimizer | None) -> None:
+    def step_begins(self, optimizer: torch.optim.Optimizer | None, *_: Any) -> None:
         """An optimizer is about to step."""
+        if self.follower.resting and self.rests.step_begins(optimizer):
+            return
+        if optimizer is not None and not self.follower.concerns(optimizer):
+            return
         if optimizer is not None:
             self.follower.step_begins(optimizer)
             self.clipped(optimizer)
@@ -176,8 +195,10 @@ class Session:
         if self.strides.look is not None:
             self.strides.before()
 
-    def step_done(self, optimizer: torch.optim.Optimizer) -> None:
+    def step_done(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
+        if (self.follower.resting and self.rests.step_done(optimizer)) or not self.follower.concerns(optimizer):
+            return
         self.follower.step_done(optimizer)
         self.meter.attempt("replay", self.ring.step_done, optimizer)
         if self.pulled and self.strides.look is not None:
@@ -203,26 +224,23 @@ class Session:
             return
         self.skipped = count
         if recorder.row.losses:
-            recorder.finish({"skipped": 1.0})
+            recorder.row.numbers["skipped"] = 1.0
+            recorder.next_row()
         elif recorder.waiting:
             recorder.waiting[-1].numbers["skipped"] = 1.0
         self.record.note(recorder.step - 1, "skipped", "the GradScaler left this step out")
 
     def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Closes the row of a step, and writes what was looked at."""
-        now, recorder = time.perf_counter(), self.recorder
-        numbers: dict[str, Any] = {"step_seconds": now - self.stepped, "wait_seconds": self.waited}
-        if self.epoch:
-            numbers["epoch"] = float(self.epoch)
-        numbers.update(settings(optimizer))
+        now = time.perf_counter()
         if self.strides.square is not None:
-            numbers["gradient_norm"] = root(self.strides.square)
+            self.recorder.row.numbers["gradient_norm"] = root(self.strides.square)
         if self.strides.look is not None:
             self.meter.attempt("layers", self.lens.write, self.strides.look)
-        recorder.finish(numbers)
-        self.waited, self.stepped, self.boundary = 0.0, now, True
+        self.recorder.finish(optimizer, now)
+        self.boundary = True
         if self.ended and self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
-            self.measure(recorder.step - 1)
+            self.measure(self.recorder.step - 1)
         self.prepare()
 
     def measure(self, step: int) -> None:
@@ -234,7 +252,9 @@ class Session:
     def fetch(self) -> None:
         """Brings in the numbers and the looks that wait."""
         self.recorder.fetch()
+        begun = time.perf_counter()
         self.meter.attempt("layers", self.lens.flush)
+        self.meter.looks.owes(time.perf_counter() - begun)
 
     def close(self) -> None:
         """Brings in all that still waits, once the probes are closed."""
@@ -242,7 +262,7 @@ class Session:
         self.skips()
         self.recorder.evaluated()
         if self.recorder.row.losses:
-            self.recorder.finish({})
+            self.recorder.next_row()
         self.fetch()
         if self.recorder.step - 1 > self.measured:
             self.measure(self.recorder.step - 1)
@@ -255,16 +275,6 @@ class Session:
     def rates(self) -> list[float]:
         """The learning rates of the steps."""
         return [float(one) for one in self.record.series("lr")[1]]
-
-
-def settings(optimizer: torch.optim.Optimizer | None) -> dict[str, float]:
-    """The rate and the momentum of the first group."""
-    if optimizer is None:
-        return {}
-    group = optimizer.param_groups[0]
-    momentum = group.get("momentum", group.get("betas", (None,))[0])
-    found = {"lr": float(group["lr"])}
-    return {**found, "momentum": float(momentum)} if isinstance(momentum, (int, float)) else found
 
 
 def described(setup: Setup) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.graph.source import Line
+from nbdebug.loop.disproved import disproved
 from nbdebug.record import Record
 from nbdebug.record.file import Writer
 from nbdebug.replay import Replay, abandoned, replay
@@ -28,7 +30,7 @@ from nbdebug.watching.places import Match
 from nbdebug.watching.result import Watched
 from nbdebug.watching.session import Session
 
-SAVE_SECONDS, BETWEEN_SECONDS = 2.0, 0.02
+SAVE_SECONDS, BETWEEN_SECONDS = 2.0, 0.05
 
 
 class Watch:
@@ -213,7 +215,8 @@ class Watch:
         try:
             again, loop = self.replay(), session.follower.seen(session.rates)
             said = judged(self.setup, loop=loop, record=self.record, incident=again)
-            report = merged([said, again.report]) if again else said
+            shown = replace(said, disproved=disproved(loop, self.record))
+            report = merged([shown, again.report] if again else [shown])
         except Exception as error:
             self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
             return Report()

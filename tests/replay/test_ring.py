@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 import torch
@@ -123,28 +122,6 @@ def test_passes_that_hold_much_memory_are_let_go() -> None:
         ring.forward_begins(given.model, (large.clone(),), {})
         ring.backward_begins((torch.tensor(1.0, requires_grad=True),))
     assert len(ring.passes) == 2
-
-
-def test_a_step_costs_microseconds() -> None:
-    given = ready(same, None)
-    ring, x, loss = Ring(given), torch.ones(16, 4), torch.tensor(1.0, requires_grad=True)
-    given.model(x).sum().backward()
-
-    def step() -> None:
-        ring.batch_drawn([x, x])
-        ring.forward_begins(given.model, (x,), {})
-        ring.backward_begins((loss,))
-        ring.backward_done()
-        ring.step_begins(given.optimizers[0])
-        ring.step_done(given.optimizers[0])
-
-    def seconds() -> float:
-        begun = time.perf_counter()
-        for _ in range(200):
-            step()
-        return (time.perf_counter() - begun) / 200
-
-    assert min(seconds() for _ in range(10)) < 100e-6
 
 
 @pytest.mark.parametrize("name", ["distance of zero behind dropout and batch norm", "half precision"])
