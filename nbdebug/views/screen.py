@@ -145,13 +145,19 @@ class LiveScreen(Screen):
 
     def _tick(self) -> None:
         """Sends what waits, now or (should the tool be busy with one long step) when it is due."""
-        due = self._sent_at + self._every - self._clock()
-        if due <= 0:
-            self._send()
-        elif (self._rows or self._stale) and (self._timer is None or not self._timer.is_alive()):
-            self._timer = Timer(due, self._try, (self._tick,))
-            self._timer.daemon = True
-            self._timer.start()
+        with self._lock:
+            due = self._sent_at + self._every - self._clock()
+            if due <= 0:
+                self._send()
+            elif (self._rows or self._stale) and self._timer is None:
+                self._timer = Timer(due, self._try, (self._ring,))
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _ring(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._tick()
 
     def _send(self) -> None:
         """One message with all that waits: rows, or a whole state that holds them."""

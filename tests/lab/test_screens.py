@@ -13,7 +13,6 @@ from tests.lab.labpage import LabPage
 from tests.lab.server import Lab
 
 Begun = Callable[[str], AbstractContextManager[LabPage]]
-pytestmark = pytest.mark.xdist_group("lab")
 
 SETUP = """
 import time

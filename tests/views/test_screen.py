@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
 
 import pytest
 
-from nbdebug.result import Result
-from nbdebug.views.base import View
 from nbdebug.views.curves import Curves
 from nbdebug.views.layers import Layers
 from nbdebug.views.screen import LiveScreen, Screen, show, was_just_shown
 
 from . import samples
 from .records import grown, recorded
+from .wire import Clock, Loss, Wire, wire
+
+__all__ = ["wire"]
 
 ALONE = """
 import sys
@@ -35,79 +32,6 @@ print(screen.stopped, screen.trouble == "", sorted({"IPython", "anywidget", "tor
 """
 
 
-@dataclass(frozen=True)
-class Loss(Result):
-    """A result as a tool makes it."""
-
-    rows: tuple[tuple[float, float], ...] = ()
-
-    def view(self) -> View:
-        return Curves(title="Done", series={"loss": self.rows})
-
-    def __str__(self) -> str:
-        return f"{len(self.rows)} rows"
-
-
-@dataclass
-class Clock:
-    """Time that passes only when told to."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class Wire:
-    """What a kernel would send: messages of comms, displays, and updates of displays."""
-
-    messages: list[tuple[dict[str, Any], list[bytes]]] = field(default_factory=list)
-    displays: list[dict[str, Any]] = field(default_factory=list)
-    updates: list[dict[str, Any]] = field(default_factory=list)
-    closed: int = 0
-
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    """A shell with a kernel, whose comms and displays write onto a list."""
-    import comm
-    from comm.base_comm import BaseComm
-    from IPython.core.displaypub import DisplayPublisher
-    from IPython.core.interactiveshell import InteractiveShell
-
-    kept = Wire()
-
-    class Comm(BaseComm):
-        def publish_msg(
-            self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any
-        ) -> None:
-            kept.closed += msg_type == "comm_close"
-            if msg_type == "comm_msg" and data.get("method") == "custom":
-                kept.messages.append((data["content"], buffers))
-
-    class Publisher(DisplayPublisher):
-        def publish(self, data: Any, *_: Any, update: bool = False, **__: Any) -> None:
-            (kept.updates if update else kept.displays).append(data)
-
-    monkeypatch.setattr(comm, "create_comm", Comm)
-    shell = InteractiveShell.instance(display_pub_class=Publisher)
-    monkeypatch.setattr(shell, "kernel", object(), raising=False)
-    yield kept
-    InteractiveShell.clear_instance()
-
-
-def rows_of(messages: list[tuple[dict[str, Any], list[bytes]]]) -> list[tuple[float, ...]]:
-    """All rows sent, after checking that each message begins where the last one ended."""
-    rows: list[tuple[float, ...]] = []
-    for content, buffers in messages:
-        numbers, width = array("f"), len(content["columns"])
-        numbers.frombytes(buffers[0])
-        assert content["first"] == len(rows)
-        rows += [tuple(numbers[i : i + width]) for i in range(0, len(numbers), width)]
-    return rows
-
-
 def test_in_a_script_a_screen_is_silent_and_loads_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["False", "True", "[]"]
@@ -119,47 +43,6 @@ def test_in_a_script_nothing_counts_as_shown() -> None:
     assert type(screen) is Screen
     screen.finish(result)
     assert not was_just_shown(result)
-
-
-def test_ten_thousand_rows_arrive_in_at_most_ten_messages_a_second(wire: Wire) -> None:
-    clock = Clock()
-    seconds: list[float] = []
-    with show(Curves(), clock=clock) as screen:
-        for step in range(10_000):
-            clock.now += 0.003
-            screen.append({"step": step, "loss": step / 2})
-            seconds += [clock.now] * (len(wire.messages) - len(seconds))
-        screen.finish(Loss())
-    assert rows_of(wire.messages) == [(step, step / 2) for step in range(10_000)]
-    assert max(sum(start <= one < start + 1 for one in seconds) for start in seconds) <= 10
-    assert len(wire.messages) <= 302
-    assert all(len(buffers) == 1 for _, buffers in wire.messages)
-
-
-def test_a_row_that_waits_is_sent_when_due_though_the_tool_says_no_more(wire: Wire) -> None:
-    import time
-
-    with show(Curves(), every=0.05) as screen:
-        screen.append({"step": 0, "loss": 1.0})
-        screen.append({"step": 1, "loss": 0.5})
-        deadline = time.monotonic() + 5
-        while len(wire.messages) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert rows_of(wire.messages) == [(0, 1.0), (1, 0.5)]
-
-
-def test_states_are_throttled_and_the_last_one_wins(wire: Wire) -> None:
-    clock = Clock()
-    with show(samples.findings(), clock=clock) as screen:
-        for done in range(50):
-            clock.now += 0.01
-            view = samples.findings()
-            view.progress = {"done": done, "total": 50, "name": "rule", "seconds_left": None}
-            screen.update(view)
-        screen.finish(Loss())
-    told = [content["state"]["progress"]["done"] for content, _ in wire.messages]
-    assert len(told) <= 6
-    assert told[-1] == 49
 
 
 def test_a_reloaded_page_gets_every_row(wire: Wire) -> None:
