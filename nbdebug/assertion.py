@@ -33,6 +33,8 @@ def assert_healthy(
     if allow not in ("note", "warning"):
         raise SetupError(f"allow is {allow!r}; expected 'note' or 'warning'. Leave it out for 'note'.")
     report = checkup(model, train_loader, val_loader, **given)
+    if report.unmet:
+        raise SetupError(report.unmet)
     graver = SEVERITIES[: SEVERITIES.index(allow)]
     if any(one.severity in graver for one in report):
         raise Unhealthy(report)

@@ -29,7 +29,8 @@ class Where:
         code = f"{script}, line {self.line}" if script and self.line else None
         sample = f"sample {self.sample}" if self.sample is not None else None
         step = f"step {self.step}" if self.step is not None else None
-        return " · ".join(filter(None, [code, self.parameter or self.module, sample, step]))
+        module = f"module {self.module}" if (self.module or "").isdigit() else self.module
+        return " · ".join(filter(None, [code, self.parameter or module, sample, step]))
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Finding:
     """One fault, with its numbers, its place, its cause and the code that mends it.
 
     A rule fills in what it saw; ``code``, ``name`` and (where the rule leaves it open) ``severity`` are stamped by
-    the registry. ``explains`` holds the codes of findings that are consequences of this one.
+    the registry. ``explains`` holds the codes of findings that are consequences of this one. ``assumes`` names what the
+    finding takes for granted of the user's own loop; it is withdrawn where a watched loop has disproved all of it.
     """
 
     message: str
@@ -46,6 +48,7 @@ class Finding:
     fix: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
     explains: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
     code: str = ""
     name: str = ""
     severity: Severity | None = None

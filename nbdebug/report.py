@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import SEVERITIES, Finding, Where
 from nbdebug.result import Result
+from nbdebug.views.bars import bars
 
 if TYPE_CHECKING:
     import pandas
@@ -35,7 +36,9 @@ class Report(Result):
     """Findings by rank, causes before what they explain; iterates over them.
 
     ``asked`` are the codes of the rules that could answer, ``subject`` is a line about what was looked at, ``seconds``
-    what it took, ``stopped`` whether it was cut short.
+    what it took, ``stopped`` whether it was cut short. ``disproved`` is what findings assumed of the loop, and a
+    watched loop has shown not to be so. ``unmet`` says what the user's own loss raised where it was given output and
+    target, so that rules on it could not be asked.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -44,6 +47,8 @@ class Report(Result):
     subject: str = ""
     seconds: float = 0.0
     stopped: bool = False
+    disproved: frozenset[str] = frozenset()
+    unmet: str = ""
 
     def __iter__(self) -> Iterator[Finding]:
         """The findings, the gravest cause first."""
@@ -96,8 +101,7 @@ class Report(Result):
     def draw(self, ax: Axes) -> None:
         """A bar for each severity."""
         counts = Counter(one.severity for one in self.findings)
-        ax.barh(SEVERITIES, [counts[severity] for severity in SEVERITIES])
-        ax.invert_yaxis()
+        bars(ax, SEVERITIES, [counts[severity] for severity in SEVERITIES])
         ax.set_xlabel("findings")
 
     def __str__(self) -> str:
@@ -131,7 +135,8 @@ def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def merged(reports: Iterable[Report]) -> Report:
     """Several reports as one, each finding once."""
     several = list(reports)
-    found = [one for report in several for one in report.findings]
+    disproved = frozenset(what for report in several for what in report.disproved)
+    found = [one for report in several for one in report.findings if not one.assumes or set(one.assumes) - disproved]
     known = {(one.code, one.where.file, one.where.line) for one in found if one.where.step is None}
     findings = {(one.code, one.message): one for one in found if not is_repeated(one, known)}
     asked = frozenset(code for report in several for code in report.asked)
@@ -144,6 +149,7 @@ def merged(reports: Iterable[Report]) -> Report:
         asked=asked,
         seconds=sum(one.seconds for one in several),
         stopped=any(one.stopped for one in several),
+        disproved=disproved,
     )
 
 

@@ -53,7 +53,7 @@ def expected_loss(setup: Setup, first_pass: Pass, output: Any, task: Task, loss_
     if loss_kind in ("bce", "bce-with-logits"):
         return for_probabilities(logits, target, of, loss_kind)
     if task.name in ("regression", "reconstruction") and loss_kind in ("squared", "absolute"):
-        return for_values(target, of, loss_kind)
+        return for_values(target, of, loss_kind == "squared" or is_squared(target, of))
     raise NotChecked(f"no constant answer is known for the task {task.name} with a loss of your own")
 
 
@@ -90,12 +90,22 @@ def for_probabilities(logits: Tensor, target: Tensor, of: Callable[[Tensor], flo
     return checked(Expected(of(half.logit()), of(share.logit()), 2))
 
 
-def for_values(target: Tensor, of: Callable[[Tensor], float], kind: Kind) -> Expected:
+def is_squared(target: Tensor, of: Callable[[Tensor], float]) -> bool:
+    """Whether errors as large as those of a first answer near zero still count squared, as Huber's do up to a bound."""
+    error = 0.5 * float(target.float().square().mean().sqrt())
+    try:
+        once, twice = of(target + error), of(target + 2 * error)
+    except NotChecked:
+        return False
+    return once > 0 and twice / once > 2**1.5
+
+
+def for_values(target: Tensor, of: Callable[[Tensor], float], squared: bool) -> Expected:
     """The mean of the targets for every sample."""
     mean = target.float().mean(0, keepdim=True)
     constant = of(mean)
     spread = float(target.float().std()) if target.numel() > 1 else 0.0
-    return checked(Expected(constant, constant, 0, float(mean.mean()), spread, kind == "squared"))
+    return checked(Expected(constant, constant, 0, float(mean.mean()), spread, squared))
 
 
 def checked(expected: Expected) -> Expected:

@@ -22,6 +22,7 @@ GIVEN = {
     "overfit": "the tiny-batch test of this set-up; run dbg.overfit() for it",
     "errors": "the error browser of this set-up; run dbg.errors() for it",
     "lr_range": "the range test of this set-up; run dbg.lr_range() for it",
+    "importance": "what the model goes by; run dbg.importance() for it",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -64,10 +64,25 @@ def dropped_labels(setup: Setup, batch: Batch, output: Any, labels: Iterable[int
 
     The loss is asked on the CPU: on a GPU such a label may end the process.
     """
-    asked, target = list(labels), batch.target
+    of = asked_by_label(setup, batch, output)
+    return {one for one in list(labels)[:MOST_LABELS] if (value := of(one)) is not None and value != of(one % classes)}
+
+
+def wrapped_labels(setup: Setup, batch: Batch, output: Any, labels: Iterable[int], classes: int) -> set[int]:
+    """Those labels outside the classes that such a loss takes for the class they wrap around to, and for no other."""
+    of, found = asked_by_label(setup, batch, output), set[int]()
+    for one in list(labels)[:MOST_LABELS]:
+        value, home = of(one), one % classes
+        if value is not None and value == of(home) and value != of((home + 1) % classes):
+            found.add(one)
+    return found
+
+
+def asked_by_label(setup: Setup, batch: Batch, output: Any) -> Callable[[int], float | None]:
+    """What a loss of the user's own gives for a label of the first sample; None where it refuses that or is torch's."""
+    target, home = batch.target, torch.device("cpu")
     if losses.named(setup.loss_fn) != "other" or setup.loss_fn is None or not isinstance(target, Tensor):
-        return set()
-    home = torch.device("cpu")
+        return lambda label: None
     batch, scores = batch.to(home), moved(output, home)
 
     def of(label: int) -> float | None:
@@ -78,4 +93,4 @@ def dropped_labels(setup: Setup, batch: Batch, output: Any, labels: Iterable[int
         except NotChecked:
             return None
 
-    return {one for one in asked[:MOST_LABELS] if (value := of(one)) is not None and value != of(one % classes)}
+    return of

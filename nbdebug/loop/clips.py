@@ -19,15 +19,16 @@ MOST_MOMENTUM = 0.999
 class Clips:
     """The calls that clip gradients of the watched optimizers, counted.
 
-    ``late`` ones had no backward pass between them and the step before, ``scaled`` ones found gradients that a
-    GradScaler had scaled and not yet unscaled, ``empty`` ones were given no parameter at all. ``norms`` and ``limits``
-    are those of evenly spread calls that clip a norm. ``reach`` is the share of the weights that a step of plain
-    descent moves at the limit (None for other optimizers), ``dust`` the limit for one value of a gradient over the
-    epsilon that an adaptive optimizer adds (None for others).
+    ``late`` ones had no backward pass between them and the step before; of the ``followed`` ones, whose backward pass
+    was looked at, ``scaled`` found gradients that a GradScaler had scaled and not yet unscaled; ``empty`` ones were
+    given no parameter at all. ``norms`` and ``limits`` are those of evenly spread calls that clip a norm. ``reach`` is
+    the share of the weights that a step of plain descent moves at the limit (None for other optimizers), ``dust`` the
+    limit for one value of a gradient over the epsilon that an adaptive optimizer adds (None for others).
     """
 
     calls: int = 0
     late: int = 0
+    followed: int = 0
     scaled: int = 0
     empty: int = 0
     norms: tuple[float, ...] = ()
@@ -40,7 +41,7 @@ class Clipping:
     """Counts the calls."""
 
     def __init__(self) -> None:
-        self.calls = self.late = self.scaled = self.empty = 0
+        self.calls = self.late = self.followed = self.scaled = self.empty = 0
         self.norms: Few[tuple[Tensor, float]] = Few()
         self.stepper: Stepper | None = None
 
@@ -52,6 +53,7 @@ class Clipping:
         self.calls += 1
         self.stepper, interval = stepper, stepper.interval
         self.late += not interval.backward
+        self.followed += interval.passes > 0
         self.scaled += interval.scaled > 0 and not interval.unscaled
         interval.clip = clip
         if clip.norm is not None and interval.backward:
@@ -62,7 +64,7 @@ class Clipping:
         norms = fetched([norm for norm, _ in self.norms.kept])
         limits = tuple(limit for _, limit in self.norms.kept)
         reach, dust = effect(self.stepper, max(limits)) if self.stepper and limits else (None, None)
-        return Clips(self.calls, self.late, self.scaled, self.empty, norms, limits, reach, dust)
+        return Clips(self.calls, self.late, self.followed, self.scaled, self.empty, norms, limits, reach, dust)
 
 
 def effect(stepper: Stepper, limit: float) -> tuple[float | None, float | None]:

@@ -20,20 +20,24 @@ from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
 from nbdebug.loop.modes import Modes
+from nbdebug.loop.operands import Operands, operands
 from nbdebug.loop.pulls import Touch
+from nbdebug.loop.reloads import Reloading
 from nbdebug.loop.scaling import Scalers
+from nbdebug.loop.schedules import Scheduling
 from nbdebug.loop.seen import seen
 from nbdebug.loop.sums import Summing, is_divided
+from nbdebug.loop.twice import Doubling
 from nbdebug.loop.waits import Waiting
 from nbdebug.probes.batches import comes_from
-from nbdebug.probes.calls import calls
+from nbdebug.probes.calls import arguments, calls
 from nbdebug.probes.clipping import Clip, clipping
-from nbdebug.probes.modes import passes, switchings
+from nbdebug.probes.modes import switchings
 from nbdebug.probes.scaling import Scaled, scaling
 from nbdebug.probes.syncs import Sync, syncs
 from nbdebug.setup import Setup
 
-MARKED, SELDOM = 64, 8  # so many steps are followed and their graphs marked; of later ones at least one in eight
+MARKED, SELDOM = 64, 16  # so many steps are followed and their graphs marked; of later ones at least one in 16
 EAGER = 8  # steps that are looked at one by one; later ones at powers of two
 SAMPLE = 64  # parameters whose gradients tell whether a backward pass was one of this model
 MOST_PASSES = 32  # backward passes between two steps that are looked at
@@ -50,8 +54,9 @@ class Follower:
         self.setup, self.ledger = setup, Ledger(setup.eager)
         self.clipping, self.scalers, self.summing = Clipping(), Scalers(), Summing()
         self.modes, self.holding, self.lost = Modes(setup.eager), Holding(), Lost(setup.eager)
-        self.waiting = Waiting()
+        self.waiting, self.doubling, self.scheduling = Waiting(), Doubling(), Scheduling()
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
+        self.reloading = Reloading(self.own)
         self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
         self.touch = Touch(self.sample)
         self.concerned, self.ever, self.alone = True, False, True
@@ -61,8 +66,9 @@ class Follower:
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for one in setup.optimizers:
             self.adopt(one)
-        self.backwards = self.followed = self.scheduled = self.passes = 0
+        self.backwards = self.followed = self.passes = 0
         self.ends = Ends()
+        self.operands: Operands | None = None
         self.from_scaled = self.undivided = self.resting = False
         self.due = self.marking = True
         self.line: Line | None = None
@@ -70,29 +76,24 @@ class Follower:
         self.lines: dict[str, Line] = {}
 
     def probes(self, guard: Guard) -> list[AbstractContextManager[None]]:
-        """What hears all events but backward passes, steps and batches; ``guard`` wraps each callback."""
+        """What hears all events but forward and backward passes, steps and batches; ``guard`` wraps each callback."""
         heard: list[AbstractContextManager[None]] = [
             calls(torch.optim.Optimizer, "zero_grad", self.awake(guard(self.cleared))),
             calls(nn.Module, "zero_grad", self.awake(guard(self.cleared))),
+            arguments(nn.Module, "load_state_dict", guard(self.reloading.heard)),
             clipping(guard(self.clipped)),
             scaling(guard(self.scaled)),
-            passes(self.setup.model, self.awake(guard(self.modes.begins)), self.awake(guard(self.passed))),
             switchings(guard(self.modes.switched)),
         ]
         if (kind := self.setup.home.type) == "cuda":
             heard.append(syncs(kind, guard(self.waited)))
         if self.setup.scheduler is not None:
-            heard.append(calls(type(self.setup.scheduler), "step", guard(self.schedule)))
+            heard.append(arguments(type(self.setup.scheduler), "step", guard(self.scheduling.heard)))
         return heard
 
     def awake(self, act: Callable[[Any], None]) -> Callable[[Any], None]:
-        """The same, left out in a step that is not followed, except in passes that may be of an evaluation."""
-
-        def call(value: Any) -> None:
-            if not self.resting or not torch.is_grad_enabled() or self.modes.split == "val":
-                act(value)
-
-        return call
+        """The same, left out in a step that is not followed."""
+        return lambda value: None if self.resting else act(value)
 
     def rest(self, wish: bool) -> None:
         """Leaves out the order of events in the step that begins, if that is wished and can be done.
@@ -112,9 +113,8 @@ class Follower:
         """Whether this step is one to look at, for which the device must be waited for."""
         return self.due and self.passes < MOST_PASSES
 
-    def next_step(self) -> None:
-        """A step is over; whether the next one is looked at, and whether its graphs are marked, is settled."""
-        steps = self.steps
+    def next_step(self, steps: int) -> None:
+        """So many steps are over; whether the next one is looked at, and whether its graphs are marked, is settled."""
         self.due = steps < EAGER or steps & (steps - 1) == 0
         self.marking = steps < MARKED or steps % SELDOM == 0
         self.passes = 0
@@ -123,9 +123,8 @@ class Follower:
         """Whether an optimizer is one of those given, or holds parameters of the model; such a one is adopted."""
         if id(optimizer) in self.steppers:
             return True
-        if optimizer in self.strangers:
-            return False
-        if any(id(p) in self.own for group in optimizer.param_groups for p in group.get("params", ())):
+        held = (id(p) for group in optimizer.param_groups for p in group.get("params", ()))
+        if optimizer not in self.strangers and not self.own.keys().isdisjoint(held):
             self.adopt(optimizer)
             return True
         self.strangers.add(optimizer)
@@ -135,6 +134,7 @@ class Follower:
         """Follows the steps of an optimizer."""
         stepper = self.steppers[id(optimizer)] = Stepper(optimizer)
         self.first = self.first or optimizer
+        self.doubling.adopts(stepper)
         self.holders.update((id(p), stepper) for p in stepper.parameters)
 
     def drawn(self, event: tuple[Any, Any, float]) -> None:
@@ -147,6 +147,10 @@ class Follower:
         if self.modes.split == "train":
             for one in self.steppers.values():
                 one.interval.draws += 1
+
+    def wants_output(self) -> bool:
+        """Whether what the model puts out now tells anything."""
+        return self.marking or self.modes.shape is None
 
     def passed(self, output: Any) -> None:
         """A forward pass of the whole model is over."""
@@ -172,13 +176,14 @@ class Follower:
             one.touch = Touch(one.parameters)
         if not self.ends.reached:
             self.ends = Ends.of(roots, self.own)
+        self.operands = self.operands or operands(roots)
         self.undivided = not any(is_divided(root, self.from_scaled) for root in roots)
         self.line = caller(sys._getframe(1))
 
     def plain(self, root: Tensor) -> Tensor:
         """The loss that the latest backward pass began from, without the factor of a GradScaler."""
         scale = self.scalers.factor if self.from_scaled else None
-        return root.detach() / scale if scale is not None else root.detach()
+        return root.detach() / scale if scale is not None else root
 
     def backward_done(self) -> None:
         """A backward pass has run; one that adds to no gradient of the model is another's, once others have.
@@ -186,10 +191,7 @@ class Follower:
         What is told of it then is in ``concerned``.
         """
         if self.resting:
-            self.backwards += 1
-            for one in self.steppers.values():
-                one.interval.backward = True
-            return
+            return self.rests()
         unsure = len(self.sample) < len(self.own) and self.modes.under_way is not None
         added = self.touch.added or unsure
         self.ever |= added
@@ -198,6 +200,7 @@ class Follower:
             self.alone = False
             return
         self.backwards += 1
+        self.doubling.backward()
         self.modes.pulled()
         if self.marking:
             self.holding.pulled()
@@ -208,7 +211,7 @@ class Follower:
             self.ledger.look_at_gradients()
         if not self.steppers:
             self.modes.stepped()
-            self.next_step()
+            self.next_step(self.steps)
 
     def added(self, one: Stepper) -> None:
         """Counts the pass for an optimizer whose gradients it added to."""
@@ -252,6 +255,7 @@ class Follower:
         self.mark("optimizer")
         stepper = self.steppers[id(optimizer)]
         stepper.begin()
+        self.doubling.begins(stepper)
         self.scalers.stepped(stepper.interval)
         self.summing.stepped(stepper)
         if self.lost.names and self.looking:
@@ -261,24 +265,30 @@ class Follower:
         """An optimizer has stepped."""
         stepper = self.steppers[id(optimizer)]
         if self.resting:
-            stepper.rest()
-            self.next_step()
-            return
+            return self.rested(stepper)
         stepper.done()
+        self.doubling.done(stepper)
         self.followed += 1
         self.lost.done()
         self.modes.stepped()
         self.waiting.known += self.due
-        self.next_step()
+        self.next_step(self.steps)
         if self.due:
             self.holding.look(self.steps)
         if self.steps == EAGER:
             self.ledger.look_at_values()
 
-    def schedule(self, _: Any) -> None:
-        """The scheduler has stepped."""
-        self.mark("schedule")
-        self.scheduled += 1
+    def rests(self) -> None:
+        """A backward pass runs that is not followed."""
+        self.backwards += 1
+        for one in self.steppers.values():
+            one.interval.backward = True
+
+    def rested(self, stepper: Stepper) -> None:
+        """The only optimizer has stepped, and the step was not followed; nothing is kept of its interval."""
+        stepper.steps += 1
+        stepper.interval.backward, stepper.interval.draws, stepper.interval.clip = False, 0, None
+        self.next_step(stepper.steps)
 
     def mark(self, event: str) -> None:
         """Keeps the user's line that an event comes from, the first time."""

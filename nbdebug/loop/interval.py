@@ -90,11 +90,6 @@ class Stepper:
             self.uncleared += not self.interval.cleared
         self.last, self.interval = self.interval, Interval()
 
-    def rest(self) -> None:
-        """A step is done that was not followed; of its interval nothing is kept."""
-        self.steps += 1
-        self.interval.backward, self.interval.draws, self.interval.clip = False, 0, None
-
     def skip(self) -> None:
         """A GradScaler has left the step out, since a gradient was not finite."""
         self.skipped += 1

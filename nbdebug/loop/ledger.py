@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +23,13 @@ class Ledger:
         self.before = dict(zip(self.parameters, fingerprints([*self.parameters.values()]), strict=True))
         self.pulled: Counter[str] = Counter()
         self.changed: set[str] = set()
+        self.given: set[str] = set()
         self.looks = 0
 
     def look_at_gradients(self) -> None:
-        """Notes which parameters have a gradient that is not zero."""
+        """Notes which parameters have a gradient, and which have one that is not zero."""
         self.looks += 1
+        self.given.update(name for name, p in self.parameters.items() if p.grad is not None)
         found = zip(self.parameters, pulled([*self.parameters.values()]), strict=True)
         self.pulled.update(name for name, there in found if there)
 
@@ -36,6 +38,10 @@ class Ledger:
         left = [name for name in self.parameters if name not in self.changed]
         now = fingerprints([self.parameters[name] for name in left])
         self.changed |= {name for name, one in zip(left, now, strict=True) if one != self.before[name]}
+
+    def never_given(self, held: Container[int]) -> frozenset[str]:
+        """The parameters among those ``held``, by identity, that had no gradient at any look."""
+        return frozenset(name for name, p in self.parameters.items() if id(p) in held and name not in self.given)
 
     @property
     def always_pulled(self) -> frozenset[str]:

@@ -12,8 +12,11 @@ from nbdebug.loop.clips import Clips
 from nbdebug.loop.held import Held
 from nbdebug.loop.lost import Moved
 from nbdebug.loop.modes import Passes
+from nbdebug.loop.operands import Operands
+from nbdebug.loop.reloads import Reloads
 from nbdebug.loop.scaling import Scaling
 from nbdebug.loop.sums import Sums
+from nbdebug.loop.twice import Twice
 from nbdebug.loop.waits import Waits
 
 
@@ -25,8 +28,11 @@ class Loop:
     (``known``), ``uncleared`` began with the gradients of the one before; ``emptied`` steps found gradients that had
     been cleared after the backward pass. ``reached`` says whether any backward pass ended in the model; if none did,
     ``fresh`` and ``copies`` count the tensors and the parameters of the same shapes that it ended in. ``pulled`` are
-    parameters with a gradient at every look, ``changed`` those that are not what they were. ``slow`` is the share of
-    the steps at under a hundredth of the highest rate. ``lines`` are the user's own: "backward", "zero_grad",
+    parameters with a gradient at every look, ``touched`` at any, ``changed`` those that are not what they were.
+    ``starved`` ones had no gradient at any look, though an optimizer that holds them stepped. ``operands`` are what
+    torch's own loss was given first. ``slow`` is the share of
+    the steps at under a hundredth of the highest rate, ``decayed`` the last rate over the highest; ``metrics`` are what
+    a schedule that watches for plateaus was told. ``lines`` are the user's own: "backward", "zero_grad",
     "schedule", "clip", "optimizer" (its step), and "scale", "unscale", "step" of a GradScaler. ``moved`` are the looks
     at weights in few bits, by parameter.
     """
@@ -42,15 +48,22 @@ class Loop:
     copies: int = 0
     looks: int = 0
     pulled: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
+    starved: frozenset[str] = frozenset()
+    operands: Operands | None = None
     scheduled: int = 0
     slow: float = 0.0
+    decayed: float = 1.0
+    metrics: tuple[float, ...] = ()
     lines: dict[str, Line] = field(default_factory=dict)
     clips: Clips = field(default_factory=Clips)
     scaling: Scaling = field(default_factory=Scaling)
     passes: Passes = field(default_factory=Passes)
     sums: Sums = field(default_factory=Sums)
     held: Held = field(default_factory=Held)
+    reloads: Reloads = field(default_factory=Reloads)
+    twice: Twice = field(default_factory=Twice)
     waits: Waits = field(default_factory=Waits)
     moved: dict[str, tuple[Moved, ...]] = field(default_factory=dict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from nbdebug.loop.output import Output
 from nbdebug.loop.reading import Scope, called, loaded, loops_around, scope_of, stored, subject
 
 REDUCED = {"sum", "mean"}
+BY_SHAPE = re.compile(r"shape|size|dim|class|binary|task|column", re.IGNORECASE)
 SCORES = ("score", "accuracy", "error", "accuracy_fn")
 
 
@@ -47,12 +49,19 @@ def one_column(scope: Scope, line: Line, output: Output, shape: tuple[int, ...])
         axis, about = axis_of(node), subject(node)
         if axis is None or not -len(shape) <= axis < len(shape) or shape[axis] != 1 or about is None:
             continue
-        if output.is_held_by(about):
+        if output.is_held_by(about) and not has_another_way(scope, node):
             yield Degenerate(
                 Line(line.file, node.lineno),
                 f"argmax over an axis of one value: the output has shape {shape}, so each prediction is class 0",
                 "predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
             )
+
+
+def has_another_way(scope: Scope, node: ast.Call) -> bool:
+    """Whether a call is a branch of a choice by the shape or the kind of the output, as ``if output.shape[1] > 1``."""
+    choices = [one for one in ast.walk(scope) if isinstance(one, (ast.If, ast.IfExp)) and one.orelse]
+    around = [one for one in choices if any(inner is node for inner in ast.walk(one))]
+    return any(BY_SHAPE.search(ast.unparse(one.test)) for one in around)
 
 
 def axis_of(call: ast.Call) -> int | None:

@@ -58,7 +58,7 @@ class Modes:
         self.lines: dict[str, Line] = {}
         self.calls: dict[tuple[Any, ...], Line | None] = {}
 
-    def begins(self, _: nn.Module) -> None:
+    def begins(self) -> None:
         """A pass of the whole model begins; one before it that nothing was learned from was an evaluation."""
         self.counts, self.under_way = self.closed, None
         mode = Mode(self.model.training, tuple([one.training for one in self.modules.values()]))

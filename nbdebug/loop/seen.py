@@ -10,12 +10,15 @@ from nbdebug.loop.loop import Loop
 if TYPE_CHECKING:
     from nbdebug.loop.follower import Follower
 
+LEAST_STEPS = 5  # of an optimizer before what it holds can be called starved
+
 
 def seen(follower: Follower, rates: Sequence[float]) -> Loop:
     """All that was seen so far; ``rates`` are the learning rates of the steps. Waits for the device."""
     follower.ledger.look_at_values()
     follower.holding.look(follower.steps)
     worst = max(follower.steppers.values(), key=lambda one: one.uncleared, default=None)
+    stepped = {id(p) for one in follower.steppers.values() if one.steps >= LEAST_STEPS for p in one.parameters}
     peak = max(rates, default=0.0)
     return Loop(
         steps=sum(one.steps for one in follower.steppers.values()),
@@ -29,15 +32,22 @@ def seen(follower: Follower, rates: Sequence[float]) -> Loop:
         copies=follower.ends.copies,
         looks=follower.ledger.looks,
         pulled=follower.ledger.always_pulled,
+        touched=frozenset(follower.ledger.pulled),
         changed=frozenset(follower.ledger.changed),
-        scheduled=follower.scheduled,
+        starved=follower.ledger.never_given(stepped),
+        operands=follower.operands,
+        scheduled=follower.scheduling.count,
+        metrics=tuple(follower.scheduling.metrics),
+        decayed=rates[-1] / peak if peak else 1.0,
         slow=sum(rate < peak / 100 for rate in rates) / max(len(rates), 1),
-        lines=dict(follower.lines),
+        lines={**follower.lines, **follower.scheduling.lines},
         clips=follower.clipping.seen(),
         scaling=follower.scalers.seen(),
         passes=follower.modes.seen(),
         sums=follower.summing.seen(),
         held=follower.holding.worst,
+        reloads=follower.reloading.seen(),
+        twice=follower.doubling.seen(),
         waits=follower.waiting.seen(),
         moved={name: tuple(looks) for name, looks in follower.lost.seen.items()},
     )

@@ -133,3 +133,19 @@ def test_two_networks_clipped_in_turns_and_a_closure_are_quiet() -> None:
 
     assert not watched(adversaries)
     assert not watched(closures)
+
+
+@pytest.mark.parametrize(("unscales", "says"), [(False, True), (True, False)])
+def test_a_long_run_of_which_few_steps_are_followed(unscales: bool, says: bool) -> None:
+    def train(setup: Setup) -> None:
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for x, y in batches(setup, 40):
+            setup.optimizers[0].zero_grad()
+            scaler.scale(loss_of(setup, x, y)).backward()
+            if unscales:
+                scaler.unscale_(setup.optimizers[0])
+            clip_grad_norm_(setup.model.parameters(), 1.0)
+            scaler.step(setup.optimizers[0])
+            scaler.update()
+
+    assert any("not unscaled" in one.message for one in watched(train)) == says

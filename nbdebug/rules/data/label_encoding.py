@@ -13,6 +13,7 @@ from nbdebug.evidence.tables import Table
 from nbdebug.finding import Finding
 from nbdebug.graph.search import line_of, scales_labels
 from nbdebug.graph.source import where_of
+from nbdebug.loop.disproved import OPERANDS, RAISES
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -21,6 +22,7 @@ from nbdebug.setup.losses import Kind, named, scores
 from nbdebug.setup.trees import described, tensors
 
 Misfit = tuple[str, str]
+REFUSING: tuple[Kind, ...] = ("cross-entropy", "nll", "bce", "bce-with-logits")  # misfits that torch does not take
 
 
 @rule("D102", "error")
@@ -73,6 +75,7 @@ def label_encoding(
                 "raised": str(first_pass.failure or ""),
             },
             explains=("L205", "L207", "L208", "L211", "L214", "D101", "T601", "T607", "T608", "E706"),
+            assumes=(RAISES if first_pass.failure or loss_kind in REFUSING else OPERANDS,),
         )
 
 

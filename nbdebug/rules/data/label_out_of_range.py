@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.evidence.rows import Rows
-from nbdebug.evidence.spared import dropped_labels
+from nbdebug.evidence.spared import dropped_labels, wrapped_labels
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
@@ -18,7 +20,7 @@ from nbdebug.setup import Setup, losses
 
 @rule("D101", "error")
 def label_out_of_range(
-    setup: Setup, first_pass: Pass, output: Any, class_axis: int, rows: list[Rows]
+    setup: Setup, first_pass: Pass, output: Any, class_axis: int | NotChecked, rows: list[Rows]
 ) -> Iterator[Finding]:
     """A class index is negative or not under the number of outputs.
 
@@ -32,7 +34,8 @@ def label_out_of_range(
 
     ## How it is measured
     Exactly, by the indices. A loss of your own is asked with such a label in the first batch: one that raises, or that
-    takes -1 for the last class, as Python's indexing does, does not drop it.
+    takes -1 for the last class, as Python's indexing does, does not drop it. A loss of your own that indexes the scores
+    by hand is asked about negative labels alone.
 
     ## How to fix
     Number the classes from 0, and give the head one output for each.
@@ -43,6 +46,9 @@ def label_out_of_range(
     ## References
     Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
     """
+    if isinstance(class_axis, NotChecked):
+        yield from wrapped_around(setup, first_pass, output, class_axis, rows)
+        return
     classes, ignored = losses.scores(output).shape[class_axis], left_out(setup, first_pass)
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
@@ -53,6 +59,25 @@ def label_out_of_range(
             wrong &= labels != label
         if bool(wrong.any()):
             yield finding(part, labels, wrong, classes)
+
+
+def wrapped_around(setup: Setup, first_pass: Pass, output: Any, why: NotChecked, rows: list[Rows]) -> Iterator[Finding]:
+    """Negative labels that a loss of the user's own takes for the last classes; raises NotChecked for other outputs."""
+    scores, target = losses.scores(output), first_pass.batch.target
+    if not isinstance(scores, Tensor) or not isinstance(target, Tensor) or scores.dim() != 2 or target.dim() != 1:
+        raise why
+    classes = scores.shape[1]
+    if classes < 2 or target.is_floating_point():
+        raise why
+    told = set[str]()
+    for part in rows:
+        labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
+        if labels is None or labels.is_floating_point() or labels.dim() != 1:
+            continue
+        wrapped = wrapped_labels(setup, first_pass.batch, output, set(labels[labels < 0].tolist()), classes)
+        if wrapped and part.split not in told:
+            told.add(part.split)
+            yield finding(part, labels, torch.isin(labels, torch.tensor(sorted(wrapped)).to(labels)), classes)
 
 
 def left_out(setup: Setup, first_pass: Pass) -> int:

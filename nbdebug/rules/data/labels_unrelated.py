@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.evidence.label_probe import Probe, Relation
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
+from nbdebug.loop.disproved import UNRELATED
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network
 from nbdebug.setup import Setup
@@ -83,6 +84,7 @@ def finding(split: str, found: Relation, beside: str, severity: Severity | None)
         evidence={"split": split, "right": found.right, "after shuffling": found.chance, "sigma": found.sigma},
         explains=("T601", "T607", "T608", "T609", "E709", "E706", "D111"),
         severity=severity,
+        assumes=(UNRELATED,) if severity else (),
     )
 
 

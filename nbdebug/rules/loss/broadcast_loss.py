@@ -9,6 +9,7 @@ from torch import nn
 from nbdebug.finding import Finding
 from nbdebug.graph.broadcasts import Broadcast
 from nbdebug.graph.source import where_of
+from nbdebug.loop.disproved import OPERANDS
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program, regressor
 from nbdebug.setup import Setup
@@ -47,6 +48,7 @@ def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
             fix=repair(one),
             evidence={"output": one.output, "target": one.target, "result": one.result, "call": one.call},
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
+            assumes=(OPERANDS,),
         )
 
 

@@ -18,7 +18,15 @@ from nbdebug.setup.task import Task
 
 @rule("L207", "warning")
 def head_size(
-    rows: list[Rows], task: Task, expected_loss: Expected, *, share: float = 0.25, per_class: int = 20
+    rows: list[Rows],
+    task: Task,
+    expected_loss: Expected,
+    *,
+    share: float = 0.25,
+    per_class: int = 20,
+    least: int = 50,
+    unseen: float = 0.01,
+    sliver: float = 0.02,
 ) -> Iterator[Finding]:
     """The head has many more outputs than the labels have classes.
 
@@ -31,7 +39,9 @@ def head_size(
 
     ## How it is measured
     On the whole training split, where it is at hand in memory, for classifiers: at most ``share`` of the outputs come
-    up among at least ``per_class`` labels for each output.
+    up among at least ``per_class`` labels for each output; or at most a ``sliver`` = 2 % of the outputs
+    among fewer, from ``least`` labels on, of which under ``unseen`` = 1 % stand alone in their class: that share
+    estimates the labels of classes that are still to come.
 
     ## How to fix
     Look at the labels first: ``torch.unique(labels)``. If they are right, give the head as many outputs.
@@ -40,15 +50,18 @@ def head_size(
     When the head is meant to hold classes that come later.
 
     ## References
-    Documentation of torch.nn.CrossEntropyLoss: class numbers in the range of the number of classes.
+    Documentation of torch.nn.CrossEntropyLoss: class numbers in the range of the number of classes. I. J. Good, The
+    Population Frequencies of Species and the Estimation of Population Parameters (1953).
     """
     labels = [one.targets[0] for one in rows if one.split == "train" and one.whole and one.targets]
     if task.name != "classification" or len(labels) != 1 or not isinstance(labels[0], Tensor):
         return
     if labels[0].is_floating_point() or labels[0].dim() != 1:
         return
-    found, classes = torch.unique(labels[0]), expected_loss.classes
-    if len(found) > max(1, share * classes) or len(labels[0]) < per_class * classes:
+    found, counts = torch.unique(labels[0], return_counts=True)
+    size, classes = len(labels[0]), expected_loss.classes
+    all_seen = size >= least and int((counts == 1).sum()) < unseen * size and len(found) <= sliver * classes
+    if len(found) > max(1, share * classes) or (size < per_class * classes and not all_seen):
         return
     listed = ", ".join(map(str, found.tolist()[:8])) + (", …" if len(found) > 8 else "")
     yield Finding(

@@ -50,8 +50,10 @@ def initial_loss_off(
     more; for a regression from ``ratio`` = 10 times the squared error of the mean on (its root for absolute errors), or
     where the targets spread ``larger`` = 1000 times wider than the outputs are large: weights have to grow as much. It
     names the last layer whose weights are more than ``wide`` = 3 over the root of the fan-in, if there is one.
-    A loss under ``trained`` times that of the class frequencies is a trained model's, and is not judged; nor are scores
-    that are cosines times a scale, which is large on purpose.
+    A model with frozen weights was trained before, and may be confident in what it knew: a note. A loss under
+    ``trained`` times that of the class frequencies is a trained model's, and is not judged; nor are scores that are
+    cosines times a scale, which is large on purpose. Errors count as squared where doubling such as a first answer near
+    zero makes more than doubles the loss, as of Huber's.
 
     ## How to fix
     Standardize inputs (and targets of a regression), keep torch's own initialization in the last layer.
@@ -76,7 +78,9 @@ def initial_loss_off(
         far = found > (ratio if expected_loss.squared else math.sqrt(ratio)) * expected_loss.prior
         far |= expected_loss.std > larger * float(scores(output).detach().float().square().mean().sqrt())
     if far:
-        yield replace(finding(found, expected_loss), where=Where(module=too_wide(setup.eager, wide)))
+        before = any(not p.requires_grad for p in setup.eager.parameters())
+        where = Where(module=too_wide(setup.eager, wide))
+        yield replace(finding(found, expected_loss), where=where, severity="note" if before else None)
 
 
 def too_wide(model: nn.Module, wide: float) -> str | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.evidence.first_pass import Pass, extra_axes
+from nbdebug.evidence.trailing import trailing
 from nbdebug.evidence.trial import loss_on
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
@@ -27,8 +28,8 @@ def padding_in_loss(
     """Padded positions count in the loss.
 
     ## What it does
-    Where an embedding names its padding token, changes the output at the positions that hold it in the input and in the
-    target, and asks your loss whether it makes a difference.
+    Where an embedding names its padding token, or one token pads the ends of rows, changes the output at the positions
+    that hold it in the input and have one target, and asks your loss whether it makes a difference.
 
     ## Why it matters
     The model is paid for guessing padding, which is easy: the loss falls, and what it learns of real tokens weighs less
@@ -46,13 +47,12 @@ def padding_in_loss(
     ## References
     Documentation of torch.nn.CrossEntropyLoss, argument ``ignore_index``.
     """
-    padding = {m.padding_idx for m in setup.eager.modules() if isinstance(m, nn.Embedding)} - {None}
+    named = {m.padding_idx for m in setup.eager.modules() if isinstance(m, nn.Embedding)} - {None}
     target, found = first_pass.batch.target, scores(output)
-    if len(padding) != 1 or setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
-        raise NotChecked("no embedding names one padding token, or the loss takes more than output and target")
-    token = padding.pop()
+    if len(named) > 1 or setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
+        raise NotChecked("embeddings name several padding tokens, or the loss takes more than output and target")
     axis = axis_of_classes(found, target)
-    padded = padding_of(first_pass, target, int(token or 0))
+    token, padded = padding_of(first_pass, target, *named)
     weight = float(padded.float().mean())
     if weight <= share:
         return
@@ -62,10 +62,10 @@ def padding_in_loss(
     if loss_on(setup, moved, first_pass.batch) == float(loss.detach()):
         return
     yield Finding(
-        message=f"{weight:.0%} of the targets are padding (token {token}), and they count in the loss.",
+        message=f"{weight:.0%} of the targets are {token} where the input is padding, and they count in the loss.",
         cause="The loss averages over padded positions too.",
         fix=f"loss_fn = nn.CrossEntropyLoss(ignore_index={token})",
-        evidence={"share of padding": weight, "padding token": token},
+        evidence={"share of padding": weight, "target of padding": token},
         explains=("L208", "M310", "T606"),
     )
 
@@ -78,13 +78,21 @@ def axis_of_classes(output: Tensor, target: Tensor) -> int:
     return axes[0]
 
 
-def padding_of(first_pass: Pass, target: Tensor, token: int) -> Tensor:
-    """Where input and target both hold the padding token."""
+def padding_of(first_pass: Pass, target: Tensor, token: int | None = None) -> tuple[int, Tensor]:
+    """The one target at padded places, and these places; raises NotChecked where padding is not known.
+
+    They hold the ``token`` that an embedding names, or one that nothing but ends of rows hold.
+    """
     inputs = tensors((first_pass.batch.args, first_pass.batch.kwargs))
     same = [one for one in inputs if one.shape == target.shape and not one.is_floating_point()]
     if len(same) != 1:
         raise NotChecked("input and target are not two sequences of tokens")
-    return (target == token) & (same[0] == token)
+    found = trailing(same[0])
+    if token is None and found is None:
+        raise NotChecked("no embedding names a padding token, and none pads the ends of rows")
+    places = found[1] if token is None and found else torch.eq(same[0], token or 0)
+    value = int(target[places].mode().values) if bool(places.any()) else token or 0
+    return value, places & (target == value)
 
 
 def sentences() -> tuple[nn.Module, Tensor, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nbdebug.evidence.first_pass import Pass
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.source import where_of
+from nbdebug.loop.disproved import TARGETS
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Batch, Setup
@@ -90,6 +91,7 @@ def labels(first_pass: Pass, targets: list[Tensor], outside: float) -> Finding:
         fix=several if whole else "loss_fn = nn.MSELoss()",
         evidence={"share outside": outside, "lowest": low, "highest": high},
         explains=CONSEQUENCES,
+        assumes=(TARGETS,),
     )
 
 

@@ -14,11 +14,12 @@ from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.evidence.routes import Routes
 from nbdebug.evidence.whereabouts import called_at, made_at
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
 from nbdebug.graph import Cut, Graph
 from nbdebug.graph.search import calls_to
 from nbdebug.graph.source import Line, where_of
 from nbdebug.loop import Loop
+from nbdebug.loop.disproved import unreached
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, points, program
 from nbdebug.setup import Setup
@@ -27,12 +28,14 @@ from nbdebug.setup import Setup
 @rule("M301", "error")
 def disconnected_parameter(
     setup: Setup,
-    graph: Graph,
-    first_pass: Pass,
-    unreached: list[Entry],
+    graph: Graph | NotChecked,
+    first_pass: Pass | NotChecked,
+    unreached: list[Entry] | NotChecked,
     parameters: list[Entry],
-    routes: Routes,
+    routes: Routes | NotChecked,
     loop: Loop | NotChecked,
+    *,
+    least: int = 5,
 ) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
@@ -48,7 +51,8 @@ def disconnected_parameter(
     By the leaves of the autograd graphs of up to four batches, so that heads which take turns are not accused. The cut
     is found among all calls that took a tensor with a gradient and gave one without. One of several experts, whose
     siblings in one list are given the samples or tokens that an index picks for each, was merely not picked: a note.
-    In a loop that is watched, the leaves of its own backward passes are looked at, until one is the model's.
+    In a loop that is watched, the leaves of its own backward passes are looked at, until one is the model's; and the
+    parameters that had no gradient at any of ``least`` = 5 looks or more, though an optimizer stepped that holds them.
 
     ## How to fix
     Take the cut out. If the part is meant to be frozen, say so with ``requires_grad_(False)``.
@@ -59,8 +63,35 @@ def disconnected_parameter(
     ## References
     PyTorch notes on autograd mechanics: locally disabling gradient computation.
     """
-    if isinstance(loop, Loop) and loop.backwards and not loop.reached and loop.copies:
+    known = {one.name for one in unreached} if isinstance(unreached, list) else set()
+    seen = list(in_the_loop(loop, [one for one in parameters if one.name not in known], least))
+    yield from seen
+    if isinstance(graph, NotChecked) and not seen:
+        raise graph
+    if (
+        isinstance(graph, Graph)
+        and isinstance(first_pass, Pass)
+        and isinstance(unreached, list)
+        and isinstance(routes, Routes)
+    ):
+        yield from without_path(setup, graph, first_pass, unreached, parameters, routes)
+
+
+def in_the_loop(loop: Loop | NotChecked, parameters: list[Entry], least: int) -> Iterator[Finding]:
+    """What the backward passes of a watched loop show: they end in a copy, or leave out what an optimizer steps."""
+    if isinstance(loop, NotChecked):
+        return
+    if loop.backwards and not loop.reached and loop.copies:
         yield of_a_copy(loop)
+    starved = [one for one in parameters if one.name in loop.starved]
+    if starved and loop.looks >= least and loop.touched:
+        yield of_the_loop(loop, starved)
+
+
+def without_path(
+    setup: Setup, graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry], routes: Routes
+) -> Iterator[Finding]:
+    """What the losses of the first batches do not reach, by the line that cuts it off or the part that is not used."""
     reached = {id(leaf) for leaf in graph.leaves}
     if not any(id(one.parameter) in reached for one in parameters):
         return
@@ -100,6 +131,19 @@ def of_a_copy(loop: Loop) -> Finding:
         fix="loss = loss_fn(model(x), y)   # of the model that the optimizer was made for",
         evidence={"backward passes": loop.backwards, "parameters of a copy": loop.copies},
         explains=("O504", "O506", "G409", "G414", "G416", "M315", "R904", "T601", "T606", "T607", "T608", "E709"),
+    )
+
+
+def of_the_loop(loop: Loop, entries: list[Entry]) -> Finding:
+    """Parameters that an optimizer of the loop steps for nothing."""
+    return Finding(
+        message=f"{listed(entries)} had no gradient at any of {loop.looks} looks at your loop, in which an optimizer "
+        "that holds them stepped: no backward pass reaches them.",
+        where=Where(entries[0].module or None, entries[0].name),
+        cause="What they compute is detached before the loss that is to train them, or goes into no loss.",
+        fix="# leave detach() and no_grad out of the pass that trains this part: only the other player's step needs it",
+        evidence={"parameters": [one.name for one in entries], "looks": loop.looks},
+        explains=("O503", "O506", "G414", "G416", "M315", "T601", "T606", "T608"),
     )
 
 
@@ -148,6 +192,7 @@ def finding(
         fix=fix,
         evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
+        assumes=tuple(unreached(one.name) for one in entries),
     )
 
 

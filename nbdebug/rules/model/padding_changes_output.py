@@ -9,19 +9,25 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.evidence.padding import Padding
+from nbdebug.evidence.trailing import Trimmed
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.setup import Setup
 
 
 @rule("M310", "error")
-def padding_changes_output(padding: Padding) -> Iterator[Finding]:
+def padding_changes_output(
+    padding: Padding | NotChecked, trimmed: Trimmed | NotChecked, *, share: float = 0.5
+) -> Iterator[Finding]:
     """What stands in padded places changes the output for the real ones.
 
     ## What it does
     Puts other values into padded places and looks whether outputs for samples, or for their real places, change. An
     error where the model is given a mask or lengths. Where only the ``padding_idx`` of an embedding tells, it is a
-    note, and a warning if the model packs its sequences all the same, by lengths that count padding.
+    note, and a warning if the model packs its sequences all the same, by lengths that count padding. Where nothing
+    tells, and one token pads the ends of rows to widths that differ from batch to batch, half of the padding is cut
+    off: a warning if more than a ``share`` of half of the padded samples get another answer.
 
     ## Why it matters
     A sample then gets another answer when it is padded further, as with longer neighbors in its batch, and the model
@@ -43,6 +49,12 @@ def padding_changes_output(padding: Padding) -> Iterator[Finding]:
     ## References
     Documentation of torch.nn.MultiheadAttention, key_padding_mask; torch.nn.utils.rnn.pack_padded_sequence.
     """
+    if isinstance(padding, NotChecked):
+        if isinstance(trimmed, NotChecked):
+            raise padding
+        if trimmed.moved > share * trimmed.rows and len(set(trimmed.widths)) > 1:
+            yield by_width(trimmed)
+        return
     if not padding.touched:
         return
     yield Finding(
@@ -54,6 +66,20 @@ def padding_changes_output(padding: Padding) -> Iterator[Finding]:
         evidence={"touched": padding.touched, "real": padding.real, "places": padding.places},
         explains=("E703", "E709"),
         severity="error" if padding.told else "warning" if padding.culprit else "note",
+    )
+
+
+def by_width(trimmed: Trimmed) -> Finding:
+    """Answers that depend on how wide a batch is."""
+    return Finding(
+        message=f"Without {trimmed.columns} columns of padding (token {trimmed.token}), {trimmed.moved} of "
+        f"{trimmed.rows} padded samples get another answer; expected 0: batches are padded to their longest sample, "
+        f"here to widths of {min(trimmed.widths)} to {max(trimmed.widths)}.",
+        cause="Padded places take part in an attention, a mean or a state; nothing tells the model which they are.",
+        fix=f"mask = tokens == {trimmed.token}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only",
+        evidence={"rows": trimmed.rows, "moved": trimmed.moved, "columns": trimmed.columns},
+        explains=("E703", "E709"),
+        severity="warning",
     )
 
 

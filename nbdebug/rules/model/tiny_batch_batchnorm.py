@@ -16,6 +16,8 @@ from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
+NOISE = ("G404", "G410", "G416", "E701", "T601", "T604", "T605", "T606", "T607", "T610", "T611")
+
 
 @rule("M312", "warning")
 def tiny_batch_batchnorm(
@@ -79,7 +81,7 @@ def finding(one: Statistics, count: int, few: int, severity: Severity) -> Findin
         cause="The batches are too small for batch normalization.",
         fix="nn.GroupNorm(groups, channels)  # does not depend on the batch; or a larger batch_size",
         evidence={"samples": one.samples, "values": one.values, "normalizations": count},
-        explains=("G416", "E701", "T604", "T611") if severity == "warning" else ("G416", "M307", "T607", "T611"),
+        explains=NOISE if severity == "warning" else ("G416", "M307", "T607", "T611"),
         severity=severity,
     )
 

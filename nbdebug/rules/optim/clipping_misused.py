@@ -84,9 +84,10 @@ def misplaced(clips: Clips, share: float, least: int) -> tuple[str, str, str] | 
             "Gradients are clipped after the step, or before the backward pass.",
             ORDER,
         )
-    if clips.scaled > share * calls:
+    if clips.scaled > share * max(clips.followed, least):
         return (
-            f"{clips.scaled} of {clips.calls} calls clip gradients that the GradScaler has scaled and not unscaled.",
+            f"{clips.scaled} of {clips.followed} calls that were followed clip gradients that the GradScaler has "
+            "scaled and not unscaled.",
             "The limit is held against the gradient times the scale of the loss.",
             "scaler.unscale_(optimizer)   # before this line",
         )

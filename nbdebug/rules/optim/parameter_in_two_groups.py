@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import torch
 
 from nbdebug.evidence.parameters import Entry, listed
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
+from nbdebug.graph.source import where_of
+from nbdebug.loop import Loop
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -18,13 +21,20 @@ Places = tuple[tuple[int, int], ...]
 
 @rule("O513", "error")
 def parameter_in_two_groups(
-    parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...]
+    parameters: list[Entry],
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    loop: Loop | NotChecked,
+    *,
+    least: int = 3,
+    share: float = 0.25,
 ) -> Iterator[Finding]:
     """A parameter is held more than once, so one step of training updates it more than once.
 
     ## What it does
     Counts, by identity, the places of each parameter in the groups of all optimizers. Twice in one optimizer is an
-    error. Once in each of two optimizers is a note, since these may take turns (two phases, or two players).
+    error. Once in each of two optimizers is a note, since these may take turns (two phases, or two players). In a loop
+    that is watched it follows all optimizers that hold parameters of the model, and counts the steps that move some a
+    second time with no backward pass in between.
 
     ## Why it matters
     The second update uses the same gradient again: the rate of that parameter is twice what it seems, and with momentum
@@ -32,7 +42,9 @@ def parameter_in_two_groups(
     and only warns of one that stands twice in a group; groups that are changed later are not looked at.
 
     ## How it is measured
-    Exactly: by the identity of the tensors. Tied parameters that are listed once count once.
+    Exactly: by the identity of the tensors. Tied parameters that are listed once count once. In a loop it takes
+    ``least`` = 3 such steps and a ``share`` of a quarter of all; a step that is made inside another one, as by an
+    optimizer that wraps another, counts as one with it.
 
     ## How to fix
     Make the groups disjoint, by name or by identity.
@@ -50,6 +62,22 @@ def parameter_in_two_groups(
             several[one.groups, within].append(one)
     for (places, within), entries in several.items():
         yield finding(entries, places, within, optimizers)
+    if isinstance(loop, Loop) and loop.twice.again >= max(least, share * loop.twice.steps):
+        yield stepped_twice(loop, [one for one in parameters if id(one.parameter) in loop.twice.shared])
+
+
+def stepped_twice(loop: Loop, entries: list[Entry]) -> Finding:
+    """Parameters that two optimizers of a loop move by one gradient."""
+    first = entries[0] if entries else None
+    return Finding(
+        message=f"{loop.twice.again} of {loop.twice.steps} steps moved {listed(entries)} a second time by the same "
+        "gradient; expected 0: two optimizers hold them, and both step after one backward pass.",
+        where=where_of(loop.lines.get("optimizer"), *((first.module or None, first.name) if first else ())),
+        cause="Each optimizer was made from the shared part and a part of its own.",
+        fix="# give the shared part to one optimizer only, or run a backward pass of its own before each step",
+        evidence={"steps": loop.twice.steps, "again": loop.twice.again, "parameters": [one.name for one in entries]},
+        explains=("O501", "G410", "T602", "T604", "T605"),
+    )
 
 
 def finding(

@@ -11,6 +11,7 @@ from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.finding import Finding, Where
 from nbdebug.graph.search import line_of, replaces
 from nbdebug.graph.source import where_of
+from nbdebug.loop.disproved import unmoved
 from nbdebug.registry import rule
 from nbdebug.rules.programs import classifier, network, points, program
 from nbdebug.setup import Setup
@@ -55,6 +56,7 @@ def parameter_not_optimized(
             fix=remade(optimizers[0]),
             evidence={"parameters": [one.name for one in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
+            assumes=tuple(unmoved(one.name) for one in entries),
         )
     if own := of_loss(setup, optimizers):
         yield Finding(

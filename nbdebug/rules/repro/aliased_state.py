@@ -9,19 +9,24 @@ import torch
 from torch import nn
 
 from nbdebug.evidence.kept_states import KeptState
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
+from nbdebug.graph.source import where_of
+from nbdebug.loop import Loop
+from nbdebug.loop.reloads import Reloads
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 
 
 @rule("R905", "error")
-def aliased_state(kept_states: list[KeptState]) -> Iterator[Finding]:
+def aliased_state(kept_states: list[KeptState] | NotChecked, loop: Loop | NotChecked) -> Iterator[Finding]:
     """A kept copy of the weights is not a copy: it lies in the memory of the live model.
 
     ## What it does
     Looks for states and modules with the names of all parameters of the model: in ``extra_state``, in attributes of
-    the model, and among the variables of the notebook. It compares where their tensors lie.
+    the model, and among the variables of the notebook. It compares where their tensors lie. In a loop that is watched
+    it does so with each state that is loaded into the model or a part of it.
 
     ## Why it matters
     ``model.state_dict()`` gives the live tensors themselves. Kept as the best weights, or as the start of each fold, it
@@ -41,11 +46,28 @@ def aliased_state(kept_states: list[KeptState]) -> Iterator[Finding]:
     ## References
     PyTorch tutorial on saving and loading models: state_dict() returns references, so the best state must be copied.
     """
-    for state in kept_states:
+    if isinstance(loop, Loop) and loop.reloads.own:
+        yield reloaded(loop.reloads)
+    elif isinstance(kept_states, NotChecked):
+        raise kept_states
+    for state in [] if isinstance(kept_states, NotChecked) else kept_states:
         if state.shared:
             yield alias(state)
         elif state.missing:
             yield partial_copy(state)
+
+
+def reloaded(reloads: Reloads) -> Finding:
+    """A state that is loaded into the tensors that it consists of."""
+    return Finding(
+        message=f"{reloads.own} of {reloads.count} calls to load_state_dict were given the live tensors themselves; "
+        "expected 0: what was loaded is what was there already.",
+        where=where_of(reloads.line, None, reloads.first),
+        cause="state_dict() gives the tensors themselves, not copies; or the copy of the network is the network.",
+        fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
+        evidence={"loaded": reloads.count, "own": reloads.own},
+        explains=("R904",),
+    )
 
 
 def alias(state: KeptState) -> Finding:

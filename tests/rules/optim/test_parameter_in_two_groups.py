@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -69,3 +70,40 @@ def test_tied_weights_and_frozen_parameters_draw_nothing() -> None:
     optimizers = weight_alone(frozen)
     frozen[2].requires_grad_(False)
     assert found(frozen, *optimizers) == []
+
+
+class Wrapped(torch.optim.SGD):
+    """An optimizer that lets another one step for it."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        super().__init__(inner.param_groups, lr=0.1)
+        self.inner = inner
+
+    def step(self, closure: Any = None) -> Any:
+        return self.inner.step(closure)
+
+
+@pytest.mark.parametrize(("together", "says"), [(True, ["error"]), (False, [])])
+def test_a_loop_in_which_two_optimizers_step_after_one_backward_pass(together: bool, says: list[str]) -> None:
+    model = network(3)
+    several = [torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(model[2].parameters(), lr=0.1)]
+    assert stepped(model, [several] if together else [[one] for one in several]) == says
+
+
+def test_an_optimizer_that_wraps_another_steps_once() -> None:
+    model = network(3)
+    assert stepped(model, [[Wrapped(torch.optim.SGD(model.parameters(), lr=0.1))]]) == []
+
+
+def stepped(model: nn.Module, turns: list[list[torch.optim.Optimizer]]) -> list[str | None]:
+    """The severity of what is said of a loop with a backward pass before each turn of some optimizers."""
+    setup = program(model, X, Y, nn.CrossEntropyLoss(), optimizers=(turns[0][0],))
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for x, y in [*setup.train_loader] * 2:
+            for turn in turns:
+                model.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                for one in turn:
+                    one.step()
+    return [one.severity for one in debugger.findings if one.code == "O513"]
