@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from nbdebug import demo
+from tests.tutorials import spoken, told
 
 PATH = demo.tutorial().with_name("05_what_does_it_get_wrong.ipynb")
 
@@ -16,17 +17,9 @@ PATH = demo.tutorial().with_name("05_what_does_it_get_wrong.ipynb")
 @pytest.fixture(scope="module")
 def said() -> list[str]:
     """What the tutorial says in text, after a run of every cell."""
-    notebook = demo.executed(PATH)
-    printed = [output.text for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output]
-    return [*demo.said(notebook), *printed]
+    return spoken(PATH)
 
 
-def told(said: list[str], start: str) -> list[str]:
-    """The results whose text begins so."""
-    return [text for text in said if text.startswith(f"nbdebug {start}")]
-
-
-@pytest.mark.xdist_group("notebooks")
 def test_the_planted_faults_are_found(said: list[str]) -> None:
     (share,) = [float(found[1]) for text in said if (found := re.match(r"(\d+)% of \d+ suspects", text))]
     assert share >= 80
@@ -35,7 +28,6 @@ def test_the_planted_faults_are_found(said: list[str]) -> None:
     assert "class = 3rd and sex = female" in passengers
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_what_was_mended_is_better_and_groups_differ(said: list[str]) -> None:
     (gain,) = [float(found[1]) for text in said if (found := re.search(r"broken of 1,?500: \+([\d.]+) points", text))]
     assert gain > 1

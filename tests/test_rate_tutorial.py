@@ -25,18 +25,17 @@ def table(notebook: Any) -> list[list[str]]:
     return [line.split() for line in text.splitlines()[1:]]
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_each_range_test_says_what_its_text_tells(notebook: Any) -> None:
-    first, trained, adam, sgd = [text for text in demo.said(notebook) if text.startswith("nbdebug lr_range")]
-    for clear in (first, adam, sgd):
+    first, proved, trained, adam, sgd = [text for text in demo.said(notebook) if text.startswith("nbdebug lr_range")]
+    for clear in (first, proved, adam, sgd):
         assert clear.startswith("nbdebug lr_range: clear")
     assert "0.0005 is too low" in first
+    assert "is confirmed: at" in proved
     assert trained.startswith("nbdebug lr_range: flat")
     (race,) = [text for text in demo.said(notebook) if text.startswith("nbdebug compare_optimizers")]
     assert "1. " in race
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_the_recommended_rate_beats_the_wrong_ones(notebook: Any) -> None:
     script, recommended, high = (float(row[-1]) for row in table(notebook))
     assert recommended > 0.8 > 0.3 > max(script, high)

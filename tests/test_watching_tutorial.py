@@ -23,7 +23,6 @@ def first(said: str) -> str:
     return next(part for part in said.split("\n\n") if part.startswith(("error", "warning")))
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_each_run_says_what_its_text_tells(runs: list[str]) -> None:
     healthy, sigmoids, rectified, dead, broken, replayed = runs
     for quiet in (healthy, rectified):

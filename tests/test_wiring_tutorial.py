@@ -25,7 +25,6 @@ def executed() -> Any:
     return demo.executed(PATH)
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_each_mistake_is_found_with_its_line_and_is_gone_after_the_fix(executed: Any) -> None:
     checkups = [text for text in demo.said(executed) if text.startswith("nbdebug checkup")]
     assert len(checkups) == 2 * len(FOUND) + 1
@@ -37,7 +36,6 @@ def test_each_mistake_is_found_with_its_line_and_is_gone_after_the_fix(executed:
         assert "warning" not in mended.split("not checked")[0]
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_the_summary_shows_the_head_that_no_group_holds(executed: Any) -> None:
     (summary,) = (text for text in demo.said(executed) if text.startswith("nbdebug summary"))
     (head,) = (line for line in summary.splitlines() if line.startswith("  head Linear"))
