@@ -12,8 +12,10 @@ TYPESCRIPT = typescript@5.9.3
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export OMP_NUM_THREADS = 1
+# Else every kernel and every process of a test compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test lint browser pictures kernels binder-check clean
+.PHONY: demo lab test suite lint style types browser pictures kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -21,12 +23,20 @@ demo: $(VENV)/lab
 lab: $(VENV)/lab
 	$(BIN)/jupyter lab $(AS_ROOT) notebooks/01_my_model_does_not_learn.ipynb
 
-test: lint browser
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: style
+	$(MAKE) --jobs 2 suite types
 
-lint: $(VENV)/test
+# Three workers for two cores: those that drive JupyterLab, kernels and browsers wait for them much of the time.
+suite: browser
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+lint: style types
+
+style: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/test
 	$(BIN)/mypy
 	@if command -v npx >/dev/null; then npx --yes --package $(TYPESCRIPT) tsc --project nbdebug/views; \
 	else echo "=== SKIPPED: the .js files are not type-checked, since node is not installed ==="; fi

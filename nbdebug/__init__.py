@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from nbdebug.one_call import checkup as checkup
     from nbdebug.one_call import compare_optimizers as compare_optimizers
     from nbdebug.one_call import errors as errors
+    from nbdebug.one_call import explain as explain
+    from nbdebug.one_call import importance as importance
     from nbdebug.one_call import lr_range as lr_range
     from nbdebug.one_call import overfit as overfit
     from nbdebug.one_call import watch as watch
     from nbdebug.preserve import restore as restore
     from nbdebug.record import load as load
     from nbdebug.report import Report as Report
+    from nbdebug.tools.importance import drift as drift
 
 HOMES = {
     "Debugger": "debugger",
@@ -31,7 +34,10 @@ HOMES = {
     "batch_size": "one_call",
     "checkup": "one_call",
     "compare_optimizers": "one_call",
+    "drift": "tools.importance",
     "errors": "one_call",
+    "explain": "one_call",
+    "importance": "one_call",
     "load": "record",
     "load_ipython_extension": "magics",
     "lr_range": "one_call",
@@ -42,8 +48,8 @@ HOMES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "errors", "load"),
-    *("lr_range", "overfit", "restore", "watch"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "drift", "errors", "explain"),
+    *("importance", "load", "lr_range", "overfit", "restore", "watch"),
 ]
 
 try:

@@ -11,7 +11,8 @@ from torch import nn
 
 from nbdebug.report import Report, merged
 from nbdebug.result import Result
-from nbdebug.setup import Setup, task
+from nbdebug.setup import Setup
+from nbdebug.setup.task import given
 from nbdebug.setup.training import as_optimizers
 from nbdebug.tools import checkup as checkups
 from nbdebug.watching import Watch
@@ -19,11 +20,14 @@ from nbdebug.watching import Watch
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nbdebug.attribution.scores import Target
     from nbdebug.finding import Finding
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.checkup import Budget
     from nbdebug.tools.contest import Contest
     from nbdebug.tools.errors import Errors
+    from nbdebug.tools.explain import Explanation
+    from nbdebug.tools.importance import Importance
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.lr_range.dial import Groups
     from nbdebug.tools.lr_range.result import Mode
@@ -68,7 +72,7 @@ class Debugger:
             loss_fn=loss_fn,
             optimizers=as_optimizers(optimizer),
             scheduler=scheduler,
-            task=given_task(task),
+            task=given(task) if task is not None else None,
             class_names=list(class_names) if class_names is not None else None,
             feature_names=list(feature_names) if feature_names is not None else None,
             forward=forward,
@@ -114,7 +118,7 @@ class Debugger:
     ) -> Report:
         """What is wrong, where, how that is known and what to do, by every rule that needs no training.
 
-        Raises SetupError when model or loss cannot be run and no finding says why; ``findings`` has the rest.
+        Raises SetupError when the set-up cannot be run and no finding says why; ``findings`` has the rest.
         """
         keep = partial(self.reports.__setitem__, "checkup")
         return checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
@@ -144,19 +148,20 @@ class Debugger:
         groups: Groups = "scale",
         accumulate: int = 1,
         max_norm: float | None = None,
+        confirm: int = 0,
     ) -> LrRange:
         """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
 
         ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
         set-up's, and Adam where it has none; groups keep their ratios, or have the ``"same"`` rate; a step learns
-        ``accumulate`` batches, and clips the gradient at ``max_norm``. Nothing is changed but by ``apply()`` of the
-        result, which ``log`` then tells. Raises SetupError for what cannot be run.
+        ``accumulate`` batches, and clips the gradient at ``max_norm``; ``confirm`` trains so many steps, best 200, at
+        the rate and at lower ones, and keeps the best. Nothing is changed but by ``apply()`` of the result, which
+        ``log`` then tells. Raises SetupError for what cannot be run.
         """
         from nbdebug.tools.lr_range import Plan, lr_range
 
-        plan = Plan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm)
-        result = lr_range(self.setup, plan, optimizer, self.log.append)
-        self.results["lr_range"] = result
+        plan = Plan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm, confirm)
+        self.results["lr_range"] = result = lr_range(self.setup, plan, optimizer, self.log.append)
         self.reports["lr_range"] = checkups.judged(self.setup, lr_range=result)
         return result
 
@@ -165,8 +170,7 @@ class Debugger:
         from nbdebug.tools.lr_range import Plan, lr_range
 
         plan = Plan("momentum", start, end, steps, seeds, "linear", groups="same")
-        result = lr_range(self.setup, plan, log=self.log.append)
-        self.results["momentum_range"] = result
+        self.results["momentum_range"] = result = lr_range(self.setup, plan, log=self.log.append)
         return result
 
     def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, *, seeds: int = 3) -> LrRange:
@@ -232,6 +236,32 @@ class Debugger:
         self.reports["errors"] = checkups.judged(self.setup, errors=result)
         return result
 
+    def explain(self, sample: Any, method: str = "auto", target: Target = "predicted", **options: Any) -> Explanation:
+        """Why the model says what it says of a sample, how exact that is, and whether to believe it.
+
+        ``sample`` is a place in the data set of ``loader=`` (by default the validation loader, where there is one),
+        several places, or a sample itself. Takes the options of ``nbdebug.tools.explain.explain``. Raises SetupError
+        for what cannot be explained.
+        """
+        from nbdebug.tools.explain import explain
+
+        result = explain(self.setup, sample, method, target, **options)
+        self.results["explain"] = result
+        return result
+
+    def importance(self, loader: Any = None, **options: Any) -> Importance:
+        """What the whole model goes by: mean attributions and what each feature is worth, with intervals.
+
+        Takes the options of ``nbdebug.tools.importance.importance``. ``compare(before)`` of the result tells what has
+        changed. Raises SetupError for what cannot be used.
+        """
+        from nbdebug.tools.importance import importance
+
+        result = importance(self.setup, loader, **options)
+        self.results["importance"] = result
+        self.reports["importance"] = checkups.judged(self.setup, importance=result)
+        return result
+
     def watch(
         self,
         *,
@@ -267,8 +297,3 @@ class Debugger:
         """What is debugged, and how much was found."""
         optimizers = ", ".join(type(one).__name__ for one in self.setup.optimizers) or "no optimizer"
         return f"<nbdebug.Debugger of {type(self.setup.eager).__name__}, {optimizers}: {self.findings.summary}>"
-
-
-def given_task(name: str | None) -> task.Task | None:
-    """The task that was named, if one was."""
-    return task.given(name) if name is not None else None

@@ -1,4 +1,4 @@
-"""The two ways in which a check can fail without being broken."""
+"""The two ways in which a check can fail without being broken, and what an error says in a line."""
 
 from __future__ import annotations
 
@@ -9,3 +9,8 @@ class SetupError(ValueError):
 
 class NotChecked(Exception):
     """A measurement that cannot be made here; the text says why and is shown beside the rules that wanted it."""
+
+
+def first_line(error: BaseException, most: int = 120) -> str:
+    """The first line of what an error says, cut to so many letters; its type where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:most]

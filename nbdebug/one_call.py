@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.contest import Contest
     from nbdebug.tools.errors import Errors
+    from nbdebug.tools.explain import Explanation
+    from nbdebug.tools.importance import Importance
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.overfit import Overfit
 
@@ -65,6 +67,26 @@ def errors(model: nn.Module | None = None, loader: Any = None, *, predictions: A
     if model is None:
         raise SetupError("model is None; expected a model with a loader, or predictions=. Pass either.")
     return Debugger(model, loader, **own(given)).errors(loader, **given)
+
+
+def explain(model: Any, sample: Any, train_loader: Any = None, val_loader: Any = None, **given: Any) -> Explanation:
+    """Why a model says what it says of a sample, in one call.
+
+    With a loader ``sample`` may be a place in its data set, and it takes what Debugger and its ``explain`` take.
+    Without one ``model`` may also be a function or a fitted estimator; ``background`` are the samples to compare with.
+    """
+    if train_loader is not None:
+        return Debugger(model, train_loader, val_loader, **own(given)).explain(sample, **given)
+    if isinstance(model, nn.Module):
+        return Debugger(model, (), **own(given)).explain(sample, **{"background": None, **given})
+    from nbdebug.tools.explain import explain
+
+    return explain(model, sample, **{"background": None, **given})
+
+
+def importance(model: nn.Module, train_loader: Any, val_loader: Any = None, **given: Any) -> Importance:
+    """What a whole model goes by, in one call; takes what Debugger and its ``importance`` take."""
+    return Debugger(model, train_loader, val_loader, **own(given)).importance(**given)
 
 
 def watch(model: nn.Module, optimizer: Any = None, **options: Any) -> Watch:

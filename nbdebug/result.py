@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.arguments import refusal
+
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
     from nbdebug.views.base import View
+
+
+class Told:
+    """Plain data that a notebook shows as the text that it is in words."""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self)}
 
 
 class Result:
@@ -36,6 +45,8 @@ class Result:
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(7, 4), layout="constrained").subplots()
+        elif not hasattr(ax, "get_xlabel"):
+            raise refusal("ax", ax, "axes of matplotlib")
         self.draw(ax)
         return ax
 

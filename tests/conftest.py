@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from asyncio import events
 from collections import Counter
@@ -13,12 +14,44 @@ import torch
 
 from tests.browser import ABSENT, absent, errors_of, started
 
+LAB = "tests/lab/"
+LONG = (LAB, "tests/kernels/", "tutorial", "test_nothing_changes.py", "test_layers_over_a_run.py", "test_contract.py")
+
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)  # a process that was never seeded draws a note of its own
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile`` one worker runs a whole file, and one all files that share a JupyterLab."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return LAB if nodeid.startswith(LAB) else nodeid.partition("::")[0]
+
+    return Files(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begins with the longest files where there are several workers, so that none is left alone with one at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda one: not any(name in one.nodeid for name in LONG))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # else every full collection goes through the imports and items of the whole suite
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # so that extension modules find nothing that leaks
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

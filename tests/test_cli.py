@@ -36,7 +36,6 @@ def test_a_command_is_needed() -> None:
     assert "command" in run.stderr
 
 
-@pytest.mark.xdist_group("notebooks")
 def test_the_demo_says_what_is_wrong_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.html"
     assert cli.main(["demo", "--output", str(report)]) == 0

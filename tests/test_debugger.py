@@ -115,7 +115,7 @@ def test_what_a_later_tool_could_ask_is_no_longer_unchecked(debugger: Debugger) 
 
 
 def test_public_names() -> None:
-    assert len(nbdebug.__all__) <= 15
+    assert len(nbdebug.__all__) <= 20
     assert all(hasattr(nbdebug, name) for name in nbdebug.__all__)
     with pytest.raises(AttributeError, match="it has Debugger"):
         nbdebug.debuger  # noqa: B018

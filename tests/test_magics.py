@@ -53,7 +53,7 @@ def test_checkup_and_overfit_take_the_only_debugger(shell: InteractiveShell) -> 
 
 
 def test_the_range_test_takes_options(shell: InteractiveShell) -> None:
-    found = run(shell, "%lr_range --start 1e-4 --end=1 --steps 12 --seeds 2 --mode linear --max-norm 0.5")
+    found = run(shell, "%lr_range --start 1e-4 --end=1 --steps 12 --seeds 2 --mode linear --max-norm 0.5 --confirm 20")
     assert [(len(one.losses), one.values[0]) for one in found.sweeps] == [(12, 1e-4)] * 2
     assert found.mode == "linear"
     assert "expected a number" in refused(shell, "%lr_range --end high")
@@ -83,6 +83,18 @@ def test_the_error_browser_takes_a_split(shell: InteractiveShell) -> None:
     assert sorted(offered(shell, "%errors --loader ")) == ["train", "val"]
     done = shell.run_cell("%errors dbg --loader test")
     assert "expected 'val', 'train' or a loader" in str(done.error_in_exec)
+
+
+def test_the_explanation_takes_a_place(shell: InteractiveShell) -> None:
+    found = run(shell, "%explain 3 dbg --loader train --target 1 --method saliency")
+    assert found.keys == (3,)
+    assert found.attribution.method == "saliency"
+    assert found.attribution.classes.tolist() == [1]
+    assert run(shell, "%explain 3,4 --method saliency").keys == (3, 4)
+    assert "saliency" in offered(shell, "%explain 3 --method ")
+    assert offered(shell, "%explain 3 --background z") == ["zeros"]
+    assert "expected one such as 17" in refused(shell, "%explain dbg")
+    assert "got 2 places" in refused(shell, "%explain 3 4")
 
 
 def test_options_reach_the_tools(shell: InteractiveShell) -> None:
@@ -238,6 +250,9 @@ def outputs(kernel: Any, text: str) -> tuple[str, list[dict[str, Any]]]:
 
 def test_a_kernel_shows_the_result_once_and_completes(kernel: Any) -> None:
     assert outputs(kernel, "%load_ext nbdebug\n" + SETUP)[0] == "ok"
+    page = outputs(kernel, "%nbdebug rule L201")[1][0]["text/markdown"]
+    assert page.startswith("#### L201 softmax-before-cross-entropy (error)\n")
+    assert "\n**How to fix**\n" in page
     status, shown = outputs(kernel, "%overfit dbg")
     assert status == "ok"
     pages = [one for one in shown if "overfit: fail" in one.get("text/plain", "")]
@@ -245,6 +260,14 @@ def test_a_kernel_shows_the_result_once_and_completes(kernel: Any) -> None:
     assert "text/html" in pages[0]
     reply = kernel.complete("%checkup --select L20", reply=True, timeout=60)
     assert "L201" in reply["content"]["matches"]
+    for text, offered in (
+        ("%checkup dbg --", ["--budget", "--ignore", "--select"]),
+        ("%nbdebug ru", ["rule", "rules"]),
+    ):
+        reply = kernel.complete(text, reply=True, timeout=60)
+        assert sorted(reply["content"]["matches"]) == offered, "and no words of Python"
+    reply = kernel.complete("errors = le", reply=True, timeout=60)
+    assert "len" in reply["content"]["matches"], "a name that is that of a magic too"
 
 
 INTERRUPTED = """

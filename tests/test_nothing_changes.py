@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +10,8 @@ import torch
 
 from nbdebug.debugger import Debugger
 from tests.preserve.fingerprint import Fingerprint, fingerprint
-from tests.preserve.tripwire import Tripwire, fail, interrupt
+from tests.preserve.places import Wire, first, last, watched
+from tests.preserve.tripwire import fail, interrupt
 from tests.programs import PROGRAMS, Program, train
 
 TOOLS: dict[str, Callable[[Debugger], Any]] = {
@@ -22,34 +22,16 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "errors": lambda debugger: debugger.errors(),
+    "explain": lambda debugger: debugger.explain(0),
+    "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
-# Of longer runs every second, third … step is cut short.
-MANY = {"checkup": 60, "overfit": 100, "lr_range": 100, "summary": 60, "thorough checkup": 15}
-MANY |= {"compare_optimizers": 12, "batch_size": 12, "errors": 60}
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
-class Wire(Tripwire):
-    """A tripwire on forward passes that a copy of the model shares.
-
-    It counts in its class, since what it holds itself is put back with the rest of the program.
-    """
-
-    moments = 0
-
-    def __init__(self, at: int = -1, act: Callable[[], Any] = int) -> None:
-        Wire.moments = 0
-        self.at, self.act = at, act
-
-    def __call__(self, *_: Any) -> None:
-        Wire.moments += 1
-        if Wire.moments - 1 == self.at:
-            self.act()
-
-    def __deepcopy__(self, _: Any) -> Wire:
-        return self
+class Passes(Wire):
+    """A tripwire on the forward passes of the whole model alone."""
 
     def attach(self, program: Program) -> None:
         """One moment before and after each forward pass."""
@@ -58,7 +40,7 @@ class Wire(Tripwire):
 
 
 class Case:
-    """A program after three steps, with gradients lying about, its debugger and its fingerprint."""
+    """A program after three steps, with gradients lying about, and its fingerprint."""
 
     def __init__(self, name: str, wire: Wire | None = None) -> None:
         self.program = PROGRAMS[name]()
@@ -68,17 +50,20 @@ class Case:
         if wire is not None:
             wire.attach(self.program)
         model, loss_fn, optimizer, _ = self.program
-        self.debugger = Debugger(
-            model, self.loader, self.loader, loss_fn=loss_fn, optimizer=optimizer, scheduler=self.scheduler
-        )
         self.before: Fingerprint = fingerprint(model, loss_fn, optimizer, self.scheduler, loaders=[self.loader])
+
+    def debugger(self) -> Debugger:
+        """A debugger that knows nothing of it yet."""
+        model, loss_fn, optimizer, _ = self.program
+        loader = self.loader
+        return Debugger(model, loader, loader, loss_fn=loss_fn, optimizer=optimizer, scheduler=self.scheduler)
 
 
 @every_tool
 @every_program
 def test_a_tool_leaves_no_trace(name: str, tool: str) -> None:
     case = Case(name)
-    TOOLS[tool](case.debugger)
+    TOOLS[tool](case.debugger())
     case.before.check()
 
 
@@ -86,13 +71,18 @@ def test_a_tool_leaves_no_trace(name: str, tool: str) -> None:
 @every_program
 @pytest.mark.parametrize("act", [fail, interrupt])
 def test_a_tool_that_is_cut_short_leaves_no_trace(name: str, tool: str, act: Callable[[], None]) -> None:
-    TOOLS[tool](Case(name, Wire()).debugger)
-    moments = Wire.moments
+    """However the package comes to run the model, its first pass from there is cut short, or else its last.
+
+    What fails first in one program is interrupted last, and the next program is treated the other way round.
+    """
+    case = Case(name, Passes())
+    known = watched(lambda: case.debugger().checkup()) if tool == "thorough checkup" else ()
+    places = watched(lambda: TOOLS[tool](case.debugger()))
+    early = (act is fail) == (list(PROGRAMS).index(name) % 2 == 0)
+    moments = (first if early else last)(places, but=known)
     assert moments
-    for moment in range(0, moments, 1 + moments // MANY[tool]):
-        case = Case(name, Wire(moment, act))
-        with suppress(ValueError, KeyboardInterrupt):
-            TOOLS[tool](case.debugger)
+    for moment in moments:
+        watched(lambda: TOOLS[tool](case.debugger()), moment, act)
         case.before.check()
 
 

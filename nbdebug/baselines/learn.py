@@ -85,9 +85,8 @@ def collate_of(setup: Setup, errors: Errors) -> Callable[..., Any]:
     """How samples of the data set are made a batch: as the loader of that data set does it, else the training one."""
     from torch.utils.data import default_collate
 
-    loaders = (setup.val_loader, setup.train_loader)
-    own = [one for one in loaders if getattr(one, "dataset", None) is errors.dataset]
-    found: Callable[..., Any] = getattr((own or [setup.train_loader])[0], "collate_fn", default_collate)
+    own = setup.loader_of(errors.dataset)
+    found: Callable[..., Any] = getattr(setup.train_loader if own is None else own, "collate_fn", default_collate)
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from nbdebug.baselines.compare import Versus
 from nbdebug.baselines.scored import HIGHER, MODEL, Rows
 from nbdebug.result import Result
+from nbdebug.views.bars import bars
 from nbdebug.views.plain import short
 from nbdebug.views.table import Column, Row, Table
 
@@ -97,9 +98,7 @@ class Baselines(Result):
         middle = np.array([one.value for one in found])
         ends = np.array([[max(one.value - one.low, 0), max(one.high - one.value, 0)] for one in found]).T
         colors = ["tab:blue" if one.name == MODEL else "tab:gray" for one in found]
-        ax.barh(range(len(found)), middle, xerr=ends, color=colors, capsize=3)
-        ax.set_yticks(range(len(found)), [one.name for one in found])
-        ax.invert_yaxis()
+        bars(ax, [one.name for one in found], middle, xerr=ends, color=colors, capsize=3)
         ax.set(xlabel=metric, title=self.headline)
 
     def __str__(self) -> str:

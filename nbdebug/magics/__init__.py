@@ -16,7 +16,7 @@ def load_ipython_extension(ip: Any) -> None:
     unload_ipython_extension(ip)
     for name, magic in MAGICS.items():
         ip.register_magic_function(magic, "cell" if name.startswith("%") else "line", name.lstrip("%"))
-        ip.set_hook("complete_command", complete, str_key=f"%{name}")
+    ip.Completer.custom_matchers.append(complete)
     # Before the one that makes a string of the text of a cell.
     ip.input_transformer_manager.line_transforms.insert(0, head)
     ip.ast_transformers.append(Body())
@@ -24,18 +24,12 @@ def load_ipython_extension(ip: Any) -> None:
 
 def unload_ipython_extension(ip: Any) -> None:
     """Takes away all that a load has put there."""
-    completers = ip.strdispatchers.get("complete_command")
     for name in MAGICS:
         magics = ip.magics_manager.magics["cell" if name.startswith("%") else "line"]
         if ours(magics.get(name.lstrip("%"))):
             del magics[name.lstrip("%")]
-        chain = completers.strs.get(f"%{name}") if completers is not None else None
-        if chain is not None:
-            chain.chain[:] = [(priority, one) for priority, one in chain.chain if not ours(one)]
-            if not chain.chain:
-                del completers.strs[f"%{name}"]
-    for transformers in (ip.input_transformer_manager.line_transforms, ip.ast_transformers):
-        transformers[:] = [one for one in transformers if not ours(one)]
+    for kept in (ip.input_transformer_manager.line_transforms, ip.ast_transformers, ip.Completer.custom_matchers):
+        kept[:] = [one for one in kept if not ours(one)]
 
 
 def ours(value: Any) -> bool:

@@ -1,13 +1,15 @@
-"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range``, ``%compare``, ``%errors`` and the others."""
+"""The magics of one line: ``%checkup``, ``%overfit``, ``%lr_range``, ``%errors``, ``%explain`` and the others."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 
 from nbdebug import registry
 from nbdebug.magics.cell import watch
-from nbdebug.magics.words import TOPICS, debugger_of, meant, parsed, usage
+from nbdebug.magics.words import TOPICS, debugger_of, meant, parsed, split, usage
 
 
 def checkup(line: str) -> Any:
@@ -42,7 +44,7 @@ def lr_range(line: str) -> Any:
     """What each learning rate does to the loss, which one to take, and how sure that is.
 
     %lr_range [dbg] [--start 1e-7] [--end 10] [--steps 100] [--seeds 3] [--mode exp|linear] [--groups scale|same]
-              [--accumulate 1] [--max-norm 1.0]
+              [--accumulate 1] [--max-norm 1.0] [--confirm 200]
 
     dbg           a nbdebug.Debugger; the only one there is, if left out
     --start       the lowest rate
@@ -53,6 +55,7 @@ def lr_range(line: str) -> Any:
     --groups      scale, which keeps the ratios of parameter groups, or same
     --accumulate  how many batches a step learns
     --max-norm    where your loop clips the gradient
+    --confirm     so many steps of training at the recommended rate and below it, to keep the best; best 200
     """
     debugger, options = parsed("lr_range", line)
     return debugger.lr_range(**options)
@@ -100,6 +103,51 @@ def errors(line: str) -> Any:
     return debugger.errors(**options)
 
 
+def explain(line: str) -> Any:
+    """Why the model says what it says of a sample, how exact that is, and whether to believe it.
+
+    %explain 17 [dbg] [--method auto] [--target predicted|true|3] [--background data]
+             [--loader val|train] [--layer conv2]
+
+    17            the place of the sample in the data set; several are separated by commas
+    dbg           a nbdebug.Debugger; the only one there is, if left out
+    --method      expected_gradients, gradcam, occlusion and others; chosen by the model, if left out
+    --target      the class that is explained: predicted, true, or its number
+    --background  what the sample is compared with: data, mean, zeros, or shuffled
+    --loader      val, or train; the validation loader, if left out and there is one
+    --layer       of gradcam
+    """
+    words = split(line)
+    places = [word for word in words if word.replace(",", "").isdigit() and not option_before(words, word)]
+    if len(places) != 1:
+        raise usage(f"%explain got {len(places)} places; expected one such as 17, or 3,4,5. Take it from %errors.")
+    debugger, options = parsed("explain", shlex.join(word for word in words if word is not places[0]))
+    found = [int(one) for one in places[0].split(",") if one]
+    return debugger.explain(found if len(found) > 1 else found[0], **options)
+
+
+def importance(line: str) -> Any:
+    """What the whole model goes by: mean attributions and what each feature is worth, with intervals.
+
+    %importance [dbg] [--loader val|train] [--method auto] [--metric auto] [--samples 500] [--repeats 5]
+
+    dbg        a nbdebug.Debugger; the only one there is, if left out
+    --loader   val, or train; the validation loader, if left out and there is one
+    --method   expected_gradients, occlusion and others; chosen by the model, if left out
+    --metric   accuracy, R² or loss; chosen by the task, if left out
+    --samples  how many are explained
+    --repeats  how often each feature is taken from other samples; 0 leaves that out
+    """
+    debugger, options = parsed("importance", line)
+    return debugger.importance(**options)
+
+
+def option_before(words: list[str], word: str) -> bool:
+    """Whether a word is the value of an option."""
+    at = next(number for number, one in enumerate(words) if one is word)
+    return at > 0 and words[at - 1].startswith("--") and "=" not in words[at - 1]
+
+
 def nbdebug(line: str) -> Any:
     """The model at a glance, the rulebook, and the panic button.
 
@@ -133,6 +181,8 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "compare": compare,
     "batch_size": batch_size,
     "errors": errors,
+    "explain": explain,
+    "importance": importance,
     "%watch": watch,
     "nbdebug": nbdebug,
 }
@@ -148,10 +198,12 @@ def page(code: str) -> str:
 
 
 def show(text: str) -> None:
-    """A page in Markdown, set where it can be, with headings that stay below those of the notebook."""
+    """A page in Markdown, set where it can be; its parts stand under bold lines, as small headings look like text."""
     from IPython.display import display
 
-    display({"text/markdown": f"#### {text}".replace("\n## ", "\n##### "), "text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
+    title, _, rest = text.partition("\n")
+    parts = re.sub("^## (.*)$", r"**\1**", rest, flags=re.MULTILINE)
+    display({"text/markdown": f"#### {title}\n{parts}", "text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def listing() -> str:

@@ -20,16 +20,23 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (one.strip() for one in text.split(","))))
 
 
+def target(text: str) -> int | str:
+    """A class by its number, or "predicted" or "true"."""
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
 # By the name of the magic, which for one of a whole cell begins with a %.
 OPTIONS: dict[str, dict[str, Convert]] = {
     "checkup": {"--select": codes, "--ignore": codes, "--budget": str},
     "overfit": {"--examples": int, "--steps": int, "--seed": int},
     "lr_range": {
         **{"--start": float, "--end": float, "--steps": int, "--seeds": int},
-        **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float},
+        **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float, "--confirm": int},
     },
     "compare": {"--optimizers": names, "--schedules": names, "--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
+    "explain": {"--method": str, "--target": target, "--background": str, "--loader": str, "--layer": str},
+    "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }

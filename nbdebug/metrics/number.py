@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ class Number:
     high: float
 
     def __str__(self) -> str:
-        """Such as ``0.52 (0.47 to 0.57)``."""
-        return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
+        """Such as ``0.52 (0.47 to 0.57)``; without an interval that is not known."""
+        return f"{self.value:.4g}" + (f" ({self.low:.4g} to {self.high:.4g})" if isfinite(self.low) else "")
 
     def percent(self) -> str:
         """Such as ``52.0% (47.1% to 56.9%)``."""
-        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+        return f"{self.value:.1%}" + (f" ({self.low:.1%} to {self.high:.1%})" if isfinite(self.low) else "")
 
 
 def around(value: float, influence: NDArray[Any], level: float = LEVEL) -> Number:

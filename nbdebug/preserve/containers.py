@@ -18,6 +18,11 @@ class KeptItems(Kept):
         super().__init__(thing)
         self.items = tuple(thing)
 
+    @property
+    def changed(self) -> bool:
+        """Whether it holds other items now, or in another order."""
+        return len(self.items) != len(self.thing) or not same(self.items, self.thing)
+
     def inside(self) -> Inside:
         """The items, and the attributes of a subclass."""
         if not ATOMS.issuperset(map(type, self.items)):
@@ -30,7 +35,7 @@ class KeptList(KeptItems):
 
     def restore(self) -> None:
         """Put the items back in place."""
-        if len(self.items) != len(self.thing) or not same(self.items, self.thing):
+        if self.changed:
             list.__setitem__(self.thing, slice(None), self.items)
 
 
@@ -39,19 +44,23 @@ class KeptDeque(KeptItems):
 
     def restore(self) -> None:
         """Put the items back in place."""
-        if len(self.items) != len(self.thing) or not same(self.items, self.thing):
+        if self.changed:
             deque.clear(self.thing)
             deque.extend(self.thing, self.items)
 
 
 class KeptSet(KeptItems):
-    """A set."""
+    """A set. Items put back one by one could come in another order where their hashes collide; a copy has theirs."""
+
+    def __init__(self, thing: Any) -> None:
+        super().__init__(thing)
+        self.copy = set(thing)
 
     def restore(self) -> None:
         """Put the items back in place."""
-        if len(self.items) != len(self.thing) or not same(self.items, self.thing):
+        if self.changed:
             set.clear(self.thing)
-            set.update(self.thing, self.items)
+            set.update(self.thing, self.copy)
 
 
 class KeptBytes(Kept):

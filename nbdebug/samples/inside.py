@@ -47,9 +47,19 @@ def held(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from referred(thing)
     elif not isinstance(thing, type):
         yield from getattr(thing, "__dict__", {}).items()
+        yield from shared(type(thing))
         method = getattr(type(thing), "__getitem__", None)
         if isinstance(method, FunctionType):
             yield from referred(method)
+
+
+def shared(kind: type) -> Iterator[tuple[str, Any]]:
+    """What all objects of a user's class share: lists and other objects, and no functions."""
+    if kind.__module__.partition(".")[0] in ("builtins", "torch"):
+        return
+    for name, one in vars(kind).items():
+        if not name.startswith("_") and not callable(one) and not hasattr(one, "__get__"):
+            yield name, one
 
 
 def referred(function: FunctionType) -> Iterator[tuple[str, Any]]:

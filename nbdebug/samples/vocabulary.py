@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nbdebug.arguments import refusal
+from nbdebug.exceptions import SetupError, first_line
+
 NAMES = ("vocab", "itos", "stoi", "id2", "idx2", "2id", "2idx", "id_to", "idx_to", "_to_id", "_to_idx", "char", "token")
 NOT_NAMES = ("class", "label", "target", "tag", "cat")  # dictionaries of answers, not of words
 LETTERS = ("decode", "chars", "characters", "alphabet", "vocab", "vocabulary", "itos")  # of an alphabet in one text
@@ -98,6 +101,33 @@ def of_function(decode: Callable[[Any], Any]) -> Vocabulary:
         return [found] if isinstance(found, str) else [str(one) for one in found]
 
     return Vocabulary(read, lambda ids: "".join(found) if len(found := read(ids)) == 1 else " ".join(found))
+
+
+def given(decode: Any) -> Vocabulary:
+    """The vocabulary that a user gives; raises SetupError for what reads no tokens."""
+    found = vocabulary([("decode", decode)])
+    if found is None:
+        expected = "a tokenizer, a function of ids, a list of tokens or a dictionary of them"
+        raise refusal("decode", decode, expected)
+    return found
+
+
+def word_of(decode: Any) -> Callable[[int], str]:
+    """The text of one token; a function is one of an id, or of a list of them. Raises SetupError where it fails."""
+    known = given(decode)
+    plain = callable(decode) and of_tokenizer(decode) is None
+
+    def word(number: int) -> str:
+        try:
+            return str(decode(number)) if plain else known.tokens([number])[0]
+        except Exception as first:
+            try:
+                return known.tokens([number])[0]
+            except Exception:
+                said = f"decode raised {type(first).__name__} for token {number}: {first_line(first)}"
+                raise SetupError(f"{said}; expected its text. Run decode({number}) to see it alone.") from first
+
+    return word
 
 
 def is_whole(value: Any) -> bool:

@@ -36,7 +36,8 @@ def checkup(
     ``keep`` is given the report whatever happens. ``budget`` "quick" asks only what one pass of one batch tells,
     "thorough" runs the tiny-batch overfit test too; ``select`` and ``ignore`` are prefixes of codes; ``options`` maps
     codes to the keyword options of their rules.
-    Raises SetupError when the set-up cannot be run and no finding says why.
+    Raises SetupError when the set-up cannot be run and no finding says why; a loss of the user's own that takes other
+    arguments than output and target is told in the report, since a loop may well run it.
     """
     rules = chosen(budget, select, ignore, options or {})
     given = overfitted(setup) if budget == "thorough" else {}
@@ -50,7 +51,7 @@ def checkup(
                 keep(report)
                 screen.finish(report)
     refused = asked.refusal or failed(asked.evidence)
-    if refused and not any(one.severity == "error" for one in report):
+    if refused and not report.unmet and not any(one.severity == "error" for one in report):
         raise refused
     return report
 

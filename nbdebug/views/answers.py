@@ -23,6 +23,7 @@ class Answering(Protocol):
 _results: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _names: set[str] = set()
 _bridge: Any = None
+_asked: Mapping[str, Any] = {}  # what is being answered
 
 
 def name_of(result: object) -> str | None:
@@ -60,12 +61,23 @@ def _between_cells(act: Callable[[], None]) -> None:
         shell().kernel.io_loop.add_callback(act)
 
 
+def progress(**told: Any) -> None:
+    """Tells the page that asked how far its answer is, while it is computed; nothing where no page asked."""
+    if _asked and _bridge is not None:
+        _bridge.send({"to": _asked.get("to"), "ask": _asked.get("ask"), "kind": "progress", **told})
+
+
 def _answer(asked: Mapping[str, Any]) -> None:
+    global _asked
     name = asked.get("to")
-    if name in _names:
-        _bridge.send(
-            {"to": name, "ask": asked.get("ask"), "kind": asked.get("kind"), **_said(_results.get(name), asked)}
-        )
+    if name not in _names:
+        return
+    _asked = asked
+    try:
+        said = _said(_results.get(name), asked)
+    finally:
+        _asked = {}
+    _bridge.send({"to": name, "ask": asked.get("ask"), "kind": asked.get("kind"), **said})
 
 
 def _said(result: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,5 +85,7 @@ def _said(result: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"trouble": "Python has let go of this result. Keep it in a variable, or run the cell again."}
     try:
         return {} if asked.get("kind") == "hello" else dict(result.answer(asked))
+    except KeyboardInterrupt:  # the notebook's own Stop button, while no cell runs
+        return {"trouble": "It was stopped. What is on this page still holds."}
     except Exception as error:
         return {"trouble": f"{type(error).__name__}: {error}"}

@@ -63,6 +63,12 @@ export function sharp(node, width, height) {
   return g;
 }
 
+/** Red, green and blue of a resolved color, from 0 to 255. @param {string} color @returns {[number, number, number]} */
+export function rgbOf(color) {
+  const [r, g, b] = (color.match(/[\d.]+/g) ?? []).map((v) => (color.startsWith("color(") ? 255 : 1) * Number(v));
+  return [r, g, b];
+}
+
 /** Reads colors of the theme as the browser resolves them. @param {HTMLElement} el */
 export function palette(el) {
   const probe = document.createElement("i");

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 HERE = Path(__file__).parent
 LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "(\.{1,2}/[\w./]+)";\n', re.M)
-TEXT = r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`'
+INNER = r"\$\{(?:`(?:\\.|[^`\\])*`|[^`}])*\}"  # an expression in a template, which may hold a template
+TEXT = rf'"(?:\\.|[^"\\])*"|`(?:\\.|{INNER}|[^`\\])*`'
 COMMENT = re.compile(r"^ *//.*\n|/\*\*(?:[^*]|\*(?!/))*\*/", re.M)
 BLANK = re.compile(rf"({TEXT})|;\s*(?=}})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}])\s*|^\s+", re.M)
 

@@ -92,7 +92,8 @@ function draw(card, consequences) {
 
 /** The place and the user's own line with its neighbors. @param {Card} card */
 function where({ where: at, place }) {
-  const model = [at.parameter ?? at.module, at.sample != null && `sample ${at.sample}`, at.step != null && `step ${at.step}`].filter(Boolean);
+  const module = /^\d+$/.test(at.module ?? "") ? `module ${at.module}` : at.module;
+  const model = [at.parameter ?? module, at.sample != null && `sample ${at.sample}`, at.step != null && `step ${at.step}`].filter(Boolean);
   const lines = at.context?.length ? at.context : at.source ? [[at.line, at.source]] : [];
   return (place || model.length > 0 || lines.length > 0) && h("div.where", {},
     h("div.place", { title: at.file ?? "" }, h("b", {}, place), place && model.length > 0 && " · ", model.join(" · ")),

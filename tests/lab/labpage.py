@@ -6,12 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-OPENED = "() => window.jupyterapp?.shell?.currentWidget?.context?.isReady"
+# Where the last notebook was closed a launcher may come, late, and take the focus from the one that was opened since.
+OPENED = """() => {
+  const all = [...(window.jupyterapp?.shell?.widgets("main") ?? [])];
+  return all.some((one) => one.context?.isReady && !one.isDisposed);
+}"""
 READY = """() => {
-  window.panel = jupyterapp.shell.currentWidget;
+  window.panel = [...jupyterapp.shell.widgets("main")].find((one) => one.context?.isReady && !one.isDisposed);
+  jupyterapp.shell.activateById(panel.id);
   window.running = 0;
   jupyterapp.shell.collapseLeft();
   jupyterapp.shell.collapseRight();
+}"""
+OPEN = """async ([notebook, theme]) => {
+  await jupyterapp.commands.execute("apputils:change-theme", {theme});
+  await jupyterapp.commands.execute("docmanager:open", {path: notebook});
+}"""
+LEAVE = """async () => {
+  await panel.sessionContext.shutdown();
+  panel.dispose();
+  for (let i = 0; i < 10 && ![...jupyterapp.shell.widgets("main")].length; i++) {
+    await new Promise((done) => setTimeout(done, 50));
+  }
 }"""
 RUN = """command => {
   running += 1;
@@ -31,10 +47,36 @@ class LabPage:
     page: Any
     address: str
     errors: list[str]
+    left: bool = False
+
+    def look(self, theme: str, size: tuple[int, int]) -> None:
+        """Gives the window its size, and its wish for light or dark."""
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        self.page.emulate_media(color_scheme=theme)
+
+    def open(self, notebook: str, theme: str) -> None:
+        """Opens the notebook, in the JupyterLab that has been left here if there is one."""
+        if not self.left:
+            return self.load()
+        self.left = False
+        self.errors.clear()  # what a kernel says that is ended in mid cell
+        self.page.evaluate(OPEN, [notebook, f"JupyterLab {theme.title()}"])
+        self.page.wait_for_function(OPENED, timeout=60_000)
+        self.page.evaluate(READY)
+        self.wait_ready()
+
+    def leave(self) -> None:
+        """Ends the kernel and closes the notebook, saved or not."""
+        self.page.evaluate(LEAVE)
+        self.left = True
 
     def load(self) -> None:
         """Loads the window and waits until its notebook is there and its kernel can be asked."""
         self.load_alone()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Waits until the kernel can be asked."""
         self.page.wait_for_function("() => panel.sessionContext.isReady", timeout=60_000)
         self.wait_idle()
 

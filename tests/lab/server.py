@@ -38,6 +38,7 @@ class Lab:
     port: int
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     visits: Iterator[int] = field(default_factory=count)
+    windows: dict[float, LabPage] = field(default_factory=dict)
 
     @property
     def notebooks(self) -> Path:
@@ -48,20 +49,31 @@ class Lab:
     def open(
         self, notebook: str, theme: str = "light", size: tuple[int, int] = (1200, 900), scale: float = 1
     ) -> Iterator[LabPage]:
-        """A notebook in a window of its own, which may not complain; its kernel ends with the window."""
+        """A notebook in a window, which may not complain; its kernel ends with it.
+
+        To load JupyterLab takes seconds, so a window is kept for the next notebook, unless its test failed.
+        """
         self.set("apputils-extension/themes", {"theme": f"JupyterLab {theme.title()}"})
-        context = self.browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=theme, device_scale_factor=scale
-        )
+        page = self.windows.pop(scale, None) or self.window(scale)
         address = f"http://127.0.0.1:{self.port}/lab/workspaces/visit{next(self.visits)}/tree/{notebook}"
-        page = LabPage(context.new_page(), f"{address}?token={self.token}", errors_of(context))
+        page.address = f"{address}?token={self.token}"
+        page.look(theme, size)
         try:
-            page.load()
+            page.open(notebook, theme)
             yield page
+            assert page.errors == [], page.errors
+            page.leave()
+        except BaseException:
+            page.page.context.close()
+            raise
         finally:
             self.end_kernels()
-            context.close()
-        assert page.errors == [], page.errors
+        self.windows[scale] = page
+
+    def window(self, scale: float) -> LabPage:
+        """A new window, still empty."""
+        context = self.browser.new_context(device_scale_factor=scale)
+        return LabPage(context.new_page(), "", errors_of(context))
 
     def set(self, plugin: str, values: dict[str, Any]) -> None:
         """Writes the settings of a plugin of JupyterLab; they count from the next page on."""

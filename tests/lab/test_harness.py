@@ -8,8 +8,6 @@ import pytest
 
 from tests.lab.server import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 
 def test_cells_run_and_their_outputs_are_seen(jupyter_lab: Lab, notebook: Callable[..., str]) -> None:
     name = notebook("print('two', 1 + 1)", "from IPython.display import HTML\nHTML('<b id=bold>bold</b>')")

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.lab.server import Lab
 from tests.lab.test_screens import DRAWN, STATIC, kinds
-
-pytestmark = pytest.mark.xdist_group("lab")
 
 CELL = """
 import time

@@ -9,8 +9,6 @@ import pytest
 
 from tests.lab.server import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 SETUP = """
 import torch
 from torch import nn

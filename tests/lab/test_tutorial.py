@@ -13,7 +13,6 @@ import pytest
 from nbdebug import demo
 from tests.lab.server import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
 VIEWS = ["findings", "overfit", "findings", "overfit", "curves"]
 
 

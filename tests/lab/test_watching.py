@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.lab.labpage import LabPage
 from tests.lab.server import Lab
 from tests.lab.test_screens import DRAWN, STATIC, kinds
-
-pytestmark = pytest.mark.xdist_group("lab")
 
 SETUP = """
 import time

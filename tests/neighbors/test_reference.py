@@ -61,6 +61,7 @@ def test_more_neighbors_than_training_samples_are_refused() -> None:
 
 def test_the_usual_layer_is_the_input_of_the_last_linear_one() -> None:
     assert usual_layer(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))) == Entry("2")
+    assert usual_layer(nn.Linear(2, 3)) == Entry("")
     assert usual_layer(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Conv2d(2, 3, 3), nn.AdaptiveAvgPool2d(1))) == Entry("1")
     with pytest.raises(SetupError, match="no linear layer"):
         usual_layer(nn.Sequential(nn.Embedding(3, 2), nn.Flatten()))

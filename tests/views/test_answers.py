@@ -15,7 +15,7 @@ from nbdebug.views import answers
 from nbdebug.views.base import View
 from nbdebug.views.curves import Curves
 
-from .test_screen import Wire, wire
+from .wire import Wire, wire
 
 __all__ = ["wire"]
 
@@ -83,6 +83,32 @@ def test_an_error_is_told_to_the_page(wire: Wire) -> None:
     result = Double()
     ask(to=answers.name_of(result) or "", kind="double", ask=1)
     assert wire.messages[-1][0]["trouble"] == "KeyError: 'number'"
+
+
+def test_a_page_hears_how_far_its_answer_is(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_: Double, __: Mapping[str, Any]) -> dict[str, Any]:
+        answers.progress(spent=3.0)
+        return {}
+
+    monkeypatch.setattr(Double, "answer", answer)
+    result = Double()
+    name = answers.name_of(result)
+    answers.progress(spent=1.0)
+    ask(to=name, kind="double", ask=7)
+    assert [content for content, _ in wire.messages] == [
+        {"to": name, "ask": 7, "kind": "progress", "spent": 3.0},
+        {"to": name, "ask": 7, "kind": "double"},
+    ]
+
+
+def test_an_interrupt_is_told_to_the_page(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_: Double, __: Mapping[str, Any]) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Double, "answer", answer)
+    result = Double()
+    ask(to=answers.name_of(result) or "", kind="double", ask=1)
+    assert "stopped" in wire.messages[-1][0]["trouble"]
 
 
 def test_a_page_keeps_no_result_alive_and_is_told_that_it_went(wire: Wire) -> None:

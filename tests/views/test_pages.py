@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nbdebug.finding import Finding, Where
 from nbdebug.views.base import HERE, carried, static_html
 from nbdebug.views.curves import Curves
 from nbdebug.views.findings import Findings
@@ -146,6 +147,13 @@ def test_findings_show_the_line_and_nest_consequences(open_page: Open) -> None:
     assert first.locator(".nb-where .nb-code > div").count() == 5
     page.get_by_text("Explains 2 more").click()
     assert page.get_by_text("16 examples cannot be memorized.").is_visible()
+
+
+def test_a_module_that_is_called_by_a_number_is_said_to_be_one(open_page: Open) -> None:
+    found = Finding("It ends in softmax.", Where(module="7", step=3), code="L201", name="softmax", severity="error")
+    page = open_page(Findings(findings=[found.to_dict()]))
+    assert page.locator(".nb-place").inner_text() == str(found.where) == "module 7 · step 3"
+    assert str(Where(module="7", parameter="7.weight")) == "7.weight"
 
 
 def test_filter_hides_a_severity_and_lifts_its_consequences(open_page: Open) -> None:

@@ -9,6 +9,7 @@ from nbdebug.finding import Finding
 from nbdebug.portrait import Portrait
 from nbdebug.result import Result
 from nbdebug.tools.summary.rates import Group
+from nbdebug.views.bars import bars
 
 if TYPE_CHECKING:
     import pandas
@@ -106,8 +107,7 @@ class Summary(Result):
         largest = {one.path for one in sorted(self.rows, key=lambda one: -one.own)[:MOST_BARS]}
         shown = [one for one in self.rows if one.own and one.path in largest]
         colors = ["C0" if one.trainable else "lightgray" for one in shown]
-        ax.barh([one.path or one.name for one in shown], [one.own for one in shown], color=colors)
-        ax.invert_yaxis()
+        bars(ax, [one.path or one.name for one in shown], [one.own for one in shown], color=colors)
         ax.set(xlabel="parameters", title=f"{self.whole.name}: {self.whole.parameters:,} parameters")
 
     def __str__(self) -> str:
