@@ -62,6 +62,7 @@ class Kernel:
             said += content["text"] if message["msg_type"] == "stream" else ""
             error = content["ename"] if message["msg_type"] == "error" else error
             if message["msg_type"] == "status" and content["execution_state"] == "idle":
+                reply(self.client.get_shell_msg, sent)  # ipykernel 7.0 to 7.3 may not hear what comes while it replies
                 return said.strip(), error
         raise TimeoutError(f"the cell is still running after {SECONDS} s; it said {said!r}")
 
@@ -100,7 +101,12 @@ def asked(client: Any, kind: str) -> Message:
     """The answer to a request on the control channel."""
     message = client.session.msg(kind, {})
     client.control_channel.send(message)
+    return reply(client.get_control_msg, message["header"]["msg_id"])
+
+
+def reply(get: Callable[..., Message], sent: str) -> Message:
+    """What answers the request ``sent`` among the messages of a channel."""
     while True:
-        reply = client.get_control_msg(timeout=SECONDS)
-        if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
-            return dict(reply["content"])
+        message = get(timeout=SECONDS)
+        if message["parent_header"].get("msg_id") == sent:
+            return dict(message["content"])
