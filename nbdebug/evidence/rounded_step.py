@@ -85,9 +85,9 @@ def full_rate(group: dict[str, Any]) -> float:
 
 
 def compared(entry: Entry, gradient: Tensor, rounded: Tensor, exact: Tensor) -> Rounded:
-    """Which values should have moved and did."""
+    """Which values should have moved and did, of those that the step leaves finite: an eps that is 0 breaks the others."""
     before = entry.parameter.detach()
-    asked = (gradient != 0) & (exact != before.float())
+    asked = (gradient != 0) & (exact != before.float()) & rounded.isfinite()
     moved = asked & (rounded != before)
     spacing = (torch.nextafter(before.abs(), torch.full_like(before, torch.inf)) - before.abs()).float()
     step = (exact - before.float()).abs()

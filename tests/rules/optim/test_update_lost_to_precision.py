@@ -17,7 +17,7 @@ from tests.rules.said import loud, said
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
-IMAGES = torch.rand(16, 1, 6, 6)
+IMAGES = torch.rand(16, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 
 
 def trained(make: Callable[[Any], torch.optim.Optimizer], dtype: torch.dtype = torch.bfloat16) -> Setup:
@@ -25,7 +25,8 @@ def trained(make: Callable[[Any], torch.optim.Optimizer], dtype: torch.dtype = t
     return program(model, X.to(dtype), Y, CE, optimizers=(make(model.parameters()),))
 
 
-def images() -> Setup:
+def images(seed: int = 0) -> Setup:
+    torch.manual_seed(seed)
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).half()
     loss = lambda logits, target: F.cross_entropy(logits.float(), target)  # noqa: E731
     optimizers = (torch.optim.AdamW(model.parameters(), lr=1e-7),)
@@ -63,6 +64,14 @@ def test_lost_steps_are_found(name: str) -> None:
     assert found.severity == "error"
     lost = found.evidence[found.where.parameter]
     assert lost["moved"] < lost["asked"] / 2
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_steps_that_an_eps_of_zero_breaks_do_not_count_as_kept(seed: int) -> None:
+    setup = images(seed)
+    assert said(setup, "O510")
+    (found,) = said(setup, "O517")
+    assert found.evidence[found.where.parameter]["moved"] == 0
 
 
 def warming_up() -> Setup:
