@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import random
 import signal
 from asyncio import events
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,9 +22,25 @@ LONG = (LAB, "tests/kernels/", "tutorial", "test_nothing_changes.py", "test_laye
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)  # a process that was never seeded draws a note of its own
+    seed()  # a process that was never seeded draws a note of its own
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def seed() -> None:
+    """The same random numbers for a test whatever ran before it, and for a module whatever was imported."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    seed()
+
+
+def pytest_collectstart() -> None:
+    seed()
 
 
 @pytest.hookimpl(optionalhook=True)
