@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from attribution_networks import cancer, cnn, digits, mlp, trained
+from explain_networks import cancer, cnn, digits, mlp, trained
 from torch import Tensor, nn
 
 from nbdebug.attribution import Attribution, attribute

@@ -85,7 +85,7 @@ def full_rate(group: dict[str, Any]) -> float:
 
 
 def compared(entry: Entry, gradient: Tensor, rounded: Tensor, exact: Tensor) -> Rounded:
-    """Which values should have moved and did, of those that the step leaves finite: an eps that is 0 breaks the others."""
+    """Which values should have moved and did, of those that the step leaves finite: an eps of 0 breaks the others."""
     before = entry.parameter.detach()
     asked = (gradient != 0) & (exact != before.float()) & rounded.isfinite()
     moved = asked & (rounded != before)

@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset
 
 from nbdebug.exceptions import SetupError
+from nbdebug.predictions.at_once import at_once
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import Replay
 from nbdebug.setup.loaders import read as sample
@@ -25,7 +26,7 @@ def drawn(setup: Setup, loader: Any) -> Drawn:
         yield from ((split(raw), None) for raw in read(loader, deque()))
         return
     with Places(loader) as places:
-        for raw in read(loader, places.given):
+        for raw in read(at_once(loader) or loader, places.given):
             yield split(raw), places.next()
 
 

@@ -1,7 +1,7 @@
 """Time and error of explanations beside shap and Captum, in turns in one process, and the networks that break them.
 
-    python benchmarks/attribution.py            time and error on a 30-feature MLP and a CNN on digits
-    python benchmarks/attribution.py networks   21 kinds of network
+    python benchmarks/explain.py            time and error on a 30-feature MLP and a CNN on digits
+    python benchmarks/explain.py networks   21 kinds of network
 
 Error: against expected gradients with 512 nodes a line, as lengths of vectors, median over samples. Completeness: what
 the sum misses of f(x) - E f, over the larger of that and its median, median over samples. Captum and shap are compared
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from attribution_networks import KINDS, Body, cancer, cnn, digits, mlp, trained
+from explain_networks import KINDS, Body, cancer, cnn, digits, mlp, trained
 from torch import Tensor, nn
 
 from nbdebug.attribution import NotDifferentiable, attribute
