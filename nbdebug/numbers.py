@@ -47,7 +47,7 @@ class Sampler:
             return torch.zeros(int(self.sizes[index]), device=self.home)
         at = self.places[index]
         if is_plain(tensor) and tensor.device == self.home and tensor.numel() == self.lengths[index]:
-            line = tensor.view(-1)
+            line = tensor if tensor.dim() == 1 else tensor.view(-1)
             return line if at is None else line.index_select(0, at)
         line = flat(tensor)
         if line.numel() != self.lengths[index]:

@@ -21,12 +21,12 @@ class Outputs:
 
     ``take`` gets the place, the submodule and its output: ``name`` for the first call of a step, ``name#2`` for the
     second, ``name[1]`` for the second tensor of a tree. What runs without gradients, or again in a backward pass, is
-    left out.
+    left out, and so are submodules whose name ``picks`` refuses.
     """
 
-    def __init__(self, model: nn.Module, take: Take) -> None:
+    def __init__(self, model: nn.Module, take: Take, picks: Callable[[str], bool] = lambda _: True) -> None:
         self.take, self.calls = take, Counter[str]()
-        self.modules = dict(list(computing(model).items())[:MOST_MODULES])
+        self.modules = dict([one for one in computing(model).items() if picks(one[0])][:MOST_MODULES])
         self.handles: list[RemovableHandle] = []
         self.in_backward = False
 
@@ -50,11 +50,12 @@ class Outputs:
         """A submodule has put something out."""
         if not torch.is_grad_enabled() or (self.in_backward and self.calls[name]):
             return
-        self.calls[name] += 1
-        if self.calls[name] > MOST_CALLS:
+        self.calls[name] = count = self.calls[name] + 1
+        if count > MOST_CALLS:
             return
-        call = f"#{self.calls[name]}" if self.calls[name] > 1 else ""
-        floats = [one for one in tensors(output) if one.is_floating_point() and one.numel()]
+        call = f"#{count}" if count > 1 else ""
+        given = (output,) if type(output) is Tensor else tensors(output)
+        floats = [one for one in given if one.is_floating_point() and one.numel()]
         for i, one in enumerate(floats[:MOST_TENSORS]):
             self.take(f"{name}{f'[{i}]' if i else ''}{call}", module, one)
 

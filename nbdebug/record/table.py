@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,20 @@ class Table:
         self.counts[kind] += 1
         if self.rows > self.most:
             self.thin()
+
+    def extend(self, rows: Sequence[tuple[int, Mapping[str, float]]]) -> None:
+        """Keeps several rows of one kind, each with its step, if their turn has come."""
+        if self.rows + len(rows) > self.most:
+            for step, row in rows:
+                self.append(step, row)
+            return
+        kept = rows[-self.counts[""] % self.stride :: self.stride]
+        for name in dict.fromkeys(name for _, row in kept for name in row):
+            self.widen(name)
+        if kept:
+            cells = [[row.get(name, math.nan) for name in self.columns] for _, row in kept]
+            self.put([step for step, _ in kept], np.array(cells, np.float32))
+        self.counts[""] += len(rows)
 
     def filled(self, row: Mapping[str, float]) -> Numbers:
         """A whole row of which some columns are given."""

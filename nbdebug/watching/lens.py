@@ -118,8 +118,8 @@ class Lens:
         count = len(self.names)
         no = np.ones(count, bool)
         weights = no if look.after is None else ~no
-        gradients = ~look.there if look.there.size else no
-        updates = ~look.moved if look.moved.size and look.before is not None else no
+        gradients = ~np.array(look.there) if look.there else no
+        updates = ~np.array(look.moved) if look.moved and look.before is not None else no
         return np.concatenate([weights, gradients, updates, np.zeros(len(look.outputs), bool)])
 
     def ratios(self, table: Floats) -> Floats:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nbdebug.numbers import MOST, places
@@ -29,8 +27,8 @@ class Look:
     gradients: Tensor | None = None
     before: Tensor | None = None
     after: Tensor | None = None
-    there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    moved: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    there: list[bool] = field(default_factory=list)
+    moved: list[bool] = field(default_factory=list)
     outputs: dict[str, tuple[type[nn.Module], Tensor, int]] = field(default_factory=dict)
     largest: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     live: dict[str, Tensor] = field(default_factory=dict)

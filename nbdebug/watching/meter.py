@@ -62,7 +62,7 @@ class Meter:
         elif self.following:
             self.follows.took(cost, now)
         self.looking = self.look_is_due(step, now)
-        self.following = now >= self.follows.again
+        self.following = not self.every and now >= self.follows.again
         self.norming = step <= SEEN or now >= self.norms.again
         if step >= self.spaced:
             self.spaced = next_spaced(step)

@@ -76,7 +76,7 @@ class Recorder:
         self.fetched = time.monotonic()
         rows, self.waiting = self.waiting, []
         numbers = fetched([one for row in rows for one in (*row.losses, *row.numbers.values())])
-        at = iter(numbers)
+        at, found = iter(numbers), []
         for row in rows:
             losses = [next(at) for _ in row.losses]
             cells = {name: next(at) for name in row.numbers}
@@ -84,7 +84,8 @@ class Recorder:
                 cells["loss"] = sum(losses) / len(losses)
                 if not math.isfinite(cells["loss"]):
                     self.wrong.append((row.step, cells["loss"]))
-            self.record.run.append(row.step, {name: seen(value) for name, value in cells.items()})
+            found.append((row.step, {name: seen(value) for name, value in cells.items()}))
+        self.record.run.extend(found)
 
 
 def kept(value: Tensor) -> Number:

@@ -46,10 +46,10 @@ class Session:
         self.record = Record(about=described(setup))
         self.follower, self.recorder = Follower(setup), Recorder(self.record)
         watched = Places(setup.eager, match)
-        self.most, self.looks = MOST if meter.every is None else MOST // 2, 0
+        self.most, self.looks = MOST if meter.every is None else MOST // 4, 0
         sampler = Sampler(list(watched.parameters.values()), self.most)
         self.watched, self.lens = watched, Lens(watched, sampler, self.record)
-        self.strides, self.outputs = Strides(watched, sampler), Outputs(setup.eager, self.take)
+        self.strides, self.outputs = Strides(watched, sampler), Outputs(setup.eager, self.take, watched.picks)
         self.fixed = Fixed.of(setup)
         self.record.about.update(self.fixed.about)
         self.record.modules = watched.layers(set())
@@ -114,11 +114,7 @@ class Session:
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """An output of a submodule, on a step that is looked at."""
         look, begun = self.strides.look, time.perf_counter()
-        if (
-            look is not None
-            and len(blocks) <= self.meter.outside
-            and self.watched.picks(place.split("#")[0].split("[")[0])
-        ):
+        if look is not None and len(blocks) <= self.meter.outside:
             self.meter.attempt("activations", look.take, place, module, output)
         self.meter.spent += time.perf_counter() - begun
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nbdebug.numbers import Sampler, squared_norm
@@ -16,17 +14,25 @@ from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
 from nbdebug.watching.recorder import Number, kept
 
+COMPARED, SELDOM = 32, 16  # so many steps are compared, and later ones at such distances
+
 
 def root(square: Number) -> Number:
     """The square root of a number that may lie on a device."""
     return square.sqrt() if isinstance(square, Tensor) else math.sqrt(square)
 
 
+def either(before: list[bool], now: list[bool]) -> list[bool]:
+    """What is true of one of them; lists, since numpy's code is in no cache right after a backward pass."""
+    return [a or b for a, b in zip(before, now, strict=True)] if before else now
+
+
 class Strides:
     """Gathers samples of what each optimizer holds, before and after its steps.
 
     ``look`` is what is gathered of this step in full, or None; of the others only the norm of the gradients is kept,
-    as ``square``.
+    as ``square``. ``left`` are the weights after the last look with its step and how often they had been written to,
+    and ``hidden`` says whether they were seen to change without that.
     """
 
     def __init__(self, watched: Places, sampler: Sampler) -> None:
@@ -35,6 +41,8 @@ class Strides:
         self.extremes = Extremes(sampler.lengths.tolist(), int(sampler.sizes.max(initial=0)))
         self.look: Look | None = None
         self.square: Number | None = None
+        self.left: tuple[int, list[int], Tensor] | None = None
+        self.hidden = False
 
     def held(self, optimizer: torch.optim.Optimizer | None) -> list[bool]:
         """Which parameters an optimizer steps on; all of them where there is none."""
@@ -65,8 +73,8 @@ class Strides:
     def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers samples of the gradients that are there, beside those of other optimizers."""
         look, (found, scale) = self.look, self.found(optimizer)
-        there = np.array([one is not None for one in found], bool)
-        if look is None or not there.any():
+        there = [one is not None for one in found]
+        if look is None or True not in there:
             return
         values, number = self.sampler.gather(found), self.extremes.number
         factor = scale.to(values) if isinstance(scale, Tensor) else None
@@ -76,7 +84,7 @@ class Strides:
             most = largest(one)
             look.largest["gradient", number] = most if factor is None else most / factor.to(most)
         look.gradients = values if look.gradients is None else look.gradients + values
-        look.there = there if not look.there.size else look.there | there
+        look.there = either(look.there, there)
 
     @property
     def finite(self) -> bool | None:
@@ -84,15 +92,39 @@ class Strides:
         return True if isinstance(self.square, float) and math.isfinite(self.square) else None
 
     def before(self) -> None:
-        """Gathers the weights, unless another optimizer has begun the same step."""
-        if self.look is not None and self.look.before is None:
-            self.look.before = self.sampler.gather(self.parameters)
+        """Gathers the weights, unless another optimizer has begun the same step.
+
+        Those that the step before has left are not gathered again in a loop that writes to no ``.data`` between steps,
+        which torch does not count: that is seen by comparing, at first always and later now and then.
+        """
+        look = self.look
+        if look is None or look.before is not None:
+            return
+        left = self.unwritten(look.step)
+        if left is not None and look.step > COMPARED and look.step % SELDOM:
+            look.before = left
+            return
+        look.before = self.sampler.gather(self.parameters)
+        if left is not None:
+            self.hidden = not torch.equal(look.before, left)
+
+    def unwritten(self, step: int) -> Tensor | None:
+        """What the step before this one has left, if nobody is known to have written to the weights since."""
+        if self.left is None or self.hidden:
+            return None
+        before, writes, weights = self.left
+        return weights if (before, writes) == (step - 1, self.writes) else None
+
+    @property
+    def writes(self) -> list[int]:
+        """How often each parameter was written to."""
+        return [one._version for one in self.parameters]
 
     def after(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Gathers the weights that a step has left."""
         if self.look is not None:
-            moved: NDArray[np.bool_] = np.array(self.held(optimizer), bool)
             self.look.after = self.sampler.gather(self.parameters)
+            self.left = self.look.step, self.writes, self.look.after
             if (number := self.extremes.number) is not None:
                 self.look.largest["weight", number] = largest(self.parameters[number])
-            self.look.moved = moved if not self.look.moved.size else self.look.moved | moved
+            self.look.moved = either(self.look.moved, self.held(optimizer))

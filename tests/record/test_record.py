@@ -102,3 +102,18 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "nothing")
     with pytest.raises(SetupError, match="can be written"):
         Record().save(tmp_path / "no folder" / "run.nbd")
+
+
+@pytest.mark.parametrize("together", [1, 3, 7, 40])
+def test_rows_that_come_together_are_kept_as_if_they_came_alone(together: int) -> None:
+    rows = [(step, {"loss": float(step)} | ({"norm": 2.0 * step} if step % 3 else {})) for step in range(1, 200)]
+    alone, found = Table(most=32), Table(most=32)
+    for step, row in rows:
+        alone.append(step, row)
+    for start in range(0, len(rows), together):
+        found.extend(rows[start : start + together])
+    assert found.stride == alone.stride > 1
+    assert found.steps.tolist() == alone.steps.tolist()
+    assert found.seen == alone.seen
+    for name in ("loss", "norm"):
+        assert np.array_equal(found.column(name), alone.column(name))

@@ -11,9 +11,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
+from nbdebug.numbers import Sampler
 from nbdebug.watching import Watch
 from nbdebug.watching.meter import SEEN
 from nbdebug.watching.pace import Pace
+from nbdebug.watching.strides import COMPARED, SELDOM
 
 STEPS = 4 * SEEN
 TINY = 1e-6  # a budget that pays for nothing
@@ -136,10 +138,28 @@ def test_an_update_is_what_the_step_did_and_not_what_was_written_between_steps()
     optimizer, average = torch.optim.SGD(model.parameters(), 0.1), copy.deepcopy(model)
     batch, moved = next(iter(loader())), []
     with nbdebug.watch(model, optimizer, every=1) as watch:
-        for _ in range(12):
+        for _ in range(2 * COMPARED):
             before = model[0].weight.detach().clone()
             step(model, optimizer, batch)
             moved.append(float((model[0].weight.detach() - before).norm()))
             for own, other in zip(model.parameters(), average.parameters(), strict=True):
                 own.data.lerp_(other.data, 0.5)
     assert watch.record.series("update.norm", "0.weight")[1] == pytest.approx(moved, rel=1e-3)
+
+
+def test_weights_that_nobody_writes_to_between_steps_are_gathered_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights: list[bool] = []
+    gather = Sampler.gather
+
+    def counted(self: Sampler, given: Any) -> Any:
+        weights.append(given[0] is model[0].weight)
+        return gather(self, given)
+
+    monkeypatch.setattr(Sampler, "gather", counted)
+    model = network()
+    watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
+    trained(watch, model, watch.setup.optimizers[0], steps=4 * COMPARED)
+    looks = 4 * COMPARED
+    compared = COMPARED + (looks - COMPARED) // SELDOM
+    assert sum(weights) == looks + compared
+    assert (watch.record.series("update.norm", "0.weight")[1] > 0).all()
