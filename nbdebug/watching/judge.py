@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import numpy.ma  # noqa: F401  else numpy.unique imports it in the middle of somebody's loop, which takes 10 ms
+
 from nbdebug import registry
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding

@@ -58,7 +58,7 @@ class Watch:
         self.controls = Controls(setup, self.clicks, stop_on, on_finding)
         self.result: Watched | None = None
         self.session: Session | None = None
-        self.again = 0.0
+        self.again, self.fetched = 0.0, False
         self.record = Record()
         self.replayed: Replay | None = None
 
@@ -126,16 +126,18 @@ class Watch:
         self.controls.notes.clear()
 
     def refresh(self, _: None) -> None:
-        """Brings in what waits, shows it, asks a rule, and keeps the file up to date."""
+        """Brings in what waits and shows it, asks a rule (another time, if steps are short), updates the file."""
         assert self.session is not None
-        recorder = self.session.recorder
-        if recorder.due:
+        recorder, before = self.session.recorder, self.fetched
+        self.fetched = recorder.due
+        if self.fetched:
             self.session.fetch()
             self.not_finite()
             self.view.findings = [one.to_dict() for one in self.judge.report]
             self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
             self.screen.refresh()
-        self.meter.attempt("rules", self.judge.advance, recorder.step)
+        if before or not self.fetched:
+            self.meter.attempt("rules", self.judge.advance, recorder.step)
         if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
             self.meter.attempt("file", self.save)
 

@@ -1,0 +1,57 @@
+"""When the rules are asked while a loop runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import nbdebug
+from nbdebug.watching.judge import Judge
+
+LOOP = """
+import sys
+import torch, nbdebug
+from torch import nn
+from nbdebug.watching import judge
+judge.SHARE, judge.EVERY_SECONDS = 1.0, 0.0
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+x, y = torch.randn(16, 4), torch.arange(16) % 3
+asked = []
+ask = judge.Judge.ask
+judge.Judge.ask = lambda self, rule, step: (asked.append(rule.code), ask(self, rule, step))
+with nbdebug.watch(model, optimizer) as watch:
+    before = set(sys.modules)
+    while len(set(asked)) < len(watch.judge.rules):
+        watch.again = 0.0
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    print(sorted(name for name in set(sys.modules) - before if not name.startswith("torch")))
+"""
+
+
+def test_nothing_is_imported_while_the_loop_runs() -> None:
+    said = subprocess.run([sys.executable, "-c", LOOP], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.12])
+def test_rules_are_asked_whether_steps_are_short_or_long(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Judge, "advance", lambda self, step: asked.append(step))
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with nbdebug.watch(model, optimizer) as watch:
+        for _ in range(8):
+            watch.again = 0.0
+            time.sleep(seconds)
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    assert len(asked) >= 6
