@@ -2,7 +2,8 @@
 
 A gather of 2,048 values of each tensor costs less than a hundredth of a small network's step, where a full pass of
 mean, variance or histogram costs a tenth or several steps. At 2,048 the median is within 2 % of rank and the standard
-deviation within 5 %; the places are random since strided ones meet the structure of rows and channels.
+deviation within 5 %; at 512, as in a run of which each step is looked at, within twice that. The places are random
+since strided ones meet the structure of rows and channels.
 """
 
 from __future__ import annotations
