@@ -172,7 +172,7 @@ function strokes(g, f, line, colors) {
   g.restore();
   g.textAlign = "center";
   g.fillStyle = colors.error;
-  line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 4); });
+  line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 8); });
 }
 
 /** The plot without its axes, and a little more. @param {Layout} f */
