@@ -180,4 +180,4 @@ def test_of_several_browsers_of_a_cell_the_last_one_is_shown(
         assert lab.output(1).get_by_role("heading", name=heading, exact=True).count() == 1
         said = [one["data"]["text/plain"] for one in lab.outputs(1) if set(one["data"]) == {"text/plain"}]
         assert len(said) == (2 if last else 1)
-        assert all("What it gets wrong: " in one and "% of 60 samples right" in one for one in said)
+        assert all(one.startswith("nbdebug errors: ") and "% of 60 samples right" in one for one in said)

@@ -53,7 +53,7 @@ class Errors(Analyses):
     @property
     def brief(self) -> str:
         """What is left of it under a cell that goes on to show another browser."""
-        return f"{self.title}: {self.headline}"
+        return str(self).partition("\n")[0]
 
     @property
     def selected(self) -> list[int]:
