@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -290,7 +291,7 @@ class Debugger:
     def findings(self) -> Report:
         """All that has been said so far, by rank, each thing once; of the loss at the line of a watched loop."""
         line = self.watched.loss_line if self.watched else None
-        found = merged(self.reports.values())
+        found = replace(merged(self.reports.values()), title="Findings")
         return found.at_loss(line.where()) if line else found
 
     def __repr__(self) -> str:

@@ -73,11 +73,14 @@ def explain(model: Any, sample: Any, train_loader: Any = None, val_loader: Any =
     """Why a model says what it says of a sample, in one call.
 
     With a loader ``sample`` may be a place in its data set, and it takes what Debugger and its ``explain`` take.
-    Without one ``model`` may also be a function or a fitted estimator; ``background`` are the samples to compare with.
+    With a validation loader alone it is one in that, and ``background`` are the samples to compare with, if any.
+    Without a loader ``model`` may also be a function or a fitted estimator.
     """
     if train_loader is not None:
         return Debugger(model, train_loader, val_loader, **own(given)).explain(sample, **given)
-    if isinstance(model, nn.Module):
+    if val_loader is not None:
+        given = {"loader": val_loader, **given}
+    if isinstance(model, nn.Module) or val_loader is not None:
         return Debugger(model, (), **own(given)).explain(sample, **{"background": None, **given})
     from nbdebug.tools.explain import explain
 

@@ -35,15 +35,16 @@ class Skipped:
 class Report(Result):
     """Findings by rank, causes before what they explain; iterates over them.
 
-    ``asked`` are the codes of the rules that could answer, ``subject`` is a line about what was looked at, ``seconds``
-    what it took, ``stopped`` whether it was cut short. ``disproved`` is what findings assumed of the loop, and a
-    watched loop has shown not to be so. ``unmet`` says what the user's own loss raised where it was given output and
-    target, so that rules on it could not be asked.
+    ``asked`` are the codes of the rules that could answer, ``title`` says what was done, ``subject`` is a line about
+    what was looked at, ``seconds`` what it took, ``stopped`` whether it was cut short. ``disproved`` is what findings
+    assumed of the loop, and a watched loop has shown not to be so. ``unmet`` says what the user's own loss raised where
+    it was given output and target, so that rules on it could not be asked.
     """
 
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[Skipped, ...] = ()
     asked: frozenset[str] = frozenset()
+    title: str = "Checkup"
     subject: str = ""
     seconds: float = 0.0
     stopped: bool = False
@@ -80,7 +81,7 @@ class Report(Result):
         from nbdebug.views.findings import Findings
 
         return Findings(
-            title="Checkup",
+            title=self.title,
             subtitle=self.subject,
             findings=[one.to_dict() for one in self.findings],
             not_checked=[vars(one) for one in self.not_checked],
@@ -106,7 +107,7 @@ class Report(Result):
 
     def __str__(self) -> str:
         """The findings in plain text, then what was not checked."""
-        title = f"nbdebug checkup{' (stopped)' if self.stopped else ''}: {self.summary}"
+        title = f"nbdebug {self.title.lower()}{' (stopped)' if self.stopped else ''}: {self.summary}"
         head = "\n".join(filter(None, [title, self.subject]))
         skipped = [f"  {one.code} {one.name}: {one.why}" for one in self.not_checked]
         tail = "\n".join([f"not checked ({len(skipped)}):", *skipped]) if skipped else ""

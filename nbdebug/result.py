@@ -27,6 +27,11 @@ class Result:
     writes ``answer(asked)`` too is asked by its page while the kernel lives: see ``nbdebug.views.answers``.
     """
 
+    @property
+    def brief(self) -> str:
+        """What is left of it under a cell that goes on to show another browser; "" for what stays."""
+        return ""
+
     def view(self) -> View:
         """The picture of this result, as the notebook shows it."""
         raise NotImplementedError
@@ -59,7 +64,8 @@ class Result:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        from nbdebug.views.screen import was_just_shown
+        from nbdebug.views.screen import give_way, was_just_shown
 
         if not was_just_shown(self):
+            give_way(self)
             display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]

@@ -75,4 +75,4 @@ class Batch:
 
     def __str__(self) -> str:
         """Shapes and dtypes, such as ``float32 (64, 1, 8, 8) -> int64 (64,)``."""
-        return f"{described(self.inputs)} -> {described(self.target)}"
+        return f"{described(self.inputs)} → {described(self.target)}"

@@ -60,7 +60,8 @@ export function chart(host, pick) {
     note.textContent = [...bad, low && `${low} not positive, not drawn`].filter(Boolean).join(" · ");
     label.textContent = `${picture.x_label} →`;
     logs.ariaPressed = String(log);
-    node.ariaLabel = `Line chart ${picture.title}. ${picture.lines.map(spoken).join(" ")} Arrow keys read values.`;
+    const marks = picture.marks.map(({ at, text }) => `${text} at ${num(at)}. `).join("");
+    node.ariaLabel = `Line chart ${picture.title}. ${picture.lines.map(spoken).join(" ")} ${marks}Arrow keys read values.`;
   }
 
   /** @param {Context} g @param {Layout} f @param {number} cursor @param {Colors} colors */
@@ -171,7 +172,7 @@ function strokes(g, f, line, colors) {
   g.restore();
   g.textAlign = "center";
   g.fillStyle = colors.error;
-  line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 4); });
+  line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 8); });
 }
 
 /** The plot without its axes, and a little more. @param {Layout} f */

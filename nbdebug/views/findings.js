@@ -94,11 +94,18 @@ function draw(card, consequences) {
 function where({ where: at, place }) {
   const module = /^\d+$/.test(at.module ?? "") ? `module ${at.module}` : at.module;
   const model = [at.parameter ?? module, at.sample != null && `sample ${at.sample}`, at.step != null && `step ${at.step}`].filter(Boolean);
-  const lines = at.context?.length ? at.context : at.source ? [[at.line, at.source]] : [];
+  /** @type {[number | null, string][]} */
+  const lines = at.context?.length ? framed(at.context) : at.source ? [[at.line, at.source]] : [];
   return (place || model.length > 0 || lines.length > 0) && h("div.where", {},
     h("div.place", { title: at.file ?? "" }, h("b", {}, place), place && model.length > 0 && " · ", model.join(" · ")),
-    lines.length > 0 && h("pre.code", {}, ...lines.map((/** @type {[number | null, string]} */ [number, line]) =>
+    lines.length > 0 && h("pre.code", {}, ...lines.map(([number, line]) =>
       h(number === at.line ? "div.hit" : "div", {}, h("span.number", {}, number == null ? "" : String(number)), line.trimEnd()))));
+}
+
+/** Lines without those at either end that are blank. @param {[number | null, string][]} lines */
+function framed(lines) {
+  const full = lines.map(([, line]) => line.trim() !== "");
+  return lines.slice(full.indexOf(true), full.lastIndexOf(true) + 1);
 }
 
 /** What was left out. @param {any[]} skipped @param {number} more */

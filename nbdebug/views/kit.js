@@ -110,6 +110,15 @@ export function follow(model, draw) {
   draw();
 }
 
+/** Fades the lower edge of what is scrolled, while it goes on below. @param {HTMLElement} node */
+export function fading(node) {
+  const draw = () => { node.classList.toggle("nb-below", node.scrollHeight - node.clientHeight - node.scrollTop > 2); };
+  node.addEventListener("scroll", draw, { passive: true });
+  const sizes = new ResizeObserver(draw);
+  for (const one of [node, ...node.children]) sizes.observe(one);
+  return node;
+}
+
 /** Draws again when the size of `el` or the theme of the page changes. @param {HTMLElement} el @param {() => void} draw */
 export function watch(el, draw) {
   new ResizeObserver(draw).observe(el);

@@ -1,6 +1,7 @@
 // @ts-check
 /** @import { Row } from "./layer_rows.js" */
-import { h } from "./kit.js";
+/** @import { LayersPlace } from "./layers_place.js" */
+import { fading, h } from "./kit.js";
 import { sharp } from "./axes.js";
 
 /** @typedef {{row: Row | null, node: HTMLElement, name: HTMLElement, share: HTMLElement, canvas: HTMLCanvasElement}} Slot */
@@ -13,8 +14,8 @@ const WIDE = 720,
   NAMES = 220,
   SHARES = 84;
 
-/** A list that draws only the rows in sight. @param {HTMLElement} header @param {Acts} acts */
-export function rowList(header, acts) {
+/** A list that draws only the rows in sight. @param {HTMLElement} header @param {LayersPlace} place @param {Acts} acts */
+export function rowList(header, place, acts) {
   const id = `nb${Math.random().toString(36).slice(2)}`,
     body = h("div.lines", { role: "presentation" });
   const grid = h(
@@ -22,7 +23,7 @@ export function rowList(header, acts) {
     { role: "treegrid", tabIndex: 0, ariaLabel: "layers", "data-lm-suppress-shortcuts": "true" },
     body,
   );
-  const frame = h("div.frame", {}, header, grid);
+  const frame = h("div.frame", {}, header, fading(grid));
   /** @type {Slot[]} */
   let slots = [];
   /** @type {Row[]} */
@@ -31,8 +32,7 @@ export function rowList(header, acts) {
     tall = 40,
     tree = false,
     width = 0,
-    font = "",
-    /** @type {string | null} */ opened = null;
+    font = "";
 
   function draw() {
     const narrow = frame.clientWidth < WIDE,
@@ -76,7 +76,7 @@ export function rowList(header, acts) {
       hidden: false,
       ariaRowIndex: String(i + 1),
       ariaLevel: String(tree ? row.level + 1 : 1),
-      ariaSelected: String(row.path === opened),
+      ariaSelected: String(row.path === place.opened),
     });
     Object.assign(node.style, { top: `${i * tall}px`, height: `${tall}px` });
     node.ariaExpanded = tree && row.kids ? String(!row.folded) : null;
@@ -112,19 +112,19 @@ export function rowList(header, acts) {
   function go(i) {
     active = Math.max(0, Math.min(rows.length - 1, i));
     grid.scrollTop = Math.min(active * tall, Math.max(grid.scrollTop, (active + 1) * tall - grid.clientHeight));
-    if (opened !== null && rows[active]?.layer) choose(rows[active]);
+    if (place.opened !== null && rows[active]?.layer) choose(rows[active]);
     draw();
   }
 
   /** @param {Row | null} row */
   function choose(row) {
-    opened = row && row.path;
+    place.opened = row && row.path;
     acts.open(row);
   }
 
   /** @param {Row} row */
   function toggle(row) {
-    if (row.layer) choose(row.path === opened ? null : row);
+    if (row.layer) choose(row.path === place.opened ? null : row);
     else if (row.kids) acts.fold(row, !row.folded);
     draw();
   }
@@ -136,7 +136,10 @@ export function rowList(header, acts) {
     else if (tree && folded && row?.above) go(rows.indexOf(row.above));
   }
 
-  grid.onscroll = draw;
+  grid.onscroll = () => {
+    place.top = grid.scrollTop;
+    draw();
+  };
   grid.onclick = (event) => {
     const one = slots.find(({ node }) => node.contains(/** @type {Node} */ (event.target)));
     if (!one?.row || String(getSelection())) return;
@@ -177,7 +180,7 @@ export function rowList(header, acts) {
     draw,
     /** @param {Row[]} next @param {boolean} asTree */
     set(next, asTree) {
-      const path = rows[active]?.path;
+      const path = rows[active]?.path ?? place.opened;
       [rows, tree] = [next, asTree];
       active = Math.max(
         0,
@@ -185,8 +188,12 @@ export function rowList(header, acts) {
       );
       draw();
     },
+    /** Goes where the reader was. */
+    resume() {
+      grid.scrollTop = place.top;
+    },
     close() {
-      opened = null;
+      place.opened = null;
       draw();
     },
   };

@@ -1,6 +1,7 @@
 // @ts-check
 /** @import { Store } from "./layer_store.js" */
 /** @import { Row } from "./layer_rows.js" */
+/** @import { LayersPlace } from "./layers_place.js" */
 import { h, num, press, watch } from "./kit.js";
 import { film } from "./layer_films.js";
 import { valueAt } from "./layer_store.js";
@@ -9,8 +10,8 @@ import { percentOf, pick } from "./tabs.js";
 const KINDS = { strip: "Heat strip", bands: "Percentiles", ridge: "Ridge" };
 const STATISTICS = ["norm", "mean", "std", "absmax", "zeros", "nonfinite"];
 
-/** One layer over time. @param {() => void} close */
-export function layerPanel(close) {
+/** One layer over time. @param {() => void} close @param {LayersPlace} place */
+export function layerPanel(close, place) {
   const name = h("b"),
     kind = h("span.soft"),
     tabs = h("div.tabs", { role: "group", ariaLabel: "signal" }),
@@ -37,9 +38,7 @@ export function layerPanel(close) {
   let row = null;
   /** @type {Store | null} */
   let store = null;
-  let step = 0,
-    signal = "",
-    mode = "strip";
+  let step = 0;
 
   function draw() {
     node.hidden = !row;
@@ -47,19 +46,20 @@ export function layerPanel(close) {
     const now = store,
       { path, params } = row,
       signals = store.words.drawn.filter((one) => params.includes(one.split("|")[1]) || one === `activation|${path}`);
-    if (!signals.includes(signal))
-      signal = signals.find((one) => one.split("|")[0] === signal.split("|")[0]) ?? signals[0] ?? "";
+    if (!signals.includes(place.signal))
+      place.signal = signals.find((one) => one.split("|")[0] === place.signal.split("|")[0]) ?? signals[0] ?? "";
+    const { signal, mode } = place;
     name.textContent = path || row.name;
     kind.textContent = row.kind;
     said.replaceChildren(
       ...row.found.map((one) => h(`div.tone.${one.severity}`, {}, h("b", {}, `${one.code} `), one.message)),
     );
     pick(tabs, Object.fromEntries(signals.map((one) => [one, called(one)])), signal, (one) => {
-      signal = one;
+      place.signal = one;
       draw();
     });
     pick(modes, KINDS, mode, (one) => {
-      mode = one;
+      place.mode = one;
       draw();
     });
     const steps = film(canvas, now, signal, mode, step);

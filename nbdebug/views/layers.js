@@ -13,20 +13,18 @@ import { layerPanel } from "./layer_strip.js";
 import { pick } from "./tabs.js";
 import { runCurves } from "./run_curves.js";
 import { runControls } from "./run_controls.js";
+import { keepFocus, layersPlace, resumeFocus } from "./layers_place.js";
 
 /** @param {Props} props */
 async function render({ model, el }) {
   const { node, title, status } = heading(model, false),
-    controls = model.get("state").controls && model.get("live") ? runControls(model) : null;
+    controls = model.get("state").controls && model.get("live") ? runControls(model) : null,
+    place = layersPlace(model.get("state").run);
   let store = empty(),
     step = 0,
-    /** @type {number | null} */ held = null,
-    tree = false,
     due = 0,
     /** @type {any[]} */ before = [],
     asked = false;
-  /** @type {Set<string>} */
-  const folded = new Set();
   /** @type {Row[]} */
   let rows = [],
     /** @type {Row[]} */ worst = [],
@@ -36,8 +34,12 @@ async function render({ model, el }) {
     colors = palette(el);
 
   const find = /** @type {HTMLInputElement} */ (
-    h("input.find", { type: "search", placeholder: "Filter layers", ariaLabel: "Filter layers", oninput: () => list() })
+    h("input.find", { type: "search", placeholder: "Filter layers", ariaLabel: "Filter layers", value: place.find })
   );
+  find.oninput = () => {
+    place.find = find.value;
+    list();
+  };
   const orders = h("div.tabs", { role: "group", ariaLabel: "order" }),
     count = h("span.note", { role: "status" });
   const folds = press("folds", "Fold all", () => {
@@ -48,14 +50,14 @@ async function render({ model, el }) {
   const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, ariaLabel: "recorded step" })),
     said = h("span");
   const columns = columnHeads();
-  const curves = runCurves((at) => scrub(at));
+  const curves = runCurves((at) => scrub(at), model.get("state").names ?? {}, place);
   const panel = layerPanel(() => {
     opened = null;
     lines.close();
     panel.show(store, null, step);
     lines.grid.focus();
-  });
-  const lines = rowList(columns.node, {
+  }, place);
+  const lines = rowList(columns.node, place, {
     say: (row) => wordsOf(store, row, step),
     paint: (g, row, width, height) => pictures(g, store, row, step, width, height, colors, windows),
     open: (row) => {
@@ -77,24 +79,27 @@ async function render({ model, el }) {
     lines.frame,
     panel.node,
   );
+  const parts = { find, list: lines.grid, slider };
   if (controls) node.append(controls.node);
+  keepFocus(el, place, parts);
 
   /** @param {Row} row @param {boolean} on */
   function keepFold(row, on) {
     row.folded = on;
-    if (on) folded.add(row.path);
-    else folded.delete(row.path);
+    if (on) place.folded.add(row.path);
+    else place.folded.delete(row.path);
   }
 
   function list() {
-    const shown = listed(tree ? rows : worst, find.value, tree);
+    const { tree } = place,
+      shown = listed(tree ? rows : worst, find.value, tree);
     count.textContent = [shown.length < rows.length && find.value && `${shown.length} of`, worst.length, "layers"]
       .filter(Boolean)
       .join(" ");
     folds.hidden = !tree || find.value !== "" || !rows.some((row) => row.kids);
     folds.textContent = rows.some((row) => row.kids && !row.folded) ? "Fold all" : "Unfold all";
     pick(orders, { worst: "Worst first", tree: "By module" }, tree ? "tree" : "worst", (name) => {
-      tree = name === "tree";
+      place.tree = name === "tree";
       list();
     });
     lines.set(shown, tree);
@@ -106,9 +111,9 @@ async function render({ model, el }) {
       now = [words.layers, words.findings, words.drawn, Math.ceil(Math.log2(layers.have + 1))];
     if (now.every((one, i) => one === before[i])) return;
     before = now;
-    rows = rowsOf(store, folded);
+    rows = rowsOf(store, place.folded);
     worst = ranked(store, rows);
-    opened = rows.find((row) => row.path === opened?.path) ?? null;
+    opened = rows.find((row) => row.path === place.opened) ?? null;
     list();
   }
 
@@ -116,18 +121,18 @@ async function render({ model, el }) {
     const state = model.get("state"),
       steps = looks(store),
       last = steps.length - 1,
-      at = held === null ? last : closestTo(steps, held);
+      at = place.held === null ? last : closestTo(steps, place.held);
     step = steps[at] ?? 0;
     title.textContent = state.title;
     status.textContent = [state.status, store.lost && `${store.lost} rows lost on the way`].filter(Boolean).join(" · ");
     Object.assign(slider, { max: Math.max(0, last), value: at });
     slider.ariaValueText =
-      said.textContent = `step ${step.toLocaleString("en-US")}${held === null && model.get("live") ? " · live" : ""}`;
+      said.textContent = `step ${step.toLocaleString("en-US")}${place.held === null && model.get("live") ? " · live" : ""}`;
     windows = FAMILIES.map((family) => windowOf(store.shapes.tops[family]));
     columns.show(windows);
     renew();
     lines.draw();
-    curves.show(store, step, held !== null);
+    curves.show(store, step, place.held !== null);
     panel.show(store, opened, step);
     controls?.show();
   }
@@ -143,7 +148,7 @@ async function render({ model, el }) {
   /** @param {number} at */
   function scrub(at) {
     const steps = looks(store);
-    held = at >= steps[steps.length - 1] ? null : at;
+    place.held = at >= steps[steps.length - 1] ? null : at;
     soon();
   }
 
@@ -169,6 +174,8 @@ async function render({ model, el }) {
     soon();
   });
   draw();
+  lines.resume();
+  resumeFocus(place, parts);
 }
 
 /** @param {Store} store @param {any} message @param {DataView | undefined} wire */

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nbdebug.record import Layer, Record
+from nbdebug.record import NAMES, Layer, Record, called
 from nbdebug.views.base import View
 from nbdebug.views.markup import paragraph, table
 from nbdebug.views.plain import plain, short
@@ -77,7 +77,8 @@ class Layers(View):
 
     def _whole(self, most: int, level: int = 6) -> dict[str, Any]:
         packed = whole(self.record, {"words": self._words()}, most, level)
-        return {**self.head(), "controls": self.controls, "packed": b64encode(packed).decode()}
+        told = {"controls": self.controls, "names": NAMES, "run": self.record.about.get("run", "")}
+        return {**self.head(), **told, "packed": b64encode(packed).decode()}
 
     def _words(self) -> dict[str, Any]:
         """The parts that are no numbers, and seldom change."""
@@ -129,7 +130,7 @@ class Layers(View):
         finite = values[np.isfinite(values)]
         lowest = short(float(finite.min())) if len(finite) else ""
         shape = sketch(values[:: -(-len(values) // 200)].tolist())
-        return [name, short(float(values[0])), short(float(values[-1])), lowest, shape]
+        return [called(name), short(float(values[0])), short(float(values[-1])), lowest, shape]
 
     def _ranks(self, layer: Layer) -> list[int]:
         return [RANKS[one["severity"]] for one in self.findings if _concerns(one, layer)]

@@ -1,7 +1,7 @@
 // @ts-check
 /** @import { Props } from "./kit.js" */
 import { extent, palette, scale, sharp, stretches } from "./axes.js";
-import { follow, h, heading, keep, num, root, watch } from "./kit.js";
+import { fading, follow, h, heading, keep, num, root, watch } from "./kit.js";
 import { chart, trace } from "./chart.js";
 
 /** @typedef {{attempt: number, step: number, score: (number | null)[], prediction: (number | null)[]}} Frame */
@@ -29,8 +29,8 @@ function render({ model, el }) {
   const banner = h("div"), said = h("span"), columns = h("tr"), body = h("tbody");
   const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", ariaLabel: "recorded step" }));
   root(el, node, banner);
-  const picture = chart(el), below = h("div", {}, h("div.scrub", {}, slider, said), h("div.scroll", { tabIndex: 0, role: "group", ariaLabel: "examples" },
-    h("table.table.examples", {}, h("thead", {}, columns), body)));
+  const picture = chart(el), below = h("div", {}, h("div.scrub", {}, slider, said), fading(h("div.scroll", { tabIndex: 0, role: "group", ariaLabel: "examples" },
+    h("table.table.examples", {}, h("thead", {}, columns), body))));
   el.append(below);
   /** @type {ReturnType<typeof example>[]} */
   let rows = [];

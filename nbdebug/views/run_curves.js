@@ -1,5 +1,6 @@
 // @ts-check
 /** @import { Store } from "./layer_store.js" */
+/** @import { LayersPlace } from "./layers_place.js" */
 import { chart } from "./chart.js";
 import { h, num } from "./kit.js";
 import { palette, sharp } from "./axes.js";
@@ -16,8 +17,11 @@ const GROUPS = {
   "Step time": ["step_seconds", "wait_seconds"],
 };
 
-/** The curves of the run, one group at a time. @param {(step: number) => void} go */
-export function runCurves(go) {
+/**
+ * The curves of the run, one group at a time.
+ * @param {(step: number) => void} go @param {Record<string, string>} names what a person calls them @param {LayersPlace} place
+ */
+export function runCurves(go, names, place) {
   const tabs = h("div.tabs", { role: "group", ariaLabel: "curves" }),
     host = h("div", { onclick: () => mark() });
   const picture = chart(host, go),
@@ -26,8 +30,7 @@ export function runCurves(go) {
   host.querySelector(".nb-plot")?.append(pin);
   /** @type {Store | null} */
   let store = null;
-  let group = "Loss",
-    at = 0,
+  let at = 0,
     held = false,
     /** @type {any[]} */ known = [],
     /** @type {() => any} */ layoutNow = () => undefined;
@@ -36,7 +39,7 @@ export function runCurves(go) {
   function draw() {
     if (!store) return;
     const { words, run, evaluations } = store,
-      key = [store, group, run.have, evaluations.have, words.findings, words.events];
+      key = [store, place.group, run.have, evaluations.have, words.findings, words.events];
     if (key.some((one, i) => one !== known[i])) plot(store);
     known = key;
     mark();
@@ -46,13 +49,14 @@ export function runCurves(go) {
   function plot(now) {
     /** @type {Record<string, string[]>} */
     const all = groupsOf(now);
-    if (!all[group]) group = Object.keys(all)[0] ?? group;
+    if (!all[place.group]) place.group = Object.keys(all)[0] ?? place.group;
+    const { group } = place;
     tabs.hidden = Object.keys(all).length < 2;
     pick(tabs, Object.fromEntries(Object.keys(all).map((one) => [one, one])), group, (one) => {
-      group = one;
+      place.group = one;
       draw();
     });
-    const lines = (all[group] ?? []).map((name) => lineOf(now, name)),
+    const lines = (all[group] ?? []).map((name) => ({ ...lineOf(now, name), name: names[name] ?? name })),
       words = { x_label: "step", y_label: "", title: group };
     layoutNow = picture({ ...words, lines, marks: marksOf(now), limits: [], log: false, log_x: false });
     norms.show(now, group === "Gradient norm");
@@ -113,10 +117,16 @@ function lineOf({ run, evaluations }, name) {
 /** Findings and what happened, each where it was seen. @param {Store} store */
 function marksOf({ words }) {
   const found = words.findings.filter((one) => one.step !== null).map((one) => ({ at: one.step ?? 0, text: one.code }));
+  const unplaced = new Set(words.findings.filter((one) => one.step === null).map((one) => one.code));
   const told = words.events
-    .filter(([, kind]) => kind !== "finding" || !found.length)
-    .map(([at, , text]) => ({ at, text: text.slice(0, 24) }));
+    .filter(([, kind, text]) => kind !== "finding" || unplaced.has(text.split(" ")[0]))
+    .map(([at, kind, text]) => ({ at, text: kind === "finding" ? text.split(" ")[0] : cut(text) }));
   return [...found, ...told];
+}
+
+/** @param {string} text */
+function cut(text) {
+  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
 }
 
 /** How gradient norms lie, and where the 95th percentile would clip. */

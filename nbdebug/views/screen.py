@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Event, RLock, Timer
 from types import TracebackType
 from typing import Any
@@ -14,7 +15,17 @@ from nbdebug.views.kernel import in_kernel, shell
 from nbdebug.views.series import pack
 
 REPEATS = (1.5, 6.0)
-_shown: list[tuple[Callable[[], Any], int]] = []
+_shown: list[Shown] = []
+
+
+@dataclass
+class Shown:
+    """A result that stands under a cell; with a ``handle`` it may give way to a later one, and leave its ``line``."""
+
+    result: Callable[[], Any]
+    cell: int
+    line: str = ""
+    handle: Any = None
 
 
 class Screen:
@@ -103,8 +114,10 @@ class LiveScreen(Screen):
     def finish(self, result: Any) -> None:
         """Puts the static picture of ``result`` where the live one was."""
         self._try(self._send)
-        if self._handle is not None and self._try(lambda: self._replace(_bundle(result))):
-            _shown.append((_reference(result), _execution_count()))
+        handle = self._handle
+        if handle is not None and self._try(lambda: self._replace(_bundle(result))):
+            give_way(result)
+            _shown.append(Shown(weakref.ref(result), _execution_count(), line_of(result), handle))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Leaves a picture of the last state where no result took its place; exceptions pass through."""
@@ -219,22 +232,40 @@ def put(result: Any) -> None:
         from IPython.display import display
 
         display(_bundle(result), raw=True)  # type: ignore[no-untyped-call]
-        _shown.append((_reference(result), _execution_count()))
+        _shown.append(Shown(weakref.ref(result), _execution_count()))
 
 
 def was_just_shown(result: object) -> bool:
-    """Whether a screen put ``result`` under the cell that is running now."""
+    """Whether a screen put ``result`` under the cell that is running now; who asks wants it to stay there."""
+    for one in here():
+        if one.result() is result:
+            one.handle = None
+            return True
+    return False
+
+
+def give_way(result: Any) -> None:
+    """Leaves a line of each browser that a tool put under this cell before ``result``, where that is one too."""
+    for one in here():
+        if line_of(result) and one.line and one.handle is not None:
+            one.handle.update({"text/plain": one.line}, raw=True)
+            _shown.remove(one)
+
+
+def line_of(result: Any) -> str:
+    """What may be left of a result under a cell that goes on; "" for one that stays."""
+    return str(getattr(result, "brief", ""))
+
+
+def here() -> list[Shown]:
+    """What stands under the cell that is running now."""
     now = _execution_count()
-    _shown[:] = [(reference, count) for reference, count in _shown if count == now and reference() is not None]
-    return any(reference() is result for reference, _ in _shown)
+    _shown[:] = [one for one in _shown if one.cell == now]
+    return list(_shown)
 
 
 def _execution_count() -> int:
     return int(getattr(shell(), "execution_count", -1))
-
-
-def _reference(result: Any) -> Callable[[], Any]:
-    return weakref.ref(result)
 
 
 def _bundle(result: Any) -> dict[str, str]:

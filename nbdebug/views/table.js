@@ -1,6 +1,6 @@
 // @ts-check
 /** @import { Props } from "./kit.js" */
-import { follow, h, heading, keep, num, press, root } from "./kit.js";
+import { fading, follow, h, heading, keep, num, press, root } from "./kit.js";
 
 /** @typedef {number | string | null} Value */
 /** @typedef {{value: Value, text: string, tone: string, tags: string[][]}} Cell */
@@ -18,7 +18,7 @@ function render({ model, el }) {
   const count = h("span.note", { role: "status" });
   const heads = h("tr", { role: "row" }), body = h("tbody", { role: "rowgroup" });
   const table = h("table.grid", { role: "treegrid", "data-lm-suppress-shortcuts": "true" }, h("thead", { role: "rowgroup" }, heads), body);
-  const frame = h("div.frame", { onscroll: () => { if (frame.scrollTop + 2 * frame.clientHeight > frame.scrollHeight) grow(CHUNK); } }, table);
+  const frame = fading(h("div.frame", { onscroll: () => { if (frame.scrollTop + 2 * frame.clientHeight > frame.scrollHeight) grow(CHUNK); } }, table));
   /** @type {Row[]} */
   let rows = [], /** @type {Row[]} */ listed = [], /** @type {Map<HTMLElement, Row>} */ at = new Map(), most = 1;
   let order = 0, key = -1, drawn = 0, /** @type {Row | undefined} */ active;

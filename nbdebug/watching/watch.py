@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from nbdebug.watching.places import Match
 from nbdebug.watching.result import Watched
 from nbdebug.watching.session import Session
 
+TITLE = "Findings of this run"
 SAVE_SECONDS, BETWEEN_SECONDS = 2.0, 0.05
 
 
@@ -68,6 +70,7 @@ class Watch:
             raise SetupError("this watch was used before; expected a new one. Call watch() again for another run.")
         self.session = session = Session(self.setup, self.meter, self.match)
         self.record = session.record
+        self.record.about["run"] = token_hex(6)
         self.judge = Judge(self.record, self.controls.new.append)
         self.stack, self.probes = ExitStack(), ExitStack()
         self.save()
@@ -96,7 +99,7 @@ class Watch:
             self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble)
             self.screen.finish(self.result)
         self.meter.attempt("file", self.save)
-        if report.loud:
+        if report.findings:  # those that the picture marks, notes too
             put(report)
         return isinstance(error, Stopped)
 
@@ -218,7 +221,7 @@ class Watch:
             again, loop = self.replay(), session.follower.seen(session.rates)
             said = judged(self.setup, loop=loop, record=self.record, incident=again)
             shown = replace(said, disproved=disproved(loop, self.record))
-            report = merged([shown, again.report] if again else [shown])
+            report = replace(merged([shown, again.report] if again else [shown]), title=TITLE)
         except Exception as error:
             self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
             return Report()

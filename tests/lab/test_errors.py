@@ -153,3 +153,31 @@ def test_saved_and_opened_without_a_kernel_it_has_its_first_samples(browsed: Bro
         click(lab, 2, 0)
         assert lab.output(1).locator("code", has_text="result.rows(cells=[(2, 0)])").is_visible()
         assert "Error displaying widget" not in lab.page.content()
+
+
+TWICE = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+x = torch.randn(60, 4)
+loader = DataLoader(TensorDataset(x, x[:, :3].argmax(1)), 20)
+before = nbdebug.errors(torch.nn.Linear(4, 3), loader, loss_fn=torch.nn.CrossEntropyLoss())
+after = nbdebug.errors(torch.nn.Linear(4, 3), loader, loss_fn=torch.nn.CrossEntropyLoss())
+"""
+
+
+@pytest.mark.parametrize(("last", "heading"), [("after.compare(before)", "What changed"), ("", "What it gets wrong")])
+def test_of_several_browsers_of_a_cell_the_last_one_is_shown(
+    jupyter_lab: Lab, notebook: Callable[..., str], last: str, heading: str
+) -> None:
+    with jupyter_lab.open(notebook(SETUP, TWICE + last)) as lab:
+        for cell in (0, 1):
+            lab.run_cell(cell)
+            lab.wait_idle()
+        shown = lab.output(1).locator(".nb-e-both")
+        shown.wait_for()
+        assert shown.count() == 1
+        assert lab.output(1).get_by_role("heading", name=heading, exact=True).count() == 1
+        said = [one["data"]["text/plain"] for one in lab.outputs(1) if set(one["data"]) == {"text/plain"}]
+        assert len(said) == (2 if last else 1)
+        assert all(one.startswith("nbdebug errors: ") and "% of 60 samples right" in one for one in said)

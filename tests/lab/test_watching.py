@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -93,3 +94,83 @@ def test_layers_are_seen_opened_scrubbed_and_the_loop_is_stopped_while_it_runs(
         assert lab.output(1).get_by_role("treegrid").get_by_role("row").count() >= 3
         assert "Error displaying widget" not in lab.page.content()
         assert lab.errors == []
+
+
+DEEP = """
+middle = [one for _ in range(12) for one in (nn.Linear(32, 32), nn.ReLU())]
+model = nn.Sequential(nn.Linear(8, 32), *middle, nn.Linear(32, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+dbg = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+going = True
+with dbg.watch(every=2) as run:
+    while going:
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+            time.sleep(0.03)
+        going = not os.path.exists("enough")
+"""
+
+
+def test_what_was_open_in_the_live_view_is_open_in_the_picture_that_stays(
+    jupyter_lab: Lab, notebook: Callable[..., str]
+) -> None:
+    with jupyter_lab.open(notebook(f"import os{SETUP}", DEEP)) as lab:
+        lab.run_cell(0)
+        lab.wait_idle()
+        lab.run_cell(1)
+        steps(lab, 10)
+        out = lab.output(1)
+        out.get_by_role("button", name="By module").click()
+        out.get_by_role("button", name="Gradient norm", exact=True).click()
+        rows = out.get_by_role("treegrid").get_by_role("row")
+        rows.nth(2).click()
+        out.get_by_role("button", name="Ridge").click()
+        find = out.get_by_label("Filter layers")
+        find.fill("linear")
+        out.get_by_role("treegrid").evaluate("node => { node.scrollTop = 90; }")
+        name = out.locator(".nb-panel b").first.inner_text()
+        find.focus()
+        place = out.locator(".nb-panel").bounding_box()
+        (jupyter_lab.notebooks / "enough").touch()
+        lab.wait_idle(60)
+        assert kinds(lab, 1)[:1] == STATIC
+        out.locator(".nb-panel b").first.get_by_text(name, exact=True).wait_for(timeout=10_000)
+        assert find.input_value() == "linear"
+        assert out.get_by_role("treegrid").evaluate("node => node.scrollTop") == 90
+        for pressed in ("By module", "Gradient norm", "Ridge"):
+            assert out.get_by_role("button", name=pressed, exact=True).get_attribute("aria-pressed") == "true"
+        assert find.evaluate("node => node === document.activeElement")
+        assert out.locator(".nb-panel").bounding_box()["y"] == place["y"]
+
+
+SHORT = """
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).watch():
+    for _ in range(8):  # ends too early, which is a note
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+"""
+
+
+def test_what_is_found_under_a_watch_is_headed_as_such_and_each_mark_has_its_card(
+    jupyter_lab: Lab, notebook: Callable[..., str]
+) -> None:
+    with jupyter_lab.open(notebook(SETUP, SHORT)) as lab:
+        lab.run_cell(0)
+        lab.wait_idle()
+        lab.run_cell(1)
+        lab.wait_idle(60)
+        out = lab.output(1)
+        out.get_by_role("heading", name="Findings of this run").wait_for()
+        assert out.get_by_role("heading", name="Checkup").count() == 0
+        said = out.locator(".nb-plot canvas").get_attribute("aria-label")
+        marked = re.findall(r"([A-Z]\d{3}) at \d+\.", said)
+        assert marked
+        for code in marked:
+            assert out.locator(f".nb-card:has-text('{code}')").count()

@@ -43,7 +43,7 @@ def test_a_row_is_named_by_its_place_in_the_data_set() -> None:
 
 def test_the_words_for_a_batch() -> None:
     batch = Batch((torch.zeros(2, 1, 8, 8),), targets=(torch.zeros(2, dtype=torch.int64),))
-    assert str(batch) == "float32 (2, 1, 8, 8) -> int64 (2,)"
+    assert str(batch) == "float32 (2, 1, 8, 8) → int64 (2,)"
     assert described(None) == "NoneType"
 
 

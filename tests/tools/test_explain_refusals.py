@@ -204,3 +204,14 @@ def test_tokens_are_read_by_functions_and_by_dictionaries(decode: Any) -> None:
 def test_a_function_that_reads_no_token_is_named() -> None:
     with pytest.raises(SetupError, match="decode raised KeyError for token 5: 5; expected its text"):
         word_of(lambda one: {}[one])(5)
+
+
+def test_a_validation_loader_alone_is_where_the_sample_is_looked_for() -> None:
+    found = nbdebug.explain(model(), 17, val_loader=LOADER, background=X[:5])
+    assert found.keys == (17,)
+    assert found.truth is not None
+    assert found.truth.tolist() == [int(Y[17])]
+    with pytest.raises(SetupError, match=r"background is None; expected samples to compare with.*Pass background="):
+        nbdebug.explain(model(), 17, val_loader=LOADER)
+    with pytest.raises(SetupError, match=r"model is a function; expected a torch\.nn\.Module"):
+        nbdebug.explain(lambda x: x, 17, val_loader=LOADER, background=X[:5])

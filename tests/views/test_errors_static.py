@@ -104,6 +104,17 @@ def test_each_kind_is_drawn(hostile: Any, tmp_path: Path) -> None:
     assert page.locator(".nb-e-token").count() == 2
 
 
+def test_rows_of_a_table_stand_close_enough_to_be_looked_through(page: Any, tmp_path: Path) -> None:
+    cells = [[f"class_{i}", "0", None] for i in range(6)]
+    page.set_viewport_size({"width": 1100, "height": 900})
+    opened(page, of_cards([{"kind": "table", "rows": cells} for _ in range(8)]), tmp_path)
+    page.get_by_role("button", name="all", exact=True).click()
+    page.wait_for_function("document.querySelectorAll('.nb-e-card').length === 8")
+    cards = [one.bounding_box() for one in page.locator(".nb-e-card").all()]
+    assert len({one["x"] for one in cards}) == 4
+    assert page.locator(".nb-e-shown th").evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth)")
+
+
 def test_a_page_without_a_kernel_sorts_and_filters_what_it_holds(page: Any, tmp_path: Path) -> None:
     result = browser_of()
     opened(page, result, tmp_path, kernel=False)

@@ -75,6 +75,14 @@ def test_a_picture_has_its_heat_map_in_the_unit_of_the_score(page: Any, tmp_path
     assert "row 1, column 1:" in reading.inner_text()
 
 
+def test_methods_are_called_as_people_call_them(page: Any, tmp_path: Path) -> None:
+    opened(page, of_pictures().explain(3, method="gradcam"), tmp_path)
+    page.get_by_text("(Grad-CAM)").wait_for()
+    names = page.get_by_label("method", exact=True).locator("option").all_inner_texts()
+    assert {"expected gradients", "input × gradient", "Grad-CAM", "LIME"} <= set(names)
+    assert not [one for one in names if "_" in one]
+
+
 def test_a_click_on_a_class_explains_it_and_says_how_exactly(page: Any, tmp_path: Path) -> None:
     result = of_rows().explain(4)
     opened(page, result, tmp_path)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nbdebug.finding import Finding, Where
+from nbdebug.record import NAMES as SIGNALS
 from nbdebug.record import Layer, Record
 from nbdebug.record.record import Event
 from nbdebug.views.base import static_html
@@ -114,11 +115,35 @@ def test_curves_come_in_groups_with_findings_as_marks(open_page: Open) -> None:
     page = opened(open_page, view())
     groups = page.get_by_role("group", name="curves")
     assert groups.get_by_role("button").all_inner_texts() == ["Loss", "Score", "Rate", "Gradient norm", "Step time"]
-    assert page.locator(".nb-entry").all_inner_texts() == ["loss", "eval_loss"]
+    assert page.locator(".nb-entry").all_inner_texts() == ["loss", "validation loss"]
     before = page.locator(".nb-plot canvas").evaluate("node => node.toDataURL()")
     groups.get_by_role("button", name="Score").click()
-    assert page.locator(".nb-entry").all_inner_texts() == ["sample_val_score"]
+    assert page.locator(".nb-entry").all_inner_texts() == ["score of fixed validation samples"]
     assert page.locator(".nb-plot canvas").evaluate("node => node.toDataURL()") != before
+
+
+def test_a_mark_has_its_finding(open_page: Open) -> None:
+    shown = view()
+    shown.record.events += [Event(60, "finding", "G409 a-rule"), Event(80, "finding", "T604 oscillating-loss")]
+    said = opened(open_page, shown).locator(".nb-plot canvas").get_attribute("aria-label")
+    assert re.findall(r"(\S+) at (\d+)\.", said) == [("G402", "120"), ("G401", "40"), ("inf", "100"), ("G409", "60")]
+
+
+def test_no_name_of_a_column_is_shown(open_page: Open) -> None:
+    shown = view()
+    steps, loss = shown.record.series("loss")
+    for step, value in zip(steps[::50].tolist(), loss[::50].tolist(), strict=True):
+        shown.record.evaluations.append(step, dict.fromkeys(SIGNALS, value) | {"accuracy": 0.5})
+    page = opened(open_page, shown)
+    names = []
+    for group in page.get_by_role("group", name="curves").get_by_role("button").all():
+        group.click()
+        names += page.locator(".nb-entry").all_inner_texts()
+
+    assert "accuracy" in names
+    assert "loss of fixed training samples" in names
+    assert not [one for one in names if "_" in one]
+    assert "_" not in "".join(re.findall(r"<th[^>]*>(.*?)</th>", shown.html()))
 
 
 def test_a_clip_threshold_is_suggested_with_its_picture(open_page: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ def test_a_picture_does_not_push_the_name_of_an_example_over_its_target(open_pag
 @pytest.mark.parametrize("width", [360, 620, 900])
 def test_the_scales_of_layers_drop_what_has_no_room(open_page: Open, width: int) -> None:
     page = open_page(Layers(record=recorded(100)), width=width)
+    page.locator(".nb-line").first.wait_for()
     shown = page.locator(".nb-scale i").evaluate_all("all => all.filter((one) => one.offsetWidth).length")
     assert shown >= 4
     for scale in page.locator(".nb-columns .nb-pics > div").all():
@@ -74,6 +76,10 @@ def test_the_scales_of_layers_drop_what_has_no_room(open_page: Open, width: int)
         assert box["height"] <= 44
     widths = [one.bounding_box()["width"] for one in page.locator(".nb-columns .nb-pics > div").all()[:4]]
     assert max(widths) - min(widths) < 1
+    scales = page.locator(".nb-columns .nb-pics .nb-scale").all()
+    ends = [[one.locator("i").nth(at).bounding_box() for at in (0, -1)] for one in scales]
+    for (_, last), (first, _) in pairwise(ends):
+        assert first["x"] - last["x"] - last["width"] >= 9
 
 
 def test_the_interval_of_a_confused_pair_is_not_cut(open_page: Open) -> None:

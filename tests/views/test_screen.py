@@ -68,6 +68,55 @@ def test_finish_puts_the_result_in_place_once(wire: Wire) -> None:
     assert not was_just_shown(Loss(((0, 1.0),)))
 
 
+class Browser(Loss):
+    """A result of which one is enough under a cell."""
+
+    @property
+    def brief(self) -> str:
+        """A line."""
+        return f"a browser of {self}"
+
+
+def finished(result: Loss) -> Loss:
+    """A result that a tool has put under the cell."""
+    with show(Curves()) as screen:
+        screen.finish(result)
+    return result
+
+
+def lines(wire: Wire) -> list[str]:
+    """The lines that were left where a picture was."""
+    return [bundle["text/plain"] for bundle in wire.updates if set(bundle) == {"text/plain"}]
+
+
+def test_a_later_browser_leaves_a_line_of_an_earlier_one(wire: Wire) -> None:
+    first, second = finished(Browser(((0, 1.0),))), finished(Browser())
+    assert lines(wire) == ["a browser of 1 rows"]
+    assert not was_just_shown(first)
+    assert was_just_shown(second)
+
+
+def test_a_browser_that_was_asked_for_stays(wire: Wire) -> None:
+    first = finished(Browser(((0, 1.0),)))
+    first._ipython_display_()
+    finished(Browser())._ipython_display_()
+    assert lines(wire) == []
+
+
+def test_what_is_shown_by_hand_takes_the_place_of_what_tools_have_put(wire: Wire) -> None:
+    put = finished(Browser(((0, 1.0),)))
+    Browser()._ipython_display_()
+    assert lines(wire) == ["a browser of 1 rows"]
+    assert not was_just_shown(put)
+
+
+def test_other_results_stay_side_by_side(wire: Wire) -> None:
+    finished(Browser(((0, 1.0),)))
+    finished(Loss())
+    finished(Loss())
+    assert lines(wire) == []
+
+
 def test_in_the_next_cell_the_result_is_drawn_again(wire: Wire) -> None:
     from IPython import get_ipython
 

@@ -10,7 +10,7 @@ import torch
 from nbdebug.curves.ranks import FEWEST, Apart, apart, direction, validation_loss
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.record import Record
+from nbdebug.record import Record, called
 from nbdebug.registry import rule
 from nbdebug.rules.judging import clusters
 from nbdebug.rules.loops import layers, run, train
@@ -61,7 +61,7 @@ def metric_misaligned(record: Record) -> Iterator[Finding]:
 def finding(one: Apart) -> Finding:
     """One metric that disagrees."""
     later = one.step > one.loss_step
-    name = "the score of fixed validation samples" if not one.logged else one.metric
+    name = one.metric if one.logged else f"the {called(one.metric)}"
     return Finding(
         message=f"{name} is best at step {one.step} ({one.best:.4g}), the validation loss at step {one.loss_step}, "
         f"where {name} is {one.at_loss:.4g}; in between they run against each other (rank correlation {one.rank:.2f}).",
@@ -73,8 +73,8 @@ def finding(one: Apart) -> Finding:
         fix=f"if {one.metric if one.logged else 'score'} is better than the best so far:   # keep these weights\n"
         "    best = copy.deepcopy(model.state_dict())",
         evidence={
-            "metric": one.metric,
-            "loss": one.loss,
+            "metric": name,
+            "loss": called(one.loss),
             "best step by metric": one.step,
             "best step by loss": one.loss_step,
             "loss there": one.losses,

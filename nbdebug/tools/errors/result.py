@@ -51,6 +51,11 @@ class Errors(Analyses):
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def brief(self) -> str:
+        """What is left of it under a cell that goes on to show another browser."""
+        return str(self).partition("\n")[0]
+
+    @property
     def selected(self) -> list[int]:
         """What is selected in the picture: places in the data set, where known, else rows."""
         return self.table.keys(self.chosen)

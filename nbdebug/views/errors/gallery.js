@@ -23,7 +23,8 @@ export function galleryView(store, tagged) {
     nodes = store.cards.map((card) => cardNode(card, by));
     active = Math.min(active, Math.max(0, nodes.length - 1));
     const kinds = store.cards.map((card) => (card.shown ? card.shown.kind : "table"));
-    cards.className = `nb-e-cards${kinds.some((kind) => kind !== "image" && kind !== "trouble") ? " nb-e-broad" : ""}`;
+    const small = (/** @type {string[]} */ ...which) => kinds.every((kind) => which.includes(kind));
+    cards.className = `nb-e-cards${small("image", "trouble") ? "" : small("table", "trouble") ? " nb-e-rows" : " nb-e-broad"}`;
     cards.replaceChildren(...nodes);
     mark();
     if (held) focus(active);

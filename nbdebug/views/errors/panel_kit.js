@@ -1,7 +1,7 @@
 // @ts-check
 /** What panels are made of: ways to rows, shares with their intervals, tables to sort. */
 /** @import { Kid } from "../kit.js" */
-import { h, press } from "../kit.js";
+import { fading, h, press } from "../kit.js";
 
 /** @typedef {{[name: string]: any}} PanelQuery */
 /** @typedef {(query: PanelQuery, label: string) => void} PanelGo */
@@ -61,7 +61,7 @@ export function panelHead(text, ...kids) {
 export function panelTable(label, columns, rows) {
   let key = -1, order = 0;
   const heads = h("tr"), body = h("tbody");
-  const node = h("div.frame.panelframe", { tabIndex: 0, role: "region", ariaLabel: label }, h("table.grid.paneltable", {}, h("thead", {}, heads), body));
+  const node = fading(h("div.frame.panelframe", { tabIndex: 0, role: "region", ariaLabel: label }, h("table.grid.paneltable", {}, h("thead", {}, heads), body)));
 
   function draw() {
     const by = columns[key]?.by, listed = by ? [...rows].sort((a, b) => panelCompare(by(a), by(b), order)) : rows;

@@ -5,7 +5,7 @@ import { h, press } from "../kit.js";
 import { attributionView } from "./attribution.js";
 import { explainChances } from "./chances.js";
 import { explainExactness } from "./exactness.js";
-import { explainNamed } from "./numbers.js";
+import { explainMethod, explainNamed } from "./numbers.js";
 import { explainSlow, explainWaits } from "./patience.js";
 
 /** @param {ExplainStore} store @param {ExplainColumn} column @param {boolean} second */
@@ -42,14 +42,14 @@ function columnHead({ name, right, truthName }, close) {
 
 /** @param {any} found */
 function columnCaption(found) {
-  return h("div.x-caption", {}, "What contributes to the ", h("b", {}, explainNamed(found)), ` (${found.method.replaceAll("_", " ")})`);
+  return h("div.x-caption", {}, "What contributes to the ", h("b", {}, explainNamed(found)), ` (${explainMethod(found.method)})`);
 }
 
 /** That Python works, that it could not, or that it is not there. @param {HTMLElement} said @param {ExplainStore} store @param {ExplainColumn} column */
 function columnSaid(said, store, column) {
   const { waiting, far, slow, trouble, line } = column;
   if (waiting) return explainWaits(said, far);
-  if (slow !== null) return said.replaceChildren(h("div.x-compute", {}, h("div", {}, explainSlow(slow, `By ${store.choice.method.replaceAll("_", " ")} this`)), press("use", "Compute it", () => void store.seek(column, true))));
+  if (slow !== null) return said.replaceChildren(h("div.x-compute", {}, h("div", {}, explainSlow(slow, `By ${explainMethod(store.choice.method)} this`)), press("use", "Compute it", () => void store.seek(column, true))));
   if (trouble) return said.replaceChildren(h("div.x-trouble.error", {}, h("b", {}, "▲ "), trouble));
   said.replaceChildren(...(line ? [explainAbsent(line), ...columnKept(store, column)] : []));
 }
@@ -63,6 +63,6 @@ export function explainAbsent(line) {
 function columnKept(store, { sample }) {
   const kept = store.state.attributions[sample];
   if (!kept.length) return [];
-  const buttons = kept.map((/** @type {any} */ one) => press("x-kept", [one.targetName, one.method.replaceAll("_", " "), one.against && `against ${one.against}`, one.space].filter(Boolean).join(", "), () => store.change({ method: one.method, target: one.target, background: one.background, space: one.asked.space, layer: one.asked.layer ?? "" })));
+  const buttons = kept.map((/** @type {any} */ one) => press("x-kept", [one.targetName, explainMethod(one.method), one.against && `against ${one.against}`, one.space].filter(Boolean).join(", "), () => store.change({ method: one.method, target: one.target, background: one.background, space: one.asked.space, layer: one.asked.layer ?? "" })));
   return [h("div.x-keeps", {}, h("span.note", {}, "It holds"), ...buttons)];
 }

@@ -3,13 +3,14 @@
 /** What is explained and how: class, engine, background, layer, unit. */
 import { h } from "../kit.js";
 import { pick } from "../tabs.js";
+import { explainMethod } from "./numbers.js";
 
 /** @param {ExplainStore} store */
 export function explainControls(store) {
   const { targets, methods, backgrounds, layers } = store.state.controls, opened = store.columns[0].found, given = opened?.asked.space === "logits" ? opened.space : "logit";
   const known = (/** @type {any} */ one) => one.truth !== null && one.truth !== undefined, classes = targets.length > 0;
   const target = controlsSelect("class", [["predicted", "the predicted class"], ...(store.state.samples.some(known) ? [["true", "the true class"]] : []), ...targets.map((/** @type {any} */ one) => [String(one.class), one.name])], (value) => store.change({ target: /^\d+$/.test(value) ? Number(value) : value }));
-  const method = controlsSelect("method", methods.map((/** @type {any} */ one) => [one.name, one.name.replaceAll("_", " ")]), (value) => store.change({ method: value, layer: "" }));
+  const method = controlsSelect("method", methods.map((/** @type {any} */ one) => [one.name, explainMethod(one.name)]), (value) => store.change({ method: value, layer: "" }));
   const background = controlsSelect("compared with", backgrounds.map((/** @type {any} */ one) => [one.name, one.says]), (value) => store.change({ background: value }));
   const layer = controlsSelect("layer", [["", "the last that fits"], ...layers.map((/** @type {string} */ one) => [one, one])], (value) => store.change({ layer: value }));
   const units = h("span.tabs", { role: "group", ariaLabel: "unit" }), unit = h("span.x-control", {}, h("span.label", { ariaHidden: "true" }, "unit"), units), says = h("div.note");
@@ -24,7 +25,7 @@ export function explainControls(store) {
     background.node.hidden = engine?.background === false || backgrounds.length < 2;
     layer.node.hidden = choice.method !== "gradcam";
     pick(units, { logits: given, probability: "probability" }, choice.space, (space) => store.change({ space }));
-    says.textContent = engine ? `${choice.method.replaceAll("_", " ")}: ${engine.says}` : "";
+    says.textContent = engine ? `${explainMethod(choice.method)}: ${engine.says}` : "";
   }
 
   store.hear(draw);

@@ -22,6 +22,14 @@ export function explainNamed({ space, targetName }) {
   return targetName === "output" ? space : `${space} of ${targetName}`;
 }
 
+/** @type {Record<string, string>} */
+const EXPLAIN_METHODS = { gradcam: "Grad-CAM", lime: "LIME", deepshap: "DeepSHAP", input_x_gradient: "input × gradient" };
+
+/** What people call an engine. @param {string} name */
+export function explainMethod(name) {
+  return EXPLAIN_METHODS[name] ?? name.replaceAll("_", " ");
+}
+
 /** What Python says that went wrong. @param {any} answer */
 export function explainTrouble(answer) {
   return String(answer?.trouble ?? "").replace(/^SetupError: /, "");

@@ -2,6 +2,7 @@
 /** Whether to believe an attribution: a light for each of five numbers, and the curves that one of them is read from. */
 import { h, brief } from "../kit.js";
 import { panelLine, panelPlot, panelText } from "../errors/panel_plot.js";
+import { explainMethod } from "./numbers.js";
 
 /** @typedef {"green" | "yellow" | "red" | "gray"} TrustLight */
 /** @typedef {{name: string, value: number | null, light: TrustLight, said: string}} TrustMeasure */
@@ -16,7 +17,7 @@ const TRUST_LINES = { insertion: ["--nb-line0", "none", "insertion"], deletion: 
 export function trustPanel(state) {
   const verdict = h("div.trusthead", {}, trustSign(state.light), h("p", {}, state.conclusion));
   const rows = h("dl.trustrows", {}, ...state.measures.map(trustRow));
-  const of = `${state.method.replaceAll("_", " ")}, ${state.targetName}${state.seconds === null ? "" : `; measured in ${brief(state.seconds, 2)} s`}`;
+  const of = `${explainMethod(state.method)}, ${state.targetName}${state.seconds === null ? "" : `; measured in ${brief(state.seconds, 2)} s`}`;
   const parts = h("div.trustparts", {}, rows, Object.keys(state.curves).length > 0 && trustCurves(state.curves));
   return h("div.trust", {}, verdict, h("div.note", {}, of), parts);
 }
