@@ -47,6 +47,8 @@ def seen(follower: Follower, rates: Sequence[float]) -> Loop:
         sums=follower.summing.seen(),
         held=follower.holding.worst,
         reloads=follower.reloading.seen(),
+        orders=follower.drawing.seen(),
+        shadows=follower.shadows.seen(backward.file if (backward := follower.lines.get("backward")) else None),
         twice=follower.doubling.seen(),
         waits=follower.waiting.seen(),
         moved={name: tuple(looks) for name, looks in follower.lost.seen.items()},

@@ -76,6 +76,12 @@ def test_the_largest_of_one_value(tmp_path: Path, inside: str) -> None:
     assert not said(tmp_path, inside.replace("y.squeeze(1)", "y").replace("y[:, 0]", "y"), outputs=3)
 
 
+def test_a_branch_in_which_the_model_ran_was_taken(tmp_path: Path) -> None:
+    inside = "if len(x):;     out = model(x);     pred = out.argmax(1); else:;     print(out); right += pred.sum()"
+    (found,) = said(tmp_path, inside)
+    assert "argmax" in (found.where.source or "")
+
+
 @pytest.mark.parametrize(
     ("inside", "outputs"),
     [
@@ -106,6 +112,7 @@ def test_other_numbers_that_cannot_change(tmp_path: Path, inside: str, outputs: 
         ("out = model(x); ok = (out == out).all(); total += float(ok)", 3),
         ("out = model(x); best = out.argmax(0)", 3),
         ("out = model(x); right += (out.argmax(1) if out.shape[1] > 1 else out[:, 0] > 0).eq(y[:, 0]).sum().item()", 1),
+        ("out = model(x); flag = True; pred = (out > 0) if flag else out.argmax(1); right += int(pred.sum())", 1),
         ("right += (decode(model(x)) == y).sum().item()", 1),
         ("out = decode(model(x)); right += (out == y).sum().item()", 1),
     ],
