@@ -69,6 +69,7 @@ FAULTY: dict[str, Callable[[], Setup]] = {
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "augmented after the split": augmented_after,
     "windows split in time": in_time,
+    "short sequences among zeros": padded,
     "nothing but noise": lambda: at_random(X, Y),
     "points along a line": lambda: at_random(X[:, :1] * torch.ones(8), Y),
     "points in a plane": lambda: at_random(X[:, :2].repeat(1, 4), Y),
