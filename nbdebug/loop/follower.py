@@ -20,6 +20,7 @@ from nbdebug.loop.interval import Stepper
 from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
+from nbdebug.loop.matches import Matching
 from nbdebug.loop.modes import Modes
 from nbdebug.loop.operands import Operands, operands
 from nbdebug.loop.pulls import Touch
@@ -56,7 +57,7 @@ class Follower:
         self.clipping, self.scalers, self.summing = Clipping(), Scalers(), Summing()
         self.modes, self.holding, self.lost = Modes(setup.eager), Holding(), Lost(setup.eager)
         self.waiting, self.doubling, self.scheduling = Waiting(), Doubling(), Scheduling()
-        self.drawing = Drawing(setup)
+        self.drawing, self.matching = Drawing(setup), Matching()
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
         self.reloading, self.shadows = Reloading(self.own), Shadows(setup.eager)
         self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
@@ -82,6 +83,7 @@ class Follower:
             calls(torch.optim.Optimizer, "zero_grad", self.awake(guard(self.cleared))),
             calls(nn.Module, "zero_grad", self.awake(guard(self.cleared))),
             arguments(nn.Module, "load_state_dict", guard(self.reloading.heard)),
+            arguments(Tensor, "__eq__", guard(self.matching.heard)),
             clipping(guard(self.clipped)),
             scaling(guard(self.scaled)),
             switchings(guard(self.modes.switched)),

@@ -12,6 +12,7 @@ from nbdebug.loop.clips import Clips
 from nbdebug.loop.drawing import Orders
 from nbdebug.loop.held import Held
 from nbdebug.loop.lost import Moved
+from nbdebug.loop.matches import Match
 from nbdebug.loop.modes import Passes
 from nbdebug.loop.operands import Operands
 from nbdebug.loop.reloads import Reloads
@@ -67,6 +68,7 @@ class Loop:
     reloads: Reloads = field(default_factory=Reloads)
     shadows: tuple[Shadow, ...] = ()
     orders: Orders = field(default_factory=Orders)
+    match: Match | None = None
     twice: Twice = field(default_factory=Twice)
     waits: Waits = field(default_factory=Waits)
     moved: dict[str, tuple[Moved, ...]] = field(default_factory=dict)

@@ -47,6 +47,7 @@ def seen(follower: Follower, rates: Sequence[float]) -> Loop:
         sums=follower.summing.seen(),
         held=follower.holding.worst,
         reloads=follower.reloading.seen(),
+        match=follower.matching.first,
         orders=follower.drawing.seen(),
         shadows=follower.shadows.seen(backward.file if (backward := follower.lines.get("backward")) else None),
         twice=follower.doubling.seen(),

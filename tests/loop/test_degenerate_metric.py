@@ -127,3 +127,19 @@ def test_a_weight_kept_without_a_copy_is_a_note(tmp_path: Path) -> None:
     assert found.severity == "note"
     assert "clone()" in found.fix
     assert not said(tmp_path, "model(x)", 3, "old = model[0].weight.data.clone()", after)
+
+
+def test_a_column_of_predictions_against_a_row_of_targets(tmp_path: Path) -> None:
+    inside = "row = y.squeeze(1); pred = decode(model(x)); right += (pred == row).sum().item()"
+    (found,) = said(tmp_path, inside)
+    assert found.severity == "error"
+    assert "8 × 8 answers" in found.message
+    assert "pred == row" in (found.where.source or "")
+    assert not said(tmp_path, inside.replace("model(x))", "model(x)).squeeze(1)"))
+
+
+def test_pairs_of_samples_that_are_alike_are_asked_for_on_purpose(tmp_path: Path) -> None:
+    alike = "model(x); row = y.squeeze(1); total += (y == row).float().sum().item() + (y == row.clone()).sum().item()"
+    assert not said(tmp_path, alike)
+    others = "model(x); row = y.flip(0); total += (y[:, None] == row).float().sum().item()"
+    assert not said(tmp_path, others, outputs=3)

@@ -17,7 +17,9 @@ from nbdebug.setup import Setup
 
 
 @rule("D106", "warning")
-def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share: float = 0.1) -> Iterator[Finding]:
+def class_imbalance(
+    class_counts: ClassCounts, class_weights: Weights, *, share: float = 0.1, rarer: float = 0.5
+) -> Iterator[Finding]:
     """The rarest class comes up less than a tenth as often as the commonest, and nothing accounts for it.
 
     ## What it does
@@ -33,7 +35,8 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
     loss accounts for it when the gradients that it sends back for two classes, from an answer that knows nothing,
     differ by half or more (class weights, ``pos_weight``), or when the gradient of an answer that is nearly right is
     under half of what cross-entropy leaves (focal loss). Weights that make more of the commonest class than of the
-    rarest account for nothing: there the counts are multiplied by those gradients.
+    rarest account for nothing: there the counts are multiplied by those gradients, once the rarest class comes up less
+    than ``rarer`` = half as often.
 
     ## How to fix
     Weigh the classes in the loss, or draw them evenly; and judge by a score for each class.
@@ -48,9 +51,10 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
     if len(counts) < 2:
         return
     (common, most), (rare, least) = counts.most_common(1)[0], min(counts.items(), key=lambda pair: pair[1])
-    upside_down = class_weights.favors(common, rare)
+    at_most = least + 3 * sqrt(least)
+    upside_down = class_weights.favors(common, rare) and at_most < rarer * most
     times = class_weights.pull[common] / class_weights.pull[rare] if upside_down else 1.0
-    if least + 3 * sqrt(least) >= share * most * times or not (class_weights.equal or upside_down):
+    if at_most >= share * most * times or not (class_weights.equal or upside_down):
         return
     if upside_down:
         yield inverted(class_counts, rare, common, times)
