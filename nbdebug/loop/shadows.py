@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel
 from nbdebug.graph.search import calls_to, parsed
 from nbdebug.graph.source import is_library, is_machinery
 
+ASKING = {"locals", "vars", "f_locals"}
 VALUES, MOST = 64, 16  # values of a tensor, and tensors of a module, that tell whether it has changed
 
 
@@ -121,9 +122,16 @@ def variables(frame: FrameType | None) -> Iterator[tuple[str, nn.Module]]:
 
 
 def values(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame. Before Python 3.13 the frame would keep them alive in a dictionary of its own."""
+    """The variables of a frame.
+
+    Before Python 3.13 a function keeps them in one dictionary of its own, and they would live on in it. A function that
+    asks for that dictionary itself is left alone.
+    """
+    own = bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED)
+    if own and ASKING & {*frame.f_code.co_names}:
+        return {}
     found = frame.f_locals
     copied = dict(found)
-    if type(found) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+    if own and type(found) is dict:
         found.clear()
     return copied

@@ -27,7 +27,8 @@ def degenerate_metric(loop: Loop) -> Iterator[Finding]:
     Reads the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
     one value; the output itself compared with ``==`` and averaged; a tensor compared with itself; a loss added up in a
     loop that does not compute it. Hears of each ``==`` between a column and a row of as many values, where the model
-    gives a column, and the two do not come of one tensor. A weight that is kept without ``clone()`` and compared later is a note.
+    gives a column, and the two do not come of one tensor. A weight that is kept without ``clone()`` and compared later
+    is a note.
 
     ## Why it matters
     The number says nothing about the model, good or bad: an accuracy that is the share of class 0, or always 0 or 1; a

@@ -122,3 +122,32 @@ def test_a_file_that_computes_statistics_afterwards_is_trusted(tmp_path: Path) -
     shadows.traces["average"] = Trace(weakref.ref(model), [], {}, {}, ("1.running_mean",))
     assert len(shadows.seen(None)) == 1
     assert shadows.seen(str(file)) == ()
+
+
+def test_what_a_function_knows_of_its_variables_is_as_it_was() -> None:
+    given, known = setup(), {}
+
+    def loop(given: Setup) -> None:
+        known.update(mine=locals())
+        held = copy.deepcopy(given.model)
+        for _ in steps(given):
+            held.train()
+
+    assert said(loop, given) == []
+    assert list(known["mine"]) == ["given", "known"]
+
+
+def test_nothing_that_a_function_has_let_go_is_kept() -> None:
+    seen: list[weakref.ref[torch.Tensor]] = []
+
+    def loop(given: Setup) -> None:
+        average = Average(given.model)
+        for x in steps(given):
+            if seen:
+                del output
+                assert seen[-1]() is None
+            output = average.copy(x)
+            seen.append(weakref.ref(output))
+            average.update(given.model, buffers=True)
+
+    assert said(loop, setup()) == []
