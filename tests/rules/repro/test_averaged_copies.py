@@ -143,9 +143,8 @@ def test_nothing_that_a_function_has_let_go_is_kept() -> None:
     def loop(given: Setup) -> None:
         average = Average(given.model)
         for x in steps(given):
-            if seen:
-                del output
-                assert seen[-1]() is None
+            output = None
+            assert not seen or seen[-1]() is None
             output = average.copy(x)
             seen.append(weakref.ref(output))
             average.update(given.model, buffers=True)
