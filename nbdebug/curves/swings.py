@@ -88,13 +88,20 @@ def forgets(course: Course, evals: int = 3) -> bool:
     return len(late) > 0 and bool((late > 3 * np.median(course.loss[-evals * course.per_epoch :])).all())
 
 
+def keeps(course: Course, evals: int = 3) -> bool:
+    """Whether the same samples cost no more than the batches of the epochs do: some batches are harder than others,
+    and nothing of what an epoch began with is lost at its end."""
+    late = course.train.loss[1:][-evals:]
+    return len(late) > 0 and bool(np.median(late) <= np.mean(course.loss[-evals * course.per_epoch :]))
+
+
 def epoch_rhythm(course: Course, agreement: float = 0.6, swing: float = 0.5, waves: float = 0.5) -> Rhythm | None:
     """A slow pattern that the loss repeats every epoch, large against its level; a fixed order of like batches repeats
     only the quick differences between them, which do not count."""
     if not course.finite or not len(course.loss) or np.diff(course.steps).max(initial=1) > 1:
         return None
     found = rhythm(course.loss, course.per_epoch)
-    if found is None or found.agreement < agreement or (found.waves < waves and not forgets(course)):
+    if found is None or found.agreement < agreement or keeps(course) or (found.waves < waves and not forgets(course)):
         return None
     level = max(float(np.median(course.loss)), 1e-12)
     return found if found.swing > max(swing * level, 4 * course.noise / np.sqrt(found.periods)) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import Kind, scores
 
-SURE = 0.9
+SURE, EVEN = 0.9, 1.5
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,11 @@ class Weights:
     @property
     def equal(self) -> bool:
         """Whether all classes pull alike, and right answers fade no faster than in cross-entropy."""
-        return max(self.pull.values()) < 1.5 * min(self.pull.values()) and self.fading > 0.5
+        return max(self.pull.values()) < EVEN * min(self.pull.values()) and self.fading > 0.5
+
+    def favors(self, one: int, other: int) -> bool:
+        """Whether a sample of one class pulls clearly more than one of another, and right answers do not fade."""
+        return self.pull.get(one, 0.0) >= EVEN * self.pull.get(other, math.inf) and self.fading > 0.5
 
 
 @slow_measurement

@@ -13,14 +13,14 @@ from nbdebug.evidence.tables import Table
 
 ASKED, MOST_ROWS, MOST_COLUMNS = 100, 2000, 128
 FAR, WIDE, LEAST, ENOUGH = 20, 40, 100, 20
-NEAR = 0.35
+NEAR, LINE = 0.35, 0.75
 
 
 @dataclass(frozen=True)
 class Near:
     """The pairs of places (train, val) of near copies, and how many validation samples were asked.
 
-    ``expected`` is the share that would be as near if samples filled their space evenly, at the number of dimensions
+    ``expected`` is the share that would be as near if samples filled their space evenly, at the numbers of dimensions
     that the distances of further neighbors show.
     """
 
@@ -64,17 +64,29 @@ def scaled(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def judged(train: Table, val: Table, here: Tensor, there: Tensor, apart: Tensor) -> Near:
-    """The pairs that are near, and how many are expected by the dimensions around samples that have no near copy."""
+    """The pairs that are near, and how many are expected by the dimensions around samples that have no near copy.
+
+    Where samples fill a few of many dimensions, as those with most of their values padded do, the dimensions around
+    each tell more. They cannot be under one, but for a sample that stands among some twenty copies of itself.
+    """
     ordered, order = apart.topk(WIDE, dim=1, largest=False)
     nearest, far = ordered[:, 0], ordered[:, FAR - 1]
     near = (nearest > 0) & (nearest < NEAR * far)
     growth = (ordered[:, -1] / far.clamp_min(1e-12)).log()
     others = growth[~near] if int((~near).sum()) >= ENOUGH else growth
+    around = math.log(WIDE / FAR) / growth.clamp_min(1e-3)
     dimensions = math.log(WIDE / FAR) / max(float(others.median()), 1e-3)
+    around = around.where(around > LINE, dimensions)
     found = [(int(here[order[row, 0]]), int(there[row])) for row in near.nonzero().flatten().tolist()]
     labels = train.labels, val.labels
     pairs = [(train.indices[i], val.indices[j]) for i, j in found if alike(*labels, i, j)]
-    return Near(pairs, len(there), 1 - (1 - NEAR**dimensions) ** (FAR - 1))
+    expected = max(by_chance(around).mean().item(), by_chance(torch.tensor(dimensions)).item())
+    return Near(pairs, len(there), expected)
+
+
+def by_chance(dimensions: Tensor) -> Tensor:
+    """How likely the nearest of evenly spread neighbors counts as near."""
+    return 1 - (1 - NEAR**dimensions) ** (FAR - 1)
 
 
 def alike(train: Tensor | None, val: Tensor | None, here: int, there: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nbdebug.graph.source import Line
-from nbdebug.loop.reading import Scope, called, loaded, loops_around, scope_of, subject
+from nbdebug.loop.reading import Scope, called, loaded, loops_around, may_be_skipped, scope_of, subject, texts
 
 WHOLE = re.compile(
     r"(binary_|multiclass_|multilabel_)?(f1|f1_score|fbeta_score|precision|precision_score|recall|recall_score|auc|"
@@ -20,10 +20,11 @@ WHOLE = re.compile(
 MEAN = re.compile(r"mean|criterion|accuracy|accuracy_score|\w*loss\w*|cross_entropy|binary_cross_entropy\w*")
 LOADERS = re.compile(r"load|batch|(?<![a-z])dl|dataiter", re.IGNORECASE)
 MEANS = {"mean", "fmean", "average", "nanmean"}
+WEIGHTS = {"weights", "weight"}
 WRAPPERS = {"enumerate", "tqdm", "track", "islice", "iter"}
 DEEP = 4
 
-Kind = Literal["whole", "perplexity", "root", "means"]
+Kind = Literal["whole", "perplexity", "root", "means", "last"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Averaged:
     """One such metric: where it is added up, what is added, and whether the whole differs from the mean by its nature.
 
     "whole" is of a metric that is none of single rows, such as F1; "perplexity" and "root" apply a bent function to
-    each batch; "means" are of batches that count the same however large they are.
+    each batch; "means" are of batches that count the same however large they are; "last" is left of the last one.
     """
 
     line: Line
@@ -99,23 +100,33 @@ class Around:
     def divisors(self, target: str) -> Iterator[ast.expr]:
         """By what a sum is divided in the function."""
         for node in ast.walk(self.scope):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and mentions(node.left, target):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and self.is_divided(node, target):
                 yield node.right
             is_division = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
             if isinstance(node, ast.AugAssign) and is_division and ast.unparse(node.target) == target:
                 yield node.value
 
+    def is_divided(self, node: ast.BinOp, target: str) -> bool:
+        """Whether a division is one of a sum, and surely made."""
+        return mentions(node.left, target) and not may_be_skipped(self.scope, node, target, self.loop.lineno)
+
     def is_averaged(self, target: str) -> bool:
         """Whether a sum is divided by anything, or the mean of a list is taken."""
         return any(True for _ in self.divisors(target)) or self.has_mean(target)
 
-    def has_mean(self, target: str) -> bool:
-        """Whether the mean of a list is taken."""
+    def has_mean(self, target: str, weighted: bool = True) -> bool:
+        """Whether the mean of a list is taken; one with weights counts unless that is not meant."""
         calls = (node for node in ast.walk(self.scope) if called(node) in MEANS and isinstance(node, ast.Call))
-        return any((about := subject_of(one)) is not None and mentions(about, target) for one in calls)
+        calls = (one for one in calls if weighted or not (WEIGHTS & {word.arg for word in one.keywords}))
+        return any(
+            (about := subject_of(one)) is not None
+            and mentions(about, target)
+            and not may_be_skipped(self.scope, one, target, self.loop.lineno)
+            for one in calls
+        )
 
     def counts_batches(self, target: str) -> bool:
-        """Whether a sum is divided by the number of batches, or the mean over them is taken."""
+        """Whether a sum is divided by the number of batches, or the mean over them is taken, whatever is chosen."""
         counters = {
             ast.unparse(node.target)
             for node in ast.walk(self.loop)
@@ -123,7 +134,7 @@ class Around:
         }
         source = ast.unparse(iterated(self.loop.iter))
         batches = {f"len({source})", f"len({target})", *counters}
-        return any(batches & texts(one) for one in self.divisors(target)) or self.has_mean(target)
+        return any(batches & texts(one) for one in self.divisors(target)) or self.has_mean(target, weighted=False)
 
 
 def kind_of(parts: list[ast.AST], value: ast.expr, around: Around, target: str) -> Kind | None:
@@ -203,8 +214,3 @@ def subject_of(call: ast.Call) -> ast.expr | None:
 def mentions(node: ast.AST, target: str) -> bool:
     """Whether an expression reads what a sum is kept in."""
     return target in texts(node) or target in loaded(node)
-
-
-def texts(node: ast.AST) -> set[str]:
-    """All expressions in an expression, as text."""
-    return {ast.unparse(one) for one in ast.walk(node) if isinstance(one, ast.expr)}

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 
 from nbdebug.graph.source import Line, caller
 from nbdebug.loop.clips import Clipping
+from nbdebug.loop.drawing import Drawing
 from nbdebug.loop.ends import Ends
 from nbdebug.loop.held import Holding
 from nbdebug.loop.interval import Stepper
 from nbdebug.loop.ledger import Ledger
 from nbdebug.loop.loop import Loop
 from nbdebug.loop.lost import Lost
+from nbdebug.loop.matches import Matching
 from nbdebug.loop.modes import Modes
 from nbdebug.loop.operands import Operands, operands
 from nbdebug.loop.pulls import Touch
@@ -26,10 +28,10 @@ from nbdebug.loop.reloads import Reloading
 from nbdebug.loop.scaling import Scalers
 from nbdebug.loop.schedules import Scheduling
 from nbdebug.loop.seen import seen
+from nbdebug.loop.shadows import Shadows
 from nbdebug.loop.sums import Summing, is_divided
 from nbdebug.loop.twice import Doubling
 from nbdebug.loop.waits import Waiting
-from nbdebug.probes.batches import comes_from
 from nbdebug.probes.calls import arguments, calls
 from nbdebug.probes.clipping import Clip, clipping
 from nbdebug.probes.modes import switchings
@@ -55,8 +57,9 @@ class Follower:
         self.clipping, self.scalers, self.summing = Clipping(), Scalers(), Summing()
         self.modes, self.holding, self.lost = Modes(setup.eager), Holding(), Lost(setup.eager)
         self.waiting, self.doubling, self.scheduling = Waiting(), Doubling(), Scheduling()
+        self.drawing, self.matching = Drawing(setup), Matching()
         self.own = {id(p): tuple(p.shape) for p in setup.eager.parameters()}
-        self.reloading = Reloading(self.own)
+        self.reloading, self.shadows = Reloading(self.own), Shadows(setup.eager)
         self.sample = [*setup.eager.parameters()][:: 1 + len(self.own) // SAMPLE]
         self.touch = Touch(self.sample)
         self.concerned, self.ever, self.alone = True, False, True
@@ -72,7 +75,6 @@ class Follower:
         self.from_scaled = self.undivided = self.resting = False
         self.due = self.marking = True
         self.line: Line | None = None
-        self.iterator: weakref.ref[Any] | None = None
         self.lines: dict[str, Line] = {}
 
     def probes(self, guard: Guard) -> list[AbstractContextManager[None]]:
@@ -81,6 +83,7 @@ class Follower:
             calls(torch.optim.Optimizer, "zero_grad", self.awake(guard(self.cleared))),
             calls(nn.Module, "zero_grad", self.awake(guard(self.cleared))),
             arguments(nn.Module, "load_state_dict", guard(self.reloading.heard)),
+            arguments(Tensor, "__eq__", guard(self.matching.heard)),
             clipping(guard(self.clipped)),
             scaling(guard(self.scaled)),
             switchings(guard(self.modes.switched)),
@@ -105,8 +108,8 @@ class Follower:
 
     @property
     def steps(self) -> int:
-        """The steps of all optimizers; backward passes where there is none."""
-        return sum([one.steps for one in self.steppers.values()]) if self.steppers else self.backwards
+        """The steps of all optimizers; backward passes where none has stepped."""
+        return sum([one.steps for one in self.steppers.values()]) or self.backwards
 
     @property
     def looking(self) -> bool:
@@ -139,11 +142,7 @@ class Follower:
 
     def drawn(self, event: tuple[Any, Any, float]) -> None:
         """A batch was drawn from some loader: (iterator, batch, seconds waited)."""
-        iterator = event[0]
-        if self.iterator is None or self.iterator() is not iterator:
-            self.iterator = weakref.ref(iterator)
-            splits = {"val": self.setup.val_loader, "train": self.setup.train_loader}
-            self.modes.split = next((name for name, one in splits.items() if comes_from(iterator, one)), "")
+        self.modes.split = self.drawing.drawn(*event[:2])
         if self.modes.split == "train":
             for one in self.steppers.values():
                 one.interval.draws += 1
@@ -203,7 +202,7 @@ class Follower:
         self.doubling.backward()
         self.modes.pulled()
         if self.marking:
-            self.holding.pulled()
+            self.holding.pulled(self.steps)
         for one in self.steppers.values():
             one.interval.pulled()
             self.added(one)
@@ -275,6 +274,7 @@ class Follower:
         self.next_step(self.steps)
         if self.due:
             self.holding.look(self.steps)
+            self.shadows.look(sys._getframe(1))
         if self.steps == EAGER:
             self.ledger.look_at_values()
 

@@ -50,16 +50,22 @@ class Holding:
         self.worst = Held()
 
     def mark(self, output: Any, step: int, validates: bool = False) -> None:
-        """Marks the graph behind a loss or an output, if there is one, with the number of the step."""
+        """Marks the graph behind a loss or an output, if there is one, with the number of the step.
+
+        All tensors of an output bear the same mark: a state that is carried on keeps the graph, as an answer does.
+        """
         found = (output,) if isinstance(output, Tensor) else tensors(output)
-        function = next((one.grad_fn for one in found if one.grad_fn is not None), None)
-        if function is not None:
-            sentinel, metadata = Sentinel(), cast(dict[str, Any], function.metadata)
-            metadata[KEY] = sentinel
+        functions = [one.grad_fn for one in found if one.grad_fn is not None]
+        if functions:
+            sentinel = Sentinel()
+            for function in functions:
+                cast(dict[str, Any], function.metadata)[KEY] = sentinel
             self.marks.append(Mark(step, weakref.ref(sentinel), validates))
 
-    def pulled(self) -> None:
-        """A backward pass has run, through the graphs of the passes since the one before."""
+    def pulled(self, step: int) -> None:
+        """A backward pass has run, through the graphs of the passes since the one before; now and then it looks."""
+        if step & (step - 1) == 0:
+            self.look(step)
         for mark in reversed(self.marks):
             if mark.step != self.marks[-1].step:
                 return

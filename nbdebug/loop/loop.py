@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from nbdebug.graph.search import parsed
 from nbdebug.graph.source import Line
 from nbdebug.loop.clips import Clips
+from nbdebug.loop.drawing import Orders
 from nbdebug.loop.held import Held
 from nbdebug.loop.lost import Moved
+from nbdebug.loop.matches import Match
 from nbdebug.loop.modes import Passes
 from nbdebug.loop.operands import Operands
 from nbdebug.loop.reloads import Reloads
 from nbdebug.loop.scaling import Scaling
+from nbdebug.loop.shadows import Shadow
 from nbdebug.loop.sums import Sums
 from nbdebug.loop.twice import Twice
 from nbdebug.loop.waits import Waits
@@ -63,6 +66,9 @@ class Loop:
     sums: Sums = field(default_factory=Sums)
     held: Held = field(default_factory=Held)
     reloads: Reloads = field(default_factory=Reloads)
+    shadows: tuple[Shadow, ...] = ()
+    orders: Orders = field(default_factory=Orders)
+    match: Match | None = None
     twice: Twice = field(default_factory=Twice)
     waits: Waits = field(default_factory=Waits)
     moved: dict[str, tuple[Moved, ...]] = field(default_factory=dict)

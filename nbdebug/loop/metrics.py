@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nbdebug.graph.source import Line
 from nbdebug.loop.modes import Passes
 from nbdebug.loop.output import Output
-from nbdebug.loop.reading import Scope, called, loaded, loops_around, scope_of, stored, subject
+from nbdebug.loop.reading import Scope, called, loaded, loops_around, may_be_skipped, scope_of, stored, subject
 
 REDUCED = {"sum", "mean"}
 BY_SHAPE = re.compile(r"shape|size|dim|class|binary|task|column", re.IGNORECASE)
@@ -49,7 +49,8 @@ def one_column(scope: Scope, line: Line, output: Output, shape: tuple[int, ...])
         axis, about = axis_of(node), subject(node)
         if axis is None or not -len(shape) <= axis < len(shape) or shape[axis] != 1 or about is None:
             continue
-        if output.is_held_by(about) and not has_another_way(scope, node):
+        chosen = is_chosen_by_shape(scope, node) or may_be_skipped(scope, node, ast.unparse(about), line.number)
+        if output.is_held_by(about) and not chosen:
             yield Degenerate(
                 Line(line.file, node.lineno),
                 f"argmax over an axis of one value: the output has shape {shape}, so each prediction is class 0",
@@ -57,7 +58,7 @@ def one_column(scope: Scope, line: Line, output: Output, shape: tuple[int, ...])
             )
 
 
-def has_another_way(scope: Scope, node: ast.Call) -> bool:
+def is_chosen_by_shape(scope: Scope, node: ast.Call) -> bool:
     """Whether a call is a branch of a choice by the shape or the kind of the output, as ``if output.shape[1] > 1``."""
     choices = [one for one in ast.walk(scope) if isinstance(one, (ast.If, ast.IfExp)) and one.orelse]
     around = [one for one in choices if any(inner is node for inner in ast.walk(one))]

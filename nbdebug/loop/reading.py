@@ -56,6 +56,36 @@ def loops_around(scope: Scope, number: int) -> list[ast.For]:
     return sorted(found, key=lambda node: node.lineno, reverse=True)
 
 
+def may_be_skipped(scope: Scope, node: ast.AST, name: str, ran: int) -> bool:
+    """Whether an expression stands in one branch of a choice, and the other makes something of the same value.
+
+    Which of them runs cannot be read, but where the line that ``ran`` stands in the same branch.
+    """
+    for choice in ast.walk(scope):
+        if isinstance(choice, (ast.If, ast.IfExp)):
+            body, other = parts(choice.body), parts(choice.orelse)
+            for here, there in ((body, other), (other, body)):
+                taken = any(spans(one, ran) for one in here) and isinstance(choice, ast.If)
+                if any(holds(one, node) for one in here) and not taken and any(name in texts(one) for one in there):
+                    return True
+    return False
+
+
+def parts(branch: ast.expr | list[ast.stmt]) -> list[ast.stmt] | list[ast.expr]:
+    """The statements of a branch, or its one expression."""
+    return branch if isinstance(branch, list) else [branch]
+
+
+def holds(part: ast.AST, node: ast.AST) -> bool:
+    """Whether a node stands in a part of a program."""
+    return any(one is node for one in ast.walk(part))
+
+
+def texts(node: ast.AST) -> set[str]:
+    """All expressions in a part of a program, as text."""
+    return {ast.unparse(one) for one in ast.walk(node) if isinstance(one, ast.expr)}
+
+
 def called(node: ast.AST) -> str:
     """The last name of what a call calls; nothing for what is no call."""
     function = node.func if isinstance(node, ast.Call) else None

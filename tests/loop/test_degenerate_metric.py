@@ -76,6 +76,12 @@ def test_the_largest_of_one_value(tmp_path: Path, inside: str) -> None:
     assert not said(tmp_path, inside.replace("y.squeeze(1)", "y").replace("y[:, 0]", "y"), outputs=3)
 
 
+def test_a_branch_in_which_the_model_ran_was_taken(tmp_path: Path) -> None:
+    inside = "if len(x):;     out = model(x);     pred = out.argmax(1); else:;     print(out); right += pred.sum()"
+    (found,) = said(tmp_path, inside)
+    assert "argmax" in (found.where.source or "")
+
+
 @pytest.mark.parametrize(
     ("inside", "outputs"),
     [
@@ -106,6 +112,7 @@ def test_other_numbers_that_cannot_change(tmp_path: Path, inside: str, outputs: 
         ("out = model(x); ok = (out == out).all(); total += float(ok)", 3),
         ("out = model(x); best = out.argmax(0)", 3),
         ("out = model(x); right += (out.argmax(1) if out.shape[1] > 1 else out[:, 0] > 0).eq(y[:, 0]).sum().item()", 1),
+        ("out = model(x); flag = True; pred = (out > 0) if flag else out.argmax(1); right += int(pred.sum())", 1),
         ("right += (decode(model(x)) == y).sum().item()", 1),
         ("out = decode(model(x)); right += (out == y).sum().item()", 1),
     ],
@@ -120,3 +127,19 @@ def test_a_weight_kept_without_a_copy_is_a_note(tmp_path: Path) -> None:
     assert found.severity == "note"
     assert "clone()" in found.fix
     assert not said(tmp_path, "model(x)", 3, "old = model[0].weight.data.clone()", after)
+
+
+def test_a_column_of_predictions_against_a_row_of_targets(tmp_path: Path) -> None:
+    inside = "row = y.squeeze(1); pred = decode(model(x)); right += (pred == row).sum().item()"
+    (found,) = said(tmp_path, inside)
+    assert found.severity == "error"
+    assert "8 × 8 answers" in found.message
+    assert "pred == row" in (found.where.source or "")
+    assert not said(tmp_path, inside.replace("model(x))", "model(x)).squeeze(1)"))
+
+
+def test_pairs_of_samples_that_are_alike_are_asked_for_on_purpose(tmp_path: Path) -> None:
+    alike = "model(x); row = y.squeeze(1); total += (y == row).float().sum().item() + (y == row.clone()).sum().item()"
+    assert not said(tmp_path, alike)
+    others = "model(x); row = y.flip(0); total += (y[:, None] == row).float().sum().item()"
+    assert not said(tmp_path, others, outputs=3)

@@ -155,3 +155,34 @@ def test_an_accumulation_is_quiet() -> None:
                 total = 0.0
 
     assert not watched(train)
+
+
+class Carrying(nn.Module):
+    """A cell over batches that are chunks of sixteen streams, with the state that it leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.head = nn.GRUCell(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Any, state: Any = None) -> tuple[Any, Any]:
+        state = self.cell(x, state)
+        return self.head(state), state
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_state_that_is_carried_on_keeps_every_graph_also_where_no_optimizer_steps(detached: bool) -> None:
+    def loss_fn(output: Any, y: Any) -> Any:
+        return F.cross_entropy(output[0], y)
+
+    def train(setup: Setup) -> None:
+        state = None
+        for x, y in batches(setup, 5):
+            output, state = setup.model(x, state)
+            setup.model.zero_grad()
+            F.cross_entropy(output, y).backward(retain_graph=True)
+            for p in setup.model.parameters():
+                p.data = p.data - 0.1 * p.grad  # type: ignore[operator]
+            state = state.detach() if detached else state
+
+    found = watched(train, program(Carrying(), *points(), loss_fn))
+    assert [one.code for one in found] == ([] if detached else ["P804"])

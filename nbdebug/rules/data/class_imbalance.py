@@ -17,7 +17,9 @@ from nbdebug.setup import Setup
 
 
 @rule("D106", "warning")
-def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share: float = 0.1) -> Iterator[Finding]:
+def class_imbalance(
+    class_counts: ClassCounts, class_weights: Weights, *, share: float = 0.1, rarer: float = 0.5
+) -> Iterator[Finding]:
     """The rarest class comes up less than a tenth as often as the commonest, and nothing accounts for it.
 
     ## What it does
@@ -32,7 +34,9 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
     The rarest class must stay under ``share`` = a tenth of the commonest by three standard errors of its count. The
     loss accounts for it when the gradients that it sends back for two classes, from an answer that knows nothing,
     differ by half or more (class weights, ``pos_weight``), or when the gradient of an answer that is nearly right is
-    under half of what cross-entropy leaves (focal loss).
+    under half of what cross-entropy leaves (focal loss). Weights that make more of the commonest class than of the
+    rarest account for nothing: there the counts are multiplied by those gradients, once the rarest class comes up less
+    than ``rarer`` = half as often.
 
     ## How to fix
     Weigh the classes in the loss, or draw them evenly; and judge by a score for each class.
@@ -44,10 +48,16 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
     M. Buda, A. Maki, M. Mazurowski, A systematic study of the class imbalance problem (2018), arXiv:1710.05381.
     """
     counts = class_counts.drawn
-    if len(counts) < 2 or not class_weights.equal:
+    if len(counts) < 2:
         return
     (common, most), (rare, least) = counts.most_common(1)[0], min(counts.items(), key=lambda pair: pair[1])
-    if least + 3 * sqrt(least) >= share * most:
+    at_most = least + 3 * sqrt(least)
+    upside_down = class_weights.favors(common, rare) and at_most < rarer * most
+    times = class_weights.pull[common] / class_weights.pull[rare] if upside_down else 1.0
+    if at_most >= share * most * times or not (class_weights.equal or upside_down):
+        return
+    if upside_down:
+        yield inverted(class_counts, rare, common, times)
         return
     yield Finding(
         message=f"Class {rare} comes up {least:,} times in {counts.total():,} training samples, class {common} "
@@ -57,6 +67,20 @@ def class_imbalance(class_counts: ClassCounts, class_weights: Weights, *, share:
         fix=fix(class_counts),
         evidence={"counts": dict(sorted(counts.items())[:50]), "pull of each class": class_weights.pull},
         explains=("E702", "E703", "E706", "E709", "T607", "T601"),
+    )
+
+
+def inverted(found: ClassCounts, rare: int, common: int, times: float) -> Finding:
+    """Weights that make the rare class rarer still."""
+    counts = found.drawn
+    return Finding(
+        message=f"Class {rare} comes up {counts[rare]:,} times in {counts.total():,} training samples, class {common} "
+        f"{counts[common]:,} times, and the loss makes {times:.3g} times as much of a sample of class {common}; "
+        f"expected more of one of class {rare}.",
+        cause="The weights of the classes are upside down: as their frequencies are, not as the inverse.",
+        fix=fix(found),
+        evidence={"counts": dict(sorted(counts.items())[:50]), "common over rare": times},
+        explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )
 
 

@@ -17,7 +17,7 @@ from nbdebug.rules.programs import network
 from nbdebug.setup import Setup
 from nbdebug.setup.authors import authored
 
-CONSEQUENCES = ("D104", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
+CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
 ORDER = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV gives blue first"
 SAME = "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
 

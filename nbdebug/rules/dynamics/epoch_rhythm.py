@@ -34,7 +34,8 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
     with the others by 0.6; half of the pattern's variance lies in the slowest sixth of its waves (periodogram), or
     fixed training samples between epochs cost thrice what batches do while they are trained on; and its slow swing is
     half of the usual loss. A fixed order of batches that are alike repeats only quick differences between batches,
-    which do not count.
+    which do not count; nor does an order from easy to hard, after which those fixed samples cost no more than the
+    batches of the epoch did on the mean.
 
     ## How to fix
     ``DataLoader(dataset, shuffle=True)``; reset hidden states at the start of each epoch.

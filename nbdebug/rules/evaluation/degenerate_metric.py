@@ -9,7 +9,9 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.graph.source import where_of
 from nbdebug.loop import Loop
+from nbdebug.loop.matches import Match
 from nbdebug.loop.metrics import Degenerate, degenerate
 from nbdebug.registry import rule
 from nbdebug.rules.loops import train
@@ -24,7 +26,9 @@ def degenerate_metric(loop: Loop) -> Iterator[Finding]:
     ## What it does
     Reads the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
     one value; the output itself compared with ``==`` and averaged; a tensor compared with itself; a loss added up in a
-    loop that does not compute it. A weight that is kept without ``clone()`` and compared later is a note.
+    loop that does not compute it. Hears of each ``==`` between a column and a row of as many values, where the model
+    gives a column, and the two do not come of one tensor. A weight that is kept without ``clone()`` and compared later
+    is a note.
 
     ## Why it matters
     The number says nothing about the model, good or bad: an accuracy that is the share of class 0, or always 0 or 1; a
@@ -47,6 +51,9 @@ def degenerate_metric(loop: Loop) -> Iterator[Finding]:
         raise NotChecked("no forward pass of the model was seen in your loop")
     for one in dict.fromkeys(degenerate(loop.passes)):
         yield finding(one)
+    shape = loop.passes.shape
+    if loop.match is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
+        yield stretched(loop.match)
 
 
 def finding(one: Degenerate) -> Finding:
@@ -59,6 +66,20 @@ def finding(one: Degenerate) -> Finding:
         evidence={"line": one.line.text.strip()},
         explains=("E706", "E702", "E709") if one.measures else (),
         severity=None if one.measures else "note",
+    )
+
+
+def stretched(match: Match) -> Finding:
+    """A column that is compared with a row."""
+    size = match.size
+    return Finding(
+        message=f"Predictions of shape ({size}, 1) are compared with a tensor of shape ({size},), which gives {size} × "
+        f"{size} answers; expected {size}, one for each sample.",
+        where=where_of(match.line),
+        cause="The model gives a column, the targets are a row, and each prediction is compared with every target.",
+        fix="(predicted.squeeze(1) == target).float().mean()",
+        evidence={"size": size},
+        explains=("E706", "E702", "E709"),
     )
 
 

@@ -12,6 +12,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop import Loop
 from nbdebug.loop.averages import Averaged, averaged
+from nbdebug.loop.lasts import lasts
 from nbdebug.registry import rule
 from nbdebug.rules.loops import layers, rings, run, train
 from nbdebug.setup import Setup
@@ -21,12 +22,14 @@ WHY = {
     "perplexity": "The mean of exponentials is larger than the exponential of the mean, which is what is meant.",
     "root": "The mean of roots is smaller than the root of the mean, which is what is meant.",
     "means": "Each batch counts the same, so the rows of a small last batch count more than all others.",
+    "last": "It is computed anew for each batch, and what the batches before gave is dropped.",
 }
 FIXES = {
     "whole": "predictions.append(output.argmax(1)); targets.append(y)   # in the loop; after it, once: {metric}(…)",
     "perplexity": "total += loss.item() * len(y)   # and after the loop: math.exp(total / len(loader.dataset))",
     "root": "total += ((output - y) ** 2).sum().item()   # and after the loop: (total / len(loader.dataset)) ** 0.5",
     "means": "total += loss.item() * len(y)   # and after the loop: total / len(loader.dataset)",
+    "last": "right += hits.sum().item()\nrows += len(y)   # in the loop; after it: right / rows",
 }
 
 
@@ -37,7 +40,8 @@ def metric_averaging(loop: Loop, setup: Setup, *, warn: float = 1.25, note: floa
     ## What it does
     Reads the loops from which the model is called without a backward pass, and looks for sums and lists that are
     averaged later: of F1, precision, recall, AUC, R² and the like, of perplexities and roots, and of batch means where
-    the last batch is smaller.
+    the last batch is smaller. Looks for numbers that each batch of validation gives anew, and that only what stands
+    after the loop reads: they are those of the last batch alone.
 
     ## Why it matters
     The number is not what its name says, and moves when only the batch size does: two models evaluated with different
@@ -66,6 +70,7 @@ def metric_averaging(loop: Loop, setup: Setup, *, warn: float = 1.25, note: floa
         sizes = batch_sizes(setup.val_loader) if line == validation else []
         if sizes and (len(sizes) == 1 or max(sizes) == 1):
             continue
+        yield from (finding(one, sizes, 0.0, warn) for one in (dict.fromkeys(lasts(line)) if sizes else ()))
         for one in dict.fromkeys(averaged(line, known=line == validation)):
             factor = len(sizes) and sum(sizes) * sum(1 / size for size in sizes) / len(sizes) ** 2
             if one.kind != "means" or factor >= note:
@@ -92,6 +97,11 @@ def finding(one: Averaged, sizes: list[int], factor: float, warn: float) -> Find
             f"A mean over {count} batches, the last of {last} rows and the others of {first}, lets a row of the last "
             f"count {first / last:.3g} times; it is as uncertain as a mean of {sum(sizes) / factor:.0f} rows, of "
             f"{sum(sizes)}."
+        )
+    elif one.kind == "last":
+        message = (
+            f"After the loop {one.metric} is that of the last of {len(sizes)} batches alone, of {sizes[-1]} rows; "
+            f"expected all {sum(sizes)}."
         )
     else:
         message = f"{one.metric} is computed batch by batch and averaged; it must be computed on all rows at once."

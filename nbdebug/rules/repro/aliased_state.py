@@ -14,6 +14,7 @@ from nbdebug.finding import Finding, Where
 from nbdebug.graph.source import where_of
 from nbdebug.loop import Loop
 from nbdebug.loop.reloads import Reloads
+from nbdebug.loop.shadows import Shadow
 from nbdebug.registry import rule
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
@@ -26,7 +27,8 @@ def aliased_state(kept_states: list[KeptState] | NotChecked, loop: Loop | NotChe
     ## What it does
     Looks for states and modules with the names of all parameters of the model: in ``extra_state``, in attributes of
     the model, and among the variables of the notebook. It compares where their tensors lie. In a loop that is watched
-    it does so with each state that is loaded into the model or a part of it.
+    it does so with each state that is loaded into the model or a part of it, and looks at copies of the model among the
+    variables of the functions that the loop runs in.
 
     ## Why it matters
     ``model.state_dict()`` gives the live tensors themselves. Kept as the best weights, or as the start of each fold, it
@@ -35,7 +37,9 @@ def aliased_state(kept_states: list[KeptState] | NotChecked, loop: Loop | NotChe
 
     ## How it is measured
     Exactly: by the address of the memory. A variable of the notebook may be there to be looked at only, so that it
-    draws a note; so does a copy that has all parameters and lacks the running statistics.
+    draws a note; so does a copy that has all parameters and lacks the running statistics. A copy whose weights move
+    without gradients while its running statistics all stand still, and those of the model do not, is a warning, but for
+    torch's own ``AveragedModel`` and where ``update_bn`` is called.
 
     ## How to fix
     Copy the tensors when they are kept.
@@ -46,9 +50,11 @@ def aliased_state(kept_states: list[KeptState] | NotChecked, loop: Loop | NotChe
     ## References
     PyTorch tutorial on saving and loading models: state_dict() returns references, so the best state must be copied.
     """
+    shadows = loop.shadows if isinstance(loop, Loop) else ()
+    yield from map(average, shadows)
     if isinstance(loop, Loop) and loop.reloads.own:
         yield reloaded(loop.reloads)
-    elif isinstance(kept_states, NotChecked):
+    elif not shadows and isinstance(kept_states, NotChecked):
         raise kept_states
     for state in [] if isinstance(kept_states, NotChecked) else kept_states:
         if state.shared:
@@ -67,6 +73,21 @@ def reloaded(reloads: Reloads) -> Finding:
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.own},
         explains=("R904",),
+    )
+
+
+def average(shadow: Shadow) -> Finding:
+    """An average of the weights with the running statistics of the copy that it began as."""
+    first = ", ".join(shadow.statistics[:3])
+    return Finding(
+        message=f"The weights of {shadow.name}, a copy of the model, move from step to step, and its running "
+        f"statistics ({first}) are what they were: in eval mode its weights meet the statistics of other weights.",
+        where=Where(parameter=shadow.statistics[0]),
+        cause="The average goes through parameters(), which leaves the buffers out.",
+        fix=f"for kept, live in zip({shadow.name}.buffers(), model.buffers()):\n"
+        "    kept.copy_(live)   # after each update",
+        evidence={"copy": shadow.name, "statistics": list(shadow.statistics[:8])},
+        severity="warning",
     )
 
 

@@ -10,23 +10,36 @@ import torch
 from torch import nn
 
 from nbdebug.evidence.apartness import Apartness, Stage
+from nbdebug.evidence.recurrence import Growth
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import points, program
 from nbdebug.setup import Setup
 
+EXPLAINS = (
+    *("L208", "M306", "M307", "G401", "G402", "G403", "G404", "G415", "G416"),
+    *("O501", "T601", "T602", "T607", "T608"),
+)
 JUMP = 100.0  # times its gain: more than any matrix of independent weights can stretch what goes in
 DEFAULT = 3**-0.5  # the gain of a layer as torch makes it: uniform in ±1/√fan_in
 
 
 @rule("G408", "warning")
-def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5) -> Iterator[Finding]:
-    """The scale of the activations grows or decays from layer to layer.
+def init_scale(
+    apartness: Apartness | NotChecked,
+    recurrence: list[Growth] | NotChecked,
+    *,
+    most: float = 1000.0,
+    small: float = 0.5,
+    large: float = 4.0,
+    grown: float = 10.0,
+) -> Iterator[Finding]:
+    """The scale of the activations grows or decays from layer to layer, or from step to step of a sequence.
 
     ## What it does
     Follows one batch through the layers, and compares how far the samples lie apart behind the first layer and before
-    the last one.
+    the last one. Follows the state of a recurrent layer with ReLU along the first batch.
 
     ## Why it matters
     The gradient takes the same way back: with each layer that multiplies by ten it does too, and no single learning
@@ -36,8 +49,12 @@ def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5
     ## How it is measured
     By the standard deviation over the samples. It speaks at a factor of ``most`` = 1000. Torch's own initialization
     makes signals smaller with depth too, which normalization and Adam put up with: decay is only accused where the
-    weights are, on the geometric mean, less than ``small`` = half as large as torch draws them. Where samples come
+    weights are, on the geometric mean, less than ``small`` = half as large as torch draws them. Where they are over
+    ``large`` = 4 times 1/√fan_in, about thrice what ReLU wants, in every layer, a factor of ``grown`` = 10 is enough:
+    in a few layers it is the weights that tell. Where samples come
     apart by more than the weights of a layer can stretch them, as at the first word of all sentences, it is silent.
+    A recurrent state grows too fast when the second half of a sequence alone makes it √``most`` times as large, and the
+    inputs do not grow: a state that adds up its inputs doubles there.
 
     ## How to fix
     Initialize for the activation (He for ReLU, Xavier for tanh), or normalize between the layers.
@@ -49,6 +66,12 @@ def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5
     Glorot and Bengio 2010; He et al. 2015, arXiv:1502.01852, section 2.2: the variance behind L layers is a product of
     L factors, which must be 1. The factor of 1000 is a choice: half of float16's resolution (2^11).
     """
+    worst = max([] if isinstance(recurrence, NotChecked) else recurrence, key=lambda one: one.factor, default=None)
+    if worst is not None and worst.factor > math.sqrt(most):
+        yield over_time(worst)
+        return
+    if isinstance(apartness, NotChecked):
+        raise apartness
     stages = [one for one in apartness.passages[0].stages if one.gain is not None]
     if len(stages) < 3 or not stages[1].scale:
         raise NotChecked("fewer than three layers, or samples that do not differ behind the first")
@@ -57,8 +80,23 @@ def init_scale(apartness: Apartness, *, most: float = 1000.0, small: float = 0.5
         raise NotChecked("the activations are not finite")
     if any(two.scale > JUMP * max(two.gain or 0.0, 1.0) * one.scale for one, two in pairwise(stages[1:])):
         raise NotChecked("the samples are alike in one layer and come apart in the next")
-    if ratio > most or (ratio < 1 / most and mean_gain(stages) < small * DEFAULT):
+    grows = ratio > most or (ratio > grown and min(one.gain or 0.0 for one in stages) > large)
+    if grows or (ratio < 1 / most and mean_gain(stages) < small * DEFAULT):
         yield finding(stages, ratio)
+
+
+def over_time(found: Growth) -> Finding:
+    """A recurrent layer whose state grows with every step."""
+    each, name = found.factor ** (2 / found.steps), f"model.{found.module}".rstrip(".")
+    return Finding(
+        message=f"From the middle of a sequence of {found.steps} steps to its end, the state of {name} grows by "
+        f"a factor of {found.factor:.2g} (about {each:.2g} a step), expected 2 at most.",
+        where=Where(found.module or None),
+        cause="ReLU bounds no state, and the recurrent weights make it larger at each step.",
+        fix=f"torch.nn.init.orthogonal_({name}.weight_hh_l0)   # or the identity; or nonlinearity='tanh'",
+        evidence={"steps": found.steps, "factor": found.factor, "a step": each},
+        explains=EXPLAINS,
+    )
 
 
 def mean_gain(stages: Sequence[Stage]) -> float:
@@ -82,21 +120,7 @@ def finding(stages: Sequence[Stage], ratio: float) -> Finding:
         cause=f"The weights of {name} have {place.gain:.2g} times the deviation 1/√fan_in; ReLU wants 1.4, tanh 1.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
         evidence={"scale": [one.scale for one in stages], "gain": [one.gain for one in stages], "ratio": ratio},
-        explains=(
-            "L208",
-            "M306",
-            "M307",
-            "G401",
-            "G402",
-            "G403",
-            "G404",
-            "G415",
-            "G416",
-            "O501",
-            "T601",
-            "T602",
-            "T608",
-        ),
+        explains=EXPLAINS,
     )
 
 

@@ -31,7 +31,7 @@ def growing_memory(loop: Loop, *, least: int = 12, share: float = 0.75) -> Itera
     Exactly, over up to 64 passes, at the steps that are looked at and at the end. It takes ``least`` = 12 graphs that
     are alive though two more steps were made, and a ``share`` of three quarters of all: the last loss, those of one
     accumulation and those of an episode that is still to be learned from do not count. A graph whose backward pass has
-    run has given up its activations; it is a warning then.
+    run has given up its activations; it is a warning then. Where no optimizer steps, backward passes count as steps.
 
     ## How to fix
     ``total += loss.item()``, ``losses.append(loss.detach())``.
@@ -43,19 +43,23 @@ def growing_memory(loop: Loop, *, least: int = 12, share: float = 0.75) -> Itera
     PyTorch FAQ: my model reports "cuda runtime error(2): out of memory": don't accumulate history across your training
     loop.
     """
-    if loop.steps < least:
-        raise NotChecked(f"{loop.steps} steps of your loop were seen, which are too few")
+    if (steps := loop.steps or loop.backwards) < least:
+        raise NotChecked(f"{steps} steps of your loop were seen, which are too few")
     held = loop.held
     if held.alive < least or held.alive < share * held.among:
         return
     found = keeper(loop)
-    name, line = found if found else ("something", None)
+    name, line = found if found else ("", None)
     yield Finding(
         message=f"The graphs of {held.alive} of {held.among} passes are still alive though their steps are over; "
         "expected 1 at most.",
         where=where_of(line),
-        cause=f"{name} keeps a tensor of each step together with all that it was computed from.",
-        fix=f"{name}: keep loss.item() or loss.detach(), not the loss itself" if found else "loss.detach()",
+        cause=f"{name} keeps a tensor of each step together with all that it was computed from."
+        if found
+        else "Something keeps a tensor of each step with its graph: a total, a list, or a state that is carried on.",
+        fix=f"{name}: keep loss.item() or loss.detach(), not the loss itself"
+        if found
+        else "loss.detach()   # where losses are kept\nstate = state.detach()   # before the next step",
         evidence={"alive": held.alive, "passes": held.among, "activations kept": held.full},
         severity=None if held.full else "warning",
     )

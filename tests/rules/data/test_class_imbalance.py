@@ -18,7 +18,7 @@ from tests.rules.said import loud
 X = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
 RARE = (X[:, 0] > 1.9).long()
 DATA = TensorDataset(X, RARE)
-WEIGHT = torch.tensor([1.0, 30.0])
+WEIGHT, HALF = torch.tensor([1.0, 30.0]), torch.tensor([2.0, 1.0])
 
 
 class Cells(Dataset[Any]):
@@ -74,7 +74,14 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "dictionaries": lambda: Setup(network(2), DataLoader(Cells(), 50, shuffle=True), loss_fn=F.cross_entropy),
     "equal weights": lambda: classes(nn.CrossEntropyLoss(weight=torch.ones(2)), shuffle=True),
 }
+UPSIDE_DOWN: dict[str, Callable[[], Setup]] = {
+    "weights by frequency": lambda: classes(nn.CrossEntropyLoss(weight=torch.tensor([30.0, 1.0])), shuffle=True),
+    "pos_weight under one": lambda: one_logit(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1 / 30]))),
+}
 HEALTHY: dict[str, Callable[[], Setup]] = {
+    "weights of classes that come up alike": lambda: Setup(
+        network(2), DataLoader(TensorDataset(X, (X[:, 0] > 0.3).long()), 50), loss_fn=nn.CrossEntropyLoss(weight=HALF)
+    ),
     "weights": lambda: classes(nn.CrossEntropyLoss(weight=WEIGHT), shuffle=True),
     "weights by hand": lambda: classes(weighted_by_hand, shuffle=True),
     "pos_weight": lambda: one_logit(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([30.0]))),
@@ -90,6 +97,12 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_rare_class_that_nothing_makes_up_for_is_found(name: str) -> None:
     assert len(loud(FAULTY[name](), "D106")) == 1
+
+
+@pytest.mark.parametrize("name", UPSIDE_DOWN)
+def test_weights_that_make_a_rare_class_rarer_are_told_apart(name: str) -> None:
+    (found,) = loud(UPSIDE_DOWN[name](), "D106")
+    assert "30 times as much of a sample of class 0" in found
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -48,6 +48,13 @@ def oversampled() -> Setup:
     return at_random(torch.cat([X, more]), torch.cat([(X[:, 0] > 1.5).long(), torch.ones(250).long()]))
 
 
+def padded() -> Setup:
+    """Sequences of two to thirteen values with zeros before them, the shorter ones of which lie close together."""
+    steps = 12 - torch.randint(2, 13, (2400, 1), generator=DRAWN)
+    x = torch.randn(2400, 12, generator=DRAWN) * (torch.arange(12) >= steps)
+    return at_random(x, x.sum(1, keepdim=True), 12)
+
+
 def in_time() -> Setup:
     train, val = TensorDataset(WINDOWS[:380], NEXT[:380]), TensorDataset(WINDOWS[396:], NEXT[396:])
     return program(train, val, 16, NEXT)
@@ -62,6 +69,7 @@ FAULTY: dict[str, Callable[[], Setup]] = {
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "augmented after the split": augmented_after,
     "windows split in time": in_time,
+    "short sequences among zeros": padded,
     "nothing but noise": lambda: at_random(X, Y),
     "points along a line": lambda: at_random(X[:, :1] * torch.ones(8), Y),
     "points in a plane": lambda: at_random(X[:, :2].repeat(1, 4), Y),

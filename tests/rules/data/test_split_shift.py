@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.programs import network
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
@@ -92,6 +93,17 @@ def test_other_units_are_found(name: str) -> None:
 @pytest.mark.parametrize("name", SAME_UNITS)
 def test_drift_and_augmentation_are_left_alone(name: str) -> None:
     assert loud(SAME_UNITS[name](), "D109") == []
+
+
+def test_colors_in_reverse_come_before_classes_that_seem_to_have_changed_places() -> None:
+    labels = torch.arange(600) % 3
+    pictures = torch.rand(600, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    pictures += torch.tensor([0.6, 0.3, 0.0])[:, None, None]
+    pictures[torch.arange(600), labels, 1:3, 1:3] += 1
+    model = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
+    setup = splits((pictures[:300], labels[:300]), (pictures[300:].flip(1), labels[300:]), model)
+    codes = [one.code for one in Debugger.of(setup).checkup(select=["D109", "D125"]).loud]
+    assert codes == ["D109", "D125"]
 
 
 def scaled_to_thousands(target: Tensor) -> Tensor:

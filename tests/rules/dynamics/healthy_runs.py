@@ -49,6 +49,15 @@ def fixed_order() -> Run:
     return setup, lambda: train(setup, 12)
 
 
+def from_easy_to_hard() -> Run:
+    """Samples in the order of how noisy they are: later batches cost more, and nothing is forgotten."""
+    x, y = waves()
+    noise = torch.randn(y.shape, generator=torch.Generator().manual_seed(2))
+    noise *= torch.linspace(0, 2, len(y))[:, None]
+    setup = run(layers(4, 32, 1), (x, y + noise), waves(256, seed=1), MSE, lr=1e-2, shuffle=False)
+    return setup, lambda: train(setup, 12)
+
+
 def adversaries() -> Run:
     """Two networks that take turns; neither loss falls for long."""
     model = nn.ModuleDict({"make": layers(4, 16, 2), "tell": layers(2, 16, 1)})
@@ -189,6 +198,7 @@ HEALTHY: dict[str, Callable[[], Run]] = {
     "warm restarts": lambda: scheduled(lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 4)),
     "noise floor": noise_floor,
     "fixed order of like batches": fixed_order,
+    "from easy to hard": from_easy_to_hard,
     "adversaries": adversaries,
     "moving targets": moving_targets,
     "rewards": rewards,

@@ -100,6 +100,76 @@ def test_averages_over_batches_are_found_at_their_line(loop: Callable[[Any, Any]
     assert "+=" in str(one.where.source) or "append" in str(one.where.source) or "total +" in str(one.where.source)
 
 
+def of_the_last(model: Any, loader: Any) -> float:
+    right, rows = 0, 1
+    for x, y in loader:
+        hits = model(x).argmax(1) == y
+        right, rows = hits.sum().item(), len(y)
+    return right / rows
+
+
+def loss_of_the_last(model: Any, loader: Any) -> float:
+    for x, y in loader:
+        scores = model(x)
+        loss = F.cross_entropy(scores, y)
+    return float(loss)
+
+
+@pytest.mark.parametrize("loop", [of_the_last, loss_of_the_last], ids=lambda one: one.__name__)
+def test_what_is_left_of_the_last_batch_alone_is_found(loop: Callable[[Any, Any], Any]) -> None:
+    (one,) = said(loop)
+    assert one.severity == "warning"
+    assert "the last of 3 batches alone, of 1 rows; expected all 257" in one.message
+    assert said(loop, rows=128) == []
+
+
+def first_only(model: Any, loader: Any) -> float:
+    for x, y in loader:
+        share = (model(x).argmax(1) == y).float().mean().item()
+        break
+    return share
+
+
+def running(model: Any, loader: Any) -> float:
+    right = rows = 0
+    for x, y in loader:
+        right += (model(x).argmax(1) == y).sum().item()
+        rows += len(y)
+        share = float(right / rows * len(y) / len(y))
+    return share
+
+
+def shown(model: Any, loader: Any) -> None:
+    for x, y in loader:
+        share = (model(x).argmax(1) == y).float().mean().item()
+        print(share)
+    print("the last", share)
+
+
+def smoothed(model: Any, loader: Any) -> float:
+    level = 0.0
+    for x, y in loader:
+        level = float(0.9 * level + 0.1 * F.cross_entropy(model(x), y).item())
+    return level
+
+
+def weighted_by_numpy(model: Any, loader: Any) -> float:
+    found, sizes = [], []
+    for x, y in loader:
+        found.append(F.cross_entropy(model(x), y).item())
+        sizes.append(len(y))
+    return float(np.average(found, weights=sizes))
+
+
+def one_of_two_ways(model: Any, loader: Any, by_rows: bool = True) -> float:
+    total, found = 0.0, []
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y).item()
+        found.append(loss)
+        total += loss * len(y)
+    return float(np.dot(found, [128, 128, 1]) / 257 if by_rows else np.mean(found))
+
+
 def rows_counted(model: Any, loader: Any) -> float:
     right = rows = 0
     for x, y in loader:
@@ -161,6 +231,7 @@ def confidence(model: Any, loader: Any) -> float:
 
 
 GOOD = [rows_counted, losses_by_size, weighed_before, sums, f1_of_all, perplexity_of_all, printed, confidence]
+GOOD += [first_only, running, shown, smoothed, weighted_by_numpy, one_of_two_ways]
 
 
 @pytest.mark.parametrize("loop", GOOD, ids=lambda one: one.__name__)

@@ -73,10 +73,39 @@ FAULTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "standard normal": (lambda: drawn(plain(11), lambda p: nn.init.normal_(p)), "grows"),
     "uniform in 0 to 1": (lambda: drawn(plain(6), lambda p: nn.init.uniform_(p)), "grows"),
     "kernels of one": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=1.5)), "grows"),
+    "standard normal, of a few layers": (lambda: drawn(plain(4), lambda p: nn.init.normal_(p, std=1.3)), "grows"),
     "a hundredth": (lambda: drawn(plain(6), lambda p: nn.init.normal_(p, std=0.01)), "shrinks"),
     "tiny kernels": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=0.01)), "shrinks"),
     "tiny without a kink": (lambda: drawn(plain(6, nn.Tanh), lambda p: nn.init.uniform_(p, -0.02, 0.02)), "shrinks"),
 }
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer over sixty-four sequences, its recurrent weights an orthogonal matrix times a gain."""
+
+    def __init__(self, gain: float, cell: bool = False) -> None:
+        super().__init__()
+        given = {"nonlinearity": "relu"}
+        self.rnn: nn.Module = nn.RNNCell(1, 16, **given) if cell else nn.RNN(1, 16, batch_first=True, **given)
+        nn.init.orthogonal_(next(p for n, p in self.rnn.named_parameters() if n.startswith("weight_hh")), gain)
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = x.repeat(1, 2).unsqueeze(2)
+        state = torch.zeros(len(x), 16)
+        if isinstance(self.rnn, nn.RNN):
+            return self.head(self.rnn(steps)[0][:, -1])
+        for step in steps.unbind(1):
+            state = self.rnn(step, state)
+        return self.head(state)
+
+
+@pytest.mark.parametrize("cell", [False, True])
+def test_a_recurrent_state_that_grows_with_every_step(cell: bool) -> None:
+    (one,) = found(Recurrent(2.5, cell))
+    assert one.where.module == "rnn"
+    assert "32 steps" in one.message
+    assert not found(Recurrent(1.0, cell))
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -92,6 +121,7 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "torch's own, deep": lambda: plain(12),
     "torch's own, tanh": lambda: plain(10, nn.Tanh),
     "he": lambda: drawn(plain(12), lambda p: nn.init.kaiming_normal_(p, nonlinearity="relu")),
+    "he, of a few layers": lambda: drawn(plain(4), lambda p: nn.init.kaiming_normal_(p)),
     "xavier": lambda: drawn(plain(8, nn.Tanh), lambda p: nn.init.xavier_uniform_(p)),
     "normalized, whatever is drawn": lambda: drawn(plain(8, norm=True), lambda p: nn.init.normal_(p)),
     "residual": lambda: Residual(8),
