@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,22 +114,28 @@ def variables(frame: FrameType | None) -> Iterator[tuple[str, nn.Module]]:
     while frame is not None:
         if not is_library(frame.f_code.co_filename) and not is_machinery(frame.f_code.co_filename):
             for name, value in values(frame).items():
-                if isinstance(value, nn.Module):
+                if is_module(value):
                     yield name, value
                 elif type(value).__module__ == frame.f_globals.get("__name__"):
                     inner = getattr(value, "__dict__", {})
-                    yield from ((f"{name}.{key}", one) for key, one in inner.items() if isinstance(one, nn.Module))
+                    yield from ((f"{name}.{key}", one) for key, one in inner.items() if is_module(one))
         frame = frame.f_back
+
+
+def is_module(value: object) -> bool:
+    """Whether a value is a module by its own type; a proxy is not asked, which could make it do something."""
+    return issubclass(type(value), nn.Module)
 
 
 def values(frame: FrameType) -> dict[str, Any]:
     """The variables of a frame.
 
     Before Python 3.13 a function keeps them in one dictionary of its own, and they would live on in it. A function that
-    asks for that dictionary itself is left alone.
+    asks for that dictionary itself is left alone, and so is all under a debugger, which works on it.
     """
     own = bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED)
-    if own and ASKING & {*frame.f_code.co_names}:
+    traced = sys.gettrace() is not None or frame.f_trace is not None
+    if own and (traced or ASKING & {*frame.f_code.co_names}):
         return {}
     found = frame.f_locals
     copied = dict(found)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -135,6 +137,29 @@ def test_what_a_function_knows_of_its_variables_is_as_it_was() -> None:
 
     assert said(loop, given) == []
     assert list(known["mine"]) == ["given", "known"]
+
+
+def test_variables_under_a_debugger_are_left_alone() -> None:
+    given, kept = setup(), list[nn.Module]()
+
+    def loop(given: Setup) -> None:
+        average = copy.deepcopy(given.model)
+        taken = steps(given)
+        next(taken)
+        kept.append(average)
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is loop.__code__ and event == "line" and "taken" in frame.f_locals:
+            next(frame.f_locals["taken"])  # a debugger runs what is typed where it has stopped
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert said(loop, given) == []
+    finally:
+        sys.settrace(before)
+    assert len(kept) == 1
 
 
 def test_nothing_that_a_function_has_let_go_is_kept() -> None:
