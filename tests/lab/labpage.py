@@ -108,7 +108,7 @@ class LabPage:
         """Whether a cell that was started here is still running."""
         return bool(self.page.evaluate("running > 0"))
 
-    def wait_idle(self, timeout: float = 60) -> None:
+    def wait_idle(self, timeout: float = 120) -> None:
         """Waits until every started cell has ended."""
         idle = "() => running === 0 && panel.sessionContext.session?.kernel?.status === 'idle'"
         self.page.wait_for_function(idle, timeout=1000 * timeout)

@@ -13,7 +13,7 @@ import pytest
 from nbdebug import demo
 from tests.lab.server import Lab
 
-VIEWS = ["findings", "overfit", "findings", "overfit", "curves"]
+VIEWS = ["findings", "overfit", "findings", "overfit", "curves", "findings"]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def tutorial(jupyter_lab: Lab) -> str:
 
 
 def verdicts(lab: Any) -> list[str]:
-    """What the two checkups and the two overfit tests say, in order."""
+    """What the two checkups, the two overfit tests and the rules over the run say, in order."""
     cards = lab.page.locator(".jp-Notebook .nb-banner, .jp-Notebook .nb-card")
     return [re.sub(r"\s+", " ", text) for text in cards.all_inner_texts()]
 
@@ -33,12 +33,13 @@ def check(lab: Any) -> None:
     """That every view of the notebook comes up and says what it should."""
     lab.page.locator(".jp-Notebook .nb-plot canvas").nth(2).wait_for()
     assert lab.page.locator(".jp-Notebook .nbdebug").count() == len(VIEWS)
-    first, failed, clean, passed = verdicts(lab)
+    first, failed, clean, passed, run = verdicts(lab)
     assert "L201" in first
     assert "return F.softmax(x, dim=1)" in first
     assert "Fail" in failed
     assert "Nothing found" in clean
     assert "Pass" in passed
+    assert "T614" in run
 
 
 def test_the_committed_outputs_can_be_read_before_they_are_trusted(jupyter_lab: Lab, tutorial: str) -> None:

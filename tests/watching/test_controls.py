@@ -98,15 +98,22 @@ def test_a_pause_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
         run(monkeypatch, {2: {"kind": "pause"}})
 
 
-@pytest.mark.parametrize(("stop_on", "stops"), [(None, False), ("error", False), ("warning", True)])
-def test_a_finding_stops_the_run_where_that_is_wanted(
-    stop_on: Any, stops: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def tell_at_fourth_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule speaks at a step in which no numbers are fetched, however slow the machine is."""
+
     def advance(judge: Any, step: int) -> None:
         if step == 4:
             judge.tell(Finding("made up", code="T605", name="loss-spike", severity="warning"))
 
     monkeypatch.setattr("nbdebug.watching.judge.Judge.advance", advance)
+    monkeypatch.setattr("nbdebug.watching.recorder.FETCH_SECONDS", 3600.0)
+
+
+@pytest.mark.parametrize(("stop_on", "stops"), [(None, False), ("error", False), ("warning", True)])
+def test_a_finding_stops_the_run_where_that_is_wanted(
+    stop_on: Any, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell_at_fourth_step(monkeypatch)
     told: list[Finding] = []
     watch = run(monkeypatch, {}, stop_on=stop_on, on_finding=told.append)
     assert [one.code for one in told] == ["T605"]
@@ -115,11 +122,7 @@ def test_a_finding_stops_the_run_where_that_is_wanted(
 
 
 def test_a_callback_that_raises_is_reported_and_training_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def advance(judge: Any, step: int) -> None:
-        if step == 4:
-            judge.tell(Finding("made up", code="T605", name="loss-spike", severity="warning"))
-
-    monkeypatch.setattr("nbdebug.watching.judge.Judge.advance", advance)
+    tell_at_fourth_step(monkeypatch)
     watch = run(monkeypatch, {}, on_finding=lambda _: 1 / 0)
     assert watch.result.steps == 8
     assert "ZeroDivisionError" in watch.trouble
