@@ -83,7 +83,7 @@ class Follower:
             calls(torch.optim.Optimizer, "zero_grad", self.awake(guard(self.cleared))),
             calls(nn.Module, "zero_grad", self.awake(guard(self.cleared))),
             arguments(nn.Module, "load_state_dict", guard(self.reloading.heard)),
-            arguments(Tensor, "__eq__", guard(self.matching.heard)),
+            arguments(Tensor, "__eq__", self.matching.hears(guard)),
             clipping(guard(self.clipped)),
             scaling(guard(self.scaled)),
             switchings(guard(self.modes.switched)),

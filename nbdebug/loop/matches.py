@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from nbdebug.graph.source import Line, caller
 
 MOST = 64  # such comparisons whose values are looked at
+Guard = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,22 @@ class Matching:
         self.first: Match | None = None
         self.looks = 0
 
-    def heard(self, given: tuple[Any, Any, Any]) -> None:
-        """Two things are about to be compared."""
-        one, other = given[0], given[1][0] if given[1] else None
-        if self.first is not None or not isinstance(other, Tensor) or self.looks >= MOST:
-            return
-        column, row = (one, other) if one.dim() == 2 else (other, one)
-        if row.dim() == 1 and column.shape == (len(row), 1) and len(row) > 1:
-            self.looks += 1
-            if not torch.eq(column[:, 0], row).all():
-                self.first = Match(len(row), caller(sys._getframe(1)))
+    def hears(self, guard: Guard) -> Callable[[tuple[Any, Any, Any]], None]:
+        """What is called before each comparison, of any thread: only those of that kind go through ``guard``."""
+        look = guard(self.look)
+
+        def heard(given: tuple[Any, Any, Any]) -> None:
+            one, others, _ = given
+            if self.looks < MOST and others and type(one) is type(others[0]) is Tensor:
+                column, row = (one, others[0]) if one.dim() == 2 else (others[0], one)
+                if row.dim() == 1 and not column.is_nested and column.shape == (len(row), 1) and len(row) > 1:
+                    look((column, row))
+
+        return heard
+
+    def look(self, pair: tuple[Tensor, Tensor]) -> None:
+        """A column is about to be compared with a row."""
+        column, row = pair
+        self.looks += 1
+        if self.first is None and not torch.eq(column[:, 0], row).all():
+            self.first = Match(len(row), caller(sys._getframe(1)))

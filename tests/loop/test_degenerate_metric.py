@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.finding import Finding
+from nbdebug.loop.matches import Matching
 from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 from tests.loop.asking import noted
@@ -143,3 +144,16 @@ def test_pairs_of_samples_that_are_alike_are_asked_for_on_purpose(tmp_path: Path
     assert not said(tmp_path, alike)
     others = "model(x); row = y.flip(0); total += (y[:, None] == row).float().sum().item()"
     assert not said(tmp_path, others, outputs=3)
+
+
+def test_comparisons_of_other_kinds_are_not_looked_at() -> None:
+    looks: list[Any] = []
+    matching = Matching()
+    heard = matching.hears(lambda look: lambda pair: (looks.append(pair), look(pair))[1])
+    row, column = torch.arange(4), torch.arange(4)[:, None]
+    for one, other in [(row, row), (column, column), (row, 2), (row, torch.ones(4, 2)), (row[:1], column[:1])]:
+        heard((one, (other,), {}))
+    assert looks == []
+    heard((row, (column + 1,), {}))
+    assert len(looks) == 1
+    assert matching.first is not None
