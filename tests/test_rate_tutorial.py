@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import nbformat
 import pytest
 
 from nbdebug import demo
+from tests.tutorials import committed_pages
 
 PATH = demo.tutorial().with_name("04_which_learning_rate.ipynb")
 
@@ -42,10 +42,4 @@ def test_the_recommended_rate_beats_the_wrong_ones(notebook: Any) -> None:
 
 
 def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
-    notebook: Any = nbformat.read(PATH, as_version=4)
-    assert "widgets" not in notebook.metadata
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    pages = [output["data"] for output in outputs if "nbdebug" in output.get("data", {}).get("text/html", "")]
-    assert len(pages) >= 5
-    assert all(len(page["text/html"]) < 200_000 for page in pages)
-    assert not [output for output in outputs if output["output_type"] == "error"]
+    assert committed_pages(PATH) >= 5

@@ -22,8 +22,8 @@ class AtOnce:
         """A batch for each list of places that the loader's sampler gives."""
         assert self.loader.batch_sampler is not None
         for chosen in self.loader.batch_sampler:
-            index = torch.as_tensor(chosen)
-            yield self.gather(index) if is_list_of_places(index) else self.collated(chosen)
+            places = as_places(chosen)
+            yield self.collated(chosen) if places is None else self.gather(places)
 
     def collated(self, chosen: Sequence[Any]) -> Any:
         """A batch as the loader itself makes it, for what is no list of places."""
@@ -42,13 +42,17 @@ def at_once(loader: DataLoader[Any]) -> AtOnce | None:
 def gathering(dataset: Any) -> Gather | None:
     """What gives the samples at some places, stacked; None for all but TensorDataset and subsets of one."""
     if type(dataset) is Subset and (inner := gathering(dataset.dataset)):
-        places = torch.as_tensor(dataset.indices)
-        return (lambda index: inner(places[index])) if is_list_of_places(places) else None
+        places = as_places(dataset.indices)
+        return None if places is None else lambda index: inner(places[index])
     if type(dataset) is TensorDataset and all(type(t) is Tensor and t.layout == torch.strided for t in dataset.tensors):
         return lambda index: [one[index] for one in dataset.tensors]
     return None
 
 
-def is_list_of_places(index: Tensor) -> bool:
-    """Whether it chooses samples by their numbers."""
-    return index.dtype == torch.int64 and index.dim() == 1
+def as_places(chosen: Any) -> Tensor | None:
+    """The numbers of some samples; None for what else may choose them."""
+    try:
+        places = torch.as_tensor(chosen)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return places if places.dtype == torch.int64 and places.dim() == 1 else None

@@ -20,7 +20,7 @@ class Meter:
 
     A look at every layer is due at every ``every`` steps; by default at steps 1, 2, 3, 4, 6, 8, 12, … and otherwise
     ten times a second at most, at half of the budget. A quarter is for ``norms`` of all gradients, a quarter for
-    ``following`` the order of events.
+    ``following`` the order of events, which with ``every`` is left to the follower's own rhythm.
     """
 
     def __init__(self, budget: float, every: int | None) -> None:

@@ -33,6 +33,7 @@ READ: dict[str, DataLoader[Any]] = {
     "drop_last": DataLoader(tensors(), batch_size=4, drop_last=True),
     "own order, from the end too": DataLoader(tensors(), batch_sampler=[[3, 1, 1], [-1, 2]]),
     "arrays": DataLoader(tensors(), batch_sampler=[np.array([3, 1]), torch.tensor([2])]),
+    "slices": DataLoader(tensors(), batch_sampler=[[slice(0, 2), slice(3, 5)], [slice(1, 4)]]),
     "part of a part": DataLoader(part(), batch_size=3),
     "numbers of another kind": DataLoader(tensors(), batch_sampler=[np.array([3, 1], np.int16), np.array([2])]),
 }

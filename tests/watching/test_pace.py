@@ -122,6 +122,16 @@ def test_gradients_that_are_cleared_too_early_are_a_share_of_what_was_followed()
     assert "O506" in [one.code for one in debugger.findings]
 
 
+def test_looks_at_every_step_leave_the_order_of_events_to_its_own_rhythm() -> None:
+    model = network()
+    watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
+    assert trained(watch, model, watch.setup.optimizers[0]) > STEPS / 2
+    assert watch.session is not None
+    loop = watch.session.follower.seen(())
+    assert loop.steps == STEPS
+    assert watch.record.layers.rows == STEPS
+
+
 def test_looks_that_would_not_be_kept_are_not_made() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
