@@ -76,6 +76,15 @@ def click(lab: LabPage, row: int, column: int) -> None:
     lab.page.mouse.click(x, box["y"] + look["top"] + (row + 0.5) * look["high"] / 3)
 
 
+def narrow(lab: LabPage) -> None:
+    """Clicks in the cell of c that was said to be a, and waits for its samples; those of before stay until then."""
+    before = pages(lab).inner_text()
+    click(lab, 2, 0)
+    lab.output(1).get_by_role("button", name="remove target c → a").wait_for()
+    came = "([node, before]) => /^[0-9]/.test(node.innerText) && node.innerText !== before"
+    lab.page.wait_for_function(came, arg=[pages(lab).element_handle(), before])
+
+
 def number(card: Any) -> str:
     """The number of a sample."""
     return str(card.get_attribute("aria-label").split(",")[0].removeprefix("sample "))
@@ -84,8 +93,7 @@ def number(card: Any) -> str:
 def test_a_click_in_a_cell_brings_its_samples_and_what_is_tagged_comes_back(browsed: Browsed) -> None:
     with browsed() as lab:
         pages(lab).get_by_text("1–24 of").wait_for()
-        click(lab, 2, 0)
-        lab.output(1).get_by_role("button", name="remove target c → a").wait_for()
+        narrow(lab)
         place = lab.page.evaluate(
             "[panel.content.activeCellIndex, panel.content.mode, panel.content.model.cells.length]"
         )
@@ -124,8 +132,7 @@ def test_a_page_that_is_loaded_anew_shows_what_was_tagged_since(browsed: Browsed
         lab.save()
         lab.load()
         lab.output(1).locator(".nb-e-tag", has_text="wrong label").wait_for()
-        click(lab, 2, 0)
-        lab.output(1).get_by_role("button", name="remove target c → a").wait_for()
+        narrow(lab)
 
 
 def test_where_the_kernel_began_anew_the_page_says_so(browsed: Browsed) -> None:
