@@ -120,3 +120,31 @@ def test_a_sound_can_be_played(page: Any, tmp_path: Path) -> None:
         })"""
     )
     assert length == pytest.approx(1, abs=0.1)
+
+
+LATE = """() => {
+  const ask = python;
+  window.python = async (text) => {
+    if (JSON.parse(text).kind === "sample") await new Promise((done) => { window.release = done; });
+    return ask(text);
+  };
+}"""
+
+
+def test_what_was_begun_before_the_sample_came_in_full_stays(page: Any, tmp_path: Path) -> None:
+    """A note that was typed meanwhile is kept, and so is a reason that was asked for."""
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(40, 3), torch.randint(3, (40,)))
+    result = browser(nn.Linear(3, 3), data, nn.CrossEntropyLoss())
+    opened(page, result, tmp_path)
+    page.evaluate(LATE)
+    page.locator(".nb-e-card").first.click()
+    detail = page.locator(".nb-e-detail")
+    detail.get_by_label("note").fill("half a th")
+    detail.get_by_role("button", name="Why does it say that?").click()
+    detail.locator(".nb-x-page").wait_for()
+    assert detail.locator(".nb-e-top-k").count() == 0
+    page.evaluate("release()")
+    detail.locator(".nb-e-top-k").wait_for()
+    assert detail.get_by_label("note").input_value() == "half a th"
+    assert detail.locator(".nb-x-page").is_visible()

@@ -24,26 +24,41 @@ export function detailView(store, tagged, closed) {
     const card = store.opened;
     node.hidden = !card;
     if (!card) return;
-    fill(card);
+    const tell = put(card);
     if (!node.contains(document.activeElement)) node.focus({ preventScroll: true });
     const answer = await store.ask({ kind: "sample", row: card.row });
     if (store.opened !== card || !answer?.card) return;
     Object.assign(card, { tags: answer.card.tags, note: answer.card.note });
-    fill({ ...card, ...answer.card });
+    tell({ ...card, ...answer.card });
   }
 
-  /** @param {Card} card */
-  function fill(card) {
+  /** Puts a sample there, and gives what tells more of it: the note and the sections stay, as someone may be at work in them by then. @param {Card} card */
+  function put(card) {
     const at = place(), held = node.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.act : "";
     const act = (/** @type {string} */ name, /** @type {string} */ text, /** @type {() => void} */ done, given = {}) => press("e-act", text, done, { "data-act": name, ...given });
     const note = /** @type {HTMLTextAreaElement} */ (h("textarea.e-note", { rows: 2, placeholder: store.there ? "note…" : "", ariaLabel: "note", value: card.note, disabled: !store.there, onchange: () => store.mark([card.row], { note: note.value.trim() }) }));
+    const known = h("div.e-known"), values = h("tbody");
+    let shown = h("div"), written = card.note;
+
+    /** @param {Card} now */
+    function tell(now) {
+      const drawn = kindShown(now.shown, now.values, true);
+      shown.replaceWith(drawn);
+      shown = drawn;
+      known.replaceChildren(...[cardSaid(now), detailTop(now), cardMarks({ ...now, note: "" })].flatMap((one) => one ?? []));
+      if (note.value === written) note.value = written = now.note;
+      values.replaceChildren(...Object.entries({ ...now.said, ...now.values }).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, kindValue(value)))));
+    }
+
     node.replaceChildren(
       h("div.e-top", {}, act("close", "‹ back", close, { title: "Escape" }), h("b.e-key", {}, `sample ${card.key}`), act("back", "‹", () => step(-1), { ariaLabel: "previous sample", disabled: at <= 0 }), act("on", "›", () => step(1), { ariaLabel: "next sample", disabled: at < 0 || at >= store.cards.length - 1 })),
-      h("div.e-body", {}, kindShown(card.shown, card.values, true), h("div.e-facts", {}, cardSaid(card), detailTop(card), cardMarks({ ...card, note: "" }), note)),
+      h("div.e-body", {}, shown, h("div.e-facts", {}, known, note)),
       ...Object.values(DETAILS).map((add) => add(store.state, card, store.ask) ?? ""),
-      h("table.table", {}, h("tbody", {}, ...Object.entries({ ...card.said, ...card.values }).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, kindValue(value)))))),
+      h("table.table", {}, values),
     );
+    tell(card);
     if (held) /** @type {HTMLElement | null} */ (node.querySelector(`[data-act="${held}"]`))?.focus({ preventScroll: true });
+    return tell;
   }
 
   node.onkeydown = (event) => {

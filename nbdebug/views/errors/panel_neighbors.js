@@ -41,7 +41,7 @@ export function neighborsDetail(state, card, ask) {
   }
 
   node.append(button);
-  if (state.neighborsOf) void load(); // the section is drawn twice, and those that come next want it too
+  if (state.neighborsOf) void load(); // those that come next want it too
   return node;
 }
 
