@@ -8,7 +8,7 @@ since strided ones meet the structure of rows and channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from nbdebug.record.bins import COUNT, HIGHEST, LOWEST, MIDDLE, SIDE, STATISTICS
 
 MOST = 2048
+PART = 1 << 14  # values; malloc maps larger arrays anew each time, and their page faults cost three times the sums
 PLAIN = (Tensor, nn.Parameter)  # a subclass may have ways of its own
 Array = NDArray[np.float32]
+Places = NDArray[np.int64]
 
 
 class Sampler:
@@ -101,32 +103,49 @@ def squared_norm(tensors: Sequence[Tensor], home: torch.device) -> Tensor:
     return torch.dot(norms, norms)
 
 
-def statistics(values: Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:
+def parts(values: Array, starts: Places) -> Iterator[tuple[slice, Array, Places]]:
+    """The stretches of ``values`` that begin at ``starts``, some at a time: which, their values, where each begins.
+
+    They are as many as have PART values together, or one that is longer.
+    """
+    ends, first = np.append(starts[1:], len(values)), 0
+    while first < len(starts):
+        last = max(first + 1, int(np.searchsorted(ends, starts[first] + PART, side="right")))
+        yield slice(first, last), values[starts[first] : ends[last - 1]], starts[first:last] - starts[first]
+        first = last
+
+
+def statistics(values: Array, starts: Places, lengths: Places) -> Array:
     """STATISTICS of each stretch of ``values`` that begins at ``starts``, one row a stretch.
 
     The norm is that of ``lengths`` values; the largest is known only where all values were sampled, else it is NaN.
     Mean, deviation and norm are of the finite values.
     """
     found = np.full((len(starts), len(STATISTICS)), np.nan, np.float32)
-    if not len(values):
-        return found
-    sizes, missing = np.diff(starts, append=len(values)), np.zeros(len(starts))
     with np.errstate(invalid="ignore", over="ignore"):
-        if not np.isfinite(values.sum()):
-            bad = ~np.isfinite(values)
-            missing = np.add.reduceat(bad, starts, dtype=np.float64)
-            values = np.where(bad, np.float32(0), values)
-        there, exact = np.maximum(sizes - missing, 1), values.astype(np.float64)
-        mean = np.add.reduceat(exact, starts) / there
-        square = np.add.reduceat(exact * exact, starts) / there
-        zeros = np.add.reduceat((values == 0).astype(np.float32), starts)
-        found[:, 0] = np.sqrt(square * lengths)
-        found[:, 1] = mean
-        found[:, 2] = np.sqrt(np.maximum(square - mean * mean, 0))
-        found[:, 3] = np.where(sizes >= lengths, np.maximum.reduceat(np.abs(values), starts), np.nan)
-        found[:, 4] = (zeros - missing) / sizes
-        found[:, 5] = missing / sizes
+        for which, some, begins in parts(values, starts):
+            if len(some):
+                summarize(some, begins, lengths[which], found[which])
     return found
+
+
+def summarize(values: Array, starts: Places, lengths: Places, found: Array) -> None:
+    """Writes the rows of ``statistics``."""
+    sizes, missing = np.diff(starts, append=len(values)), np.zeros(len(starts))
+    if not np.isfinite(values.sum()):
+        bad = ~np.isfinite(values)
+        missing = np.add.reduceat(bad, starts, dtype=np.float64)
+        values = np.where(bad, np.float32(0), values)
+    there, exact = np.maximum(sizes - missing, 1), values.astype(np.float64)
+    mean = np.add.reduceat(exact, starts) / there
+    square = np.add.reduceat(exact * exact, starts) / there
+    zeros = np.add.reduceat((values == 0).astype(np.float32), starts)
+    found[:, 0] = np.sqrt(square * lengths)
+    found[:, 1] = mean
+    found[:, 2] = np.sqrt(np.maximum(square - mean * mean, 0))
+    found[:, 3] = np.where(sizes >= lengths, np.maximum.reduceat(np.abs(values), starts), np.nan)
+    found[:, 4] = (zeros - missing) / sizes
+    found[:, 5] = missing / sizes
 
 
 @cache
@@ -140,10 +159,12 @@ def bin_of_bits() -> NDArray[np.int64]:
     return np.where(exponent == 128, COUNT, signed)
 
 
-def histograms(values: Array, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+def histograms(values: Array, starts: Places) -> NDArray[np.int64]:
     """How many values of each stretch fall into each bin, one row a stretch; those not finite are left out."""
-    sizes = np.diff(starts, append=len(values))
-    rows = np.repeat(np.arange(len(starts)) * (COUNT + 1), sizes)
-    index = bin_of_bits()[np.ascontiguousarray(values).view(np.uint32) >> 22]
-    counts = np.bincount(rows + index, minlength=len(starts) * (COUNT + 1))
-    return counts.reshape(len(starts), COUNT + 1)[:, :COUNT]
+    found = np.zeros((len(starts), COUNT + 1), np.int64)
+    for which, some, begins in parts(values, starts):
+        rows = np.repeat(np.arange(len(begins)) * (COUNT + 1), np.diff(begins, append=len(some)))
+        index = bin_of_bits()[np.ascontiguousarray(some).view(np.uint32) >> 22]
+        rows_of = found[which]
+        rows_of += np.bincount(rows + index, minlength=rows_of.size).reshape(rows_of.shape)
+    return found[:, :COUNT]

@@ -29,9 +29,9 @@ def packed(counts: NDArray[np.integer]) -> NDArray[np.uint8]:
 
     A bin that holds anything is at least 1.
     """
-    whole = np.maximum(counts.sum(-1, keepdims=True), 1)
-    bytes_ = np.rint(255 * np.sqrt(counts / whole))
-    return np.where(counts > 0, np.maximum(bytes_, 1), 0).astype(np.uint8)
+    scale = np.float32(255**2) / np.maximum(counts.sum(-1, keepdims=True), 1).astype(np.float32)
+    bytes_ = np.rint(np.sqrt(counts.astype(np.float32) * scale)).astype(np.uint8)
+    return np.asarray(np.maximum(bytes_, counts > 0))
 
 
 def shares(bytes_: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -135,7 +135,7 @@ class Shapes:
         """Keeps a row, places × ``width`` bytes, if its turn has come."""
         if self.due:
             self.steps.append(step)
-            self.rows.append(zlib.compress(np.ascontiguousarray(row).tobytes(), 1))
+            self.rows.append(shortened(row.tobytes()))
         self.seen += 1
         if len(self.rows) > self.most:
             del self.rows[1::2], self.steps[1::2]
@@ -144,3 +144,9 @@ class Shapes:
     def row(self, index: int) -> NDArray[np.uint8]:
         """One row, places × ``width``."""
         return np.frombuffer(zlib.decompress(self.rows[index]), np.uint8).reshape(-1, self.width)
+
+
+def shortened(row: bytes) -> bytes:
+    """Bytes that are mostly zero, packed by their runs: smaller than by zlib's level 1, and in half the time."""
+    packer = zlib.compressobj(1, strategy=zlib.Z_RLE)
+    return packer.compress(row) + packer.flush()
