@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from nbdebug.record.bins import COUNT, HIGHEST, LOWEST, MIDDLE, SIDE, STATISTICS
 
 MOST = 2048
-PART = 1 << 14  # values; malloc maps larger arrays anew each time, and their page faults cost three times the sums
+PART = 1 << 16  # values; malloc maps larger arrays anew each time, and their page faults cost three times the sums
 PLAIN = (Tensor, nn.Parameter)  # a subclass may have ways of its own
 Array = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -37,24 +37,36 @@ class Sampler:
         self.sizes = np.minimum(self.lengths, most)
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
         self.places = [places(length, most, one.device) for length, one in zip(self.lengths, tensors, strict=True)]
+        self.known: list[tuple[Tensor | None, int]] = list(zip(self.places, self.lengths.tolist(), strict=True))
 
     @torch.no_grad()
     def gather(self, tensors: Sequence[Tensor | None]) -> Tensor:
         """The samples of all tensors in a row, float32, on the device of the first; zero where there is no tensor."""
-        parts = [self.part(i, one) for i, one in enumerate(tensors)]
+        parts = [self.part(one, at, length) for one, (at, length) in zip(tensors, self.known, strict=True)]
         return torch.cat(parts) if parts else torch.zeros(0)
 
-    def part(self, index: int, tensor: Tensor | None) -> Tensor:
-        """The samples of one tensor."""
+    def part(self, tensor: Tensor | None, at: Tensor | None, length: int) -> Tensor:
+        """The samples of one tensor; right after a backward pass each call left out here saves up to 10 µs."""
+        if (
+            tensor is not None
+            and type(tensor) in PLAIN
+            and tensor.dtype is torch.float32
+            and tensor.layout is torch.strided
+            and tensor.device == self.home
+            and tensor.is_contiguous()
+            and tensor.numel() == length
+        ):
+            return tensor.view(-1) if at is None else tensor.view(-1).index_select(0, at)
+        return self.part_of_any(tensor, at, length)
+
+    def part_of_any(self, tensor: Tensor | None, at: Tensor | None, length: int) -> Tensor:
+        """The samples of a tensor of whatever layout, dtype, device and by now size."""
+        size = length if at is None else len(at)
         if tensor is None:
-            return torch.zeros(int(self.sizes[index]), device=self.home)
-        at = self.places[index]
-        if is_plain(tensor) and tensor.device == self.home and tensor.numel() == self.lengths[index]:
-            line = tensor if tensor.dim() == 1 else tensor.view(-1)
-            return line if at is None else line.index_select(0, at)
+            return torch.zeros(size, device=self.home)
         line = flat(tensor)
-        if line.numel() != self.lengths[index]:
-            at = torch.arange(int(self.sizes[index]), device=line.device) % max(line.numel(), 1)
+        if line.numel() != length:
+            at = torch.arange(size, device=line.device) % max(line.numel(), 1)
             line = line if line.numel() else line.new_zeros(1)
         found = line if at is None else line.index_select(0, at)
         return found.to(self.home, torch.float32)
@@ -67,16 +79,6 @@ def places(length: int, most: int, device: torch.device) -> Tensor | None:
         return None
     random = np.random.default_rng(length)
     return torch.from_numpy(np.sort(random.integers(0, length, most))).to(device)
-
-
-def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor can be sampled as it stands; right after a backward pass each call left out saves 10 µs."""
-    return (
-        type(tensor) in PLAIN
-        and tensor.dtype is torch.float32
-        and tensor.layout is torch.strided
-        and tensor.is_contiguous()
-    )
 
 
 def flat(tensor: Tensor) -> Tensor:
@@ -136,15 +138,14 @@ def summarize(values: Array, starts: Places, lengths: Places, found: Array) -> N
         bad = ~np.isfinite(values)
         missing = np.add.reduceat(bad, starts, dtype=np.float64)
         values = np.where(bad, np.float32(0), values)
-    there, exact = np.maximum(sizes - missing, 1), values.astype(np.float64)
+    there, exact, some = np.maximum(sizes - missing, 1), values.astype(np.float64), np.abs(values)
     mean = np.add.reduceat(exact, starts) / there
-    square = np.add.reduceat(exact * exact, starts) / there
-    zeros = np.add.reduceat((values == 0).astype(np.float32), starts)
+    square = np.add.reduceat(np.square(exact, out=exact), starts) / there
     found[:, 0] = np.sqrt(square * lengths)
     found[:, 1] = mean
     found[:, 2] = np.sqrt(np.maximum(square - mean * mean, 0))
-    found[:, 3] = np.where(sizes >= lengths, np.maximum.reduceat(np.abs(values), starts), np.nan)
-    found[:, 4] = (zeros - missing) / sizes
+    found[:, 3] = np.where(sizes >= lengths, np.maximum.reduceat(some, starts), np.nan)
+    found[:, 4] = (np.add.reduceat(np.equal(values, 0, out=some), starts) - missing) / sizes
     found[:, 5] = missing / sizes
 
 
@@ -163,8 +164,8 @@ def histograms(values: Array, starts: Places) -> NDArray[np.int64]:
     """How many values of each stretch fall into each bin, one row a stretch; those not finite are left out."""
     found = np.zeros((len(starts), COUNT + 1), np.int64)
     for which, some, begins in parts(values, starts):
-        rows = np.repeat(np.arange(len(begins)) * (COUNT + 1), np.diff(begins, append=len(some)))
-        index = bin_of_bits()[np.ascontiguousarray(some).view(np.uint32) >> 22]
-        rows_of = found[which]
-        rows_of += np.bincount(rows + index, minlength=rows_of.size).reshape(rows_of.shape)
+        bits = np.ascontiguousarray(some).view(np.uint32) >> 22
+        index = bin_of_bits().take(bits.astype(np.intp))
+        index += np.repeat(np.arange(len(begins)) * (COUNT + 1), np.diff(begins, append=len(some)))
+        found[which] = np.bincount(index, minlength=len(begins) * (COUNT + 1)).reshape(len(begins), -1)
     return found[:, :COUNT]

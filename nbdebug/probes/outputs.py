@@ -28,7 +28,6 @@ class Outputs:
         self.take, self.calls = take, Counter[str]()
         self.modules = dict([one for one in computing(model).items() if picks(one[0])][:MOST_MODULES])
         self.handles: list[RemovableHandle] = []
-        self.in_backward = False
 
     def open(self) -> None:
         """Hangs the hooks for the next step."""
@@ -48,7 +47,7 @@ class Outputs:
 
     def heard(self, name: str, module: nn.Module, output: Any) -> None:
         """A submodule has put something out."""
-        if not torch.is_grad_enabled() or (self.in_backward and self.calls[name]):
+        if not torch.is_grad_enabled() or (self.calls[name] and in_backward()):
             return
         self.calls[name] = count = self.calls[name] + 1
         if count > MOST_CALLS:
@@ -58,6 +57,11 @@ class Outputs:
         floats = [one for one in given if one.is_floating_point() and one.numel()]
         for i, one in enumerate(floats[:MOST_TENSORS]):
             self.take(f"{name}{f'[{i}]' if i else ''}{call}", module, one)
+
+
+def in_backward() -> bool:
+    """Whether this thread runs a backward pass now."""
+    return bool(torch._C._current_graph_task_id() >= 0)  # as torch's own checkpoint asks
 
 
 class Hook:

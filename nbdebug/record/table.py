@@ -131,9 +131,9 @@ class Shapes:
         """Whether the next row would be kept."""
         return self.seen % self.stride == 0
 
-    def append(self, step: int, row: NDArray[np.uint8]) -> None:
-        """Keeps a row, places × ``width`` bytes, if its turn has come."""
-        if self.due:
+    def append(self, step: int, row: NDArray[np.uint8] | None) -> None:
+        """Keeps a row, places × ``width`` bytes, if its turn has come; None where it was known not to have."""
+        if self.due and row is not None:
             self.steps.append(step)
             self.rows.append(shortened(row.tobytes()))
         self.seen += 1

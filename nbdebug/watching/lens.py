@@ -36,7 +36,7 @@ class Lens:
         self.names = list(watched.parameters)
         self.silence, self.known = Silence(), dict[tuple[str, ...], NDArray[np.int64]]()
         self.waiting: list[Look | None] = []
-        self.values = 0
+        self.own, self.values = 3 * int(sampler.sizes.sum()), 0
         drawn = [f"{family}|{name}" for family in FAMILIES for name in self.names]
         record.drawn.extend(drawn)
         for column in [*layer_columns(drawn), *(f"update.ratio|{name}" for name in self.names)]:
@@ -51,11 +51,11 @@ class Lens:
         return wanted
 
     def write(self, look: Look) -> None:
-        """Takes a look in; its row is there when as many wait as are worth while, or at ``flush``."""
-        self.waiting.append(look)
-        self.values += look.size
+        """Takes a look in, which may still wait for its weights; its row is there with a later one, or at ``flush``."""
         if self.values > MOST_VALUES:
             self.flush()
+        self.waiting.append(look)
+        self.values += self.own + look.most * len(look.outputs)
 
     def flush(self) -> None:
         """Writes the rows of all looks that wait."""
@@ -164,11 +164,11 @@ class Lens:
         found = found.reshape(len(due), len(starts), COUNT)
         found[absent[due]] = 0
         places = [*range(3 * len(self.names)), *map(drawn.index, names)]
+        rows = np.zeros((len(due), len(drawn), COUNT), np.uint8)
+        rows[:, places] = found
+        kept = dict(zip(due, rows, strict=True))
         for i, one in enumerate(looks):
-            row = np.zeros((len(drawn), COUNT), np.uint8)
-            if i in due:
-                row[places] = found[due.index(i)]
-            shapes.append(one.step, row)
+            shapes.append(one.step, kept.get(i))
 
 
 def tiled(starts: NDArray[np.int64], values: Floats) -> NDArray[np.int64]:

@@ -46,9 +46,3 @@ class Look:
     def layout(self) -> tuple[tuple[str, int], ...]:
         """The outputs by place, and how many values each really has."""
         return tuple((place, length) for place, (_, _, length) in self.outputs.items())
-
-    @property
-    def size(self) -> int:
-        """How many values are held."""
-        own = (self.gradients, self.before, self.after, *(one for _, one, _ in self.outputs.values()))
-        return sum(one.numel() for one in own if one is not None)

@@ -31,7 +31,7 @@ class Resting:
         """A backward pass is about to run; what is done after it is done now."""
         session, ring, follower = self.session, self.ring, self.follower
         plain = not ring.deferred and not ring.stepping and ring.scaler is None and follower.steppers
-        if not plain or self.strides.look is not None or len(roots) != 1 or self.recorder.evaluation:
+        if not plain or len(roots) != 1 or self.recorder.evaluation:
             return False
         try:
             loss = float(roots[0].item())

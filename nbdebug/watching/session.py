@@ -109,6 +109,7 @@ class Session:
             self.strides.extremes.next(thorough)
             self.outputs.open()
         else:
+            self.strides.settle()
             self.outputs.close()
 
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
@@ -147,7 +148,6 @@ class Session:
         """A backward pass is about to run; True where its end need not be told of."""
         if self.follower.resting and self.rests.backward(roots):
             return True
-        self.outputs.in_backward = True
         self.skips()
         self.recorder.evaluated()
         self.follower.backward_begins(roots)
@@ -157,7 +157,7 @@ class Session:
 
     def backward_done(self, roots: Roots) -> None:
         """A backward pass has run; where no optimizer is known, it counts as a step."""
-        self.outputs.in_backward, self.pulled = False, True
+        self.pulled = True
         self.follower.backward_done()
         self.meter.attempt("replay", self.ring.backward_done)
         if not self.follower.concerned:
@@ -202,7 +202,7 @@ class Session:
             self.strides.norm(optimizer)
             self.strides.gradients(optimizer)
         if self.strides.look is not None:
-            self.strides.after(optimizer)
+            self.strides.after(optimizer, self.meter.every == 1 and self.follower.resting)
         if optimizer is self.follower.first:
             self.end_of_step(optimizer)
 
@@ -249,6 +249,7 @@ class Session:
         """Brings in the numbers and the looks that wait."""
         self.recorder.fetch()
         begun = time.perf_counter()
+        self.meter.attempt("layers", self.strides.settle)
         self.meter.attempt("layers", self.lens.flush)
         self.meter.looks.owes(time.perf_counter() - begun)
 

@@ -31,8 +31,9 @@ class Strides:
     """Gathers samples of what each optimizer holds, before and after its steps.
 
     ``look`` is what is gathered of this step in full, or None; of the others only the norm of the gradients is kept,
-    as ``square``. ``left`` are the weights after the last look with its step and how often they had been written to,
-    and ``hidden`` says whether they were seen to change without that.
+    as ``square``. ``open`` is a look whose step is done and whose weights are still to be gathered, ``left`` are those
+    of the last one; each with how often the weights had been written to then. ``changed`` says whether they were seen
+    to change between steps.
     """
 
     def __init__(self, watched: Places, sampler: Sampler) -> None:
@@ -41,8 +42,9 @@ class Strides:
         self.extremes = Extremes(sampler.lengths.tolist(), int(sampler.sizes.max(initial=0)))
         self.look: Look | None = None
         self.square: Number | None = None
+        self.open: tuple[Look, list[int]] | None = None
         self.left: tuple[int, list[int], Tensor] | None = None
-        self.hidden = False
+        self.changed = False
 
     def held(self, optimizer: torch.optim.Optimizer | None) -> list[bool]:
         """Which parameters an optimizer steps on; all of them where there is none."""
@@ -97,34 +99,50 @@ class Strides:
         Those that the step before has left are not gathered again in a loop that writes to no ``.data`` between steps,
         which torch does not count: that is seen by comparing, at first always and later now and then.
         """
+        self.settle()
         look = self.look
         if look is None or look.before is not None:
             return
-        left = self.unwritten(look.step)
-        if left is not None and look.step > COMPARED and look.step % SELDOM:
+        before, writes, left = self.left or (0, [], None)
+        if left is None or before != look.step - 1:
+            look.before = self.sampler.gather(self.parameters)
+        elif self.changed or writes != self.writes or is_compared(look.step):
+            look.before = self.sampler.gather(self.parameters)
+            self.changed |= not torch.equal(look.before, left)
+        else:
             look.before = left
-            return
-        look.before = self.sampler.gather(self.parameters)
-        if left is not None:
-            self.hidden = not torch.equal(look.before, left)
-
-    def unwritten(self, step: int) -> Tensor | None:
-        """What the step before this one has left, if nobody is known to have written to the weights since."""
-        if self.left is None or self.hidden:
-            return None
-        before, writes, weights = self.left
-        return weights if (before, writes) == (step - 1, self.writes) else None
 
     @property
     def writes(self) -> list[int]:
         """How often each parameter was written to."""
         return [one._version for one in self.parameters]
 
-    def after(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """Gathers the weights that a step has left."""
-        if self.look is not None:
-            self.look.after = self.sampler.gather(self.parameters)
-            self.left = self.look.step, self.writes, self.look.after
-            if (number := self.extremes.number) is not None:
-                self.look.largest["weight", number] = largest(self.parameters[number])
-            self.look.moved = either(self.look.moved, self.held(optimizer))
+    def after(self, optimizer: torch.optim.Optimizer | None, next_too: bool = False) -> None:
+        """Gathers the weights that a step has left: as the next one begins, where that is looked at too.
+
+        Right after a backward pass the second gather costs a tenth of the first, and right after a step as much.
+        """
+        if (look := self.look) is None:
+            return
+        if (number := self.extremes.number) is not None:
+            look.largest["weight", number] = largest(self.parameters[number])
+        look.moved = either(look.moved, self.held(optimizer))
+        self.open = look, self.writes
+        if not next_too or self.changed or is_compared(look.step + 1):
+            self.settle()
+
+    def settle(self) -> None:
+        """Gathers the weights for the look that waits for them; it has none if they were written to since its step."""
+        if self.open is None:
+            return
+        (look, writes), self.open = self.open, None
+        if writes != self.writes:
+            self.changed, look.before = True, None
+            return
+        look.after = self.sampler.gather(self.parameters)
+        self.left = look.step, writes, look.after
+
+
+def is_compared(step: int) -> bool:
+    """Whether the weights that a step begins with are compared to those that the one before has left."""
+    return step <= COMPARED or step % SELDOM == 0

@@ -173,3 +173,37 @@ def test_weights_that_nobody_writes_to_between_steps_are_gathered_once_a_step(mo
     compared = COMPARED + (looks - COMPARED) // SELDOM
     assert sum(weights) == looks + compared
     assert (watch.record.series("update.norm", "0.weight")[1] > 0).all()
+
+
+@pytest.mark.parametrize("signal", ["weight.norm", "gradient.norm", "update.norm"])
+def test_weights_that_wait_for_the_next_step_are_those_of_their_own(
+    signal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for seconds in (0.0, 3600.0):  # brought in after every step, and all at the end
+        monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", seconds)
+        monkeypatch.setattr("nbdebug.watching.recorder.FETCH_SECONDS", seconds)
+        torch.manual_seed(0)
+        model = network()
+        watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
+        trained(watch, model, watch.setup.optimizers[0], steps=STEPS)
+        found.append(watch.record.series(signal, "0.weight"))
+    assert found[0][0].tolist() == found[1][0].tolist() == list(range(1, STEPS + 1))
+    assert found[0][1].tolist() == found[1][1].tolist()
+
+
+def test_a_loop_that_begins_to_write_between_steps_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", 3600.0)
+    model, late = network(), SEEN + 5
+    optimizer, batch, moved = torch.optim.SGD(model.parameters(), 0.1), next(iter(loader())), []
+    with nbdebug.watch(model, optimizer, every=1) as watch:
+        for at in range(1, STEPS + 1):
+            before = model[0].weight.detach().clone()
+            step(model, optimizer, batch)
+            moved.append(float((model[0].weight.detach() - before).norm()))
+            if at >= late:
+                with torch.no_grad():
+                    model[0].weight.mul_(0.9)
+    steps, norms = watch.record.series("update.norm", "0.weight")
+    assert sorted({*range(1, STEPS + 1)} - set(steps.tolist())) == [late]
+    assert norms == pytest.approx([moved[at - 1] for at in steps], rel=1e-3)
