@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from nbdebug.numbers import MOST, places
-from nbdebug.numbers import flat as flat_values
+from nbdebug.numbers import MOST, sampled
 from nbdebug.watching.units import live_units
 
 
@@ -35,10 +34,8 @@ class Look:
 
     def take(self, place: str, module: nn.Module, output: Tensor) -> None:
         """Keeps samples of an output."""
-        values = flat_values(output)
-        at = places(values.numel(), self.most, values.device)
-        chosen = values.clone() if at is None else values.index_select(0, at)
-        self.outputs[place] = type(module), chosen, values.numel()
+        values, length = sampled(output, self.most)
+        self.outputs[place] = type(module), values, length
         if self.units and output.dim() > 1 and not any(True for _ in module.parameters(recurse=False)):
             self.live[place] = live_units(output)
 

@@ -50,7 +50,7 @@ class Strides:
         """Which parameters an optimizer steps on; all of them where there is none."""
         if optimizer is None:
             return [True] * len(self.parameters)
-        key = (id(optimizer), *(len(group["params"]) for group in optimizer.param_groups))
+        key = (id(optimizer), *[len(group["params"]) for group in optimizer.param_groups])
         if key not in self.known:
             own = {id(p) for group in optimizer.param_groups for p in group["params"]}
             self.known[key] = [id(p) in own for p in self.parameters]
