@@ -35,15 +35,14 @@ class Sampler:
         self.home = tensors[0].device if tensors else torch.device("cpu")
         self.lengths = np.array([flat(one).numel() for one in tensors], np.int64)
         self.sizes = np.minimum(self.lengths, most)
-        self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
-        self.places = [places(length, most, one.device) for length, one in zip(self.lengths, tensors, strict=True)]
-        self.known: list[tuple[Tensor | None, int]] = list(zip(self.places, self.lengths.tolist(), strict=True))
+        pairs = zip(self.lengths.tolist(), tensors, strict=True)
+        self.known = [(places(length, most, one.device), length) for length, one in pairs]
 
     @torch.no_grad()
     def gather(self, tensors: Sequence[Tensor | None]) -> Tensor:
         """The samples of all tensors in a row, float32, on the device of the first; zero where there is no tensor."""
-        parts = [self.part(one, at, length) for one, (at, length) in zip(tensors, self.known, strict=True)]
-        return torch.cat(parts) if parts else torch.zeros(0)
+        found = [self.part(one, at, length) for one, (at, length) in zip(tensors, self.known, strict=True)]
+        return torch.cat(found) if found else torch.zeros(0)
 
     def part(self, tensor: Tensor | None, at: Tensor | None, length: int) -> Tensor:
         """The samples of one tensor; right after a backward pass each call left out here saves up to 10 µs."""

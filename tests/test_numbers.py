@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nbdebug import numbers
-from nbdebug.numbers import histograms, parts, sampled, statistics
+from nbdebug.numbers import Sampler, histograms, parts, sampled, statistics
 from nbdebug.record.bins import COUNT
 
 SIZES = np.array([1, 700, 3, 512, 512, 40, 2000, 1, 64])
@@ -80,3 +80,19 @@ def test_samples_are_copies_of_values_that_are_there(tensor: Tensor) -> None:
     assert torch.equal(found, before)
     with torch.no_grad():
         tensor.sub_(0.5)
+
+
+def test_a_gather_meets_the_same_places_whatever_became_of_the_tensors() -> None:
+    first, second = BASE.flatten()[:2000].reshape(40, 50), BASE.flatten()[:30]
+    sampler = Sampler([first, second], most=512)
+    plain = sampler.gather([first, second])
+    assert plain.shape == (542,)
+    assert torch.equal(plain[512:], second)
+    for other in (first.double(), first.to_sparse(), torch.nn.Parameter(first), first.t().contiguous().t()):
+        found = sampler.gather([other, None])
+        assert found.dtype is torch.float32
+        assert not found.requires_grad
+        assert torch.equal(found[512:], torch.zeros(30))
+        assert torch.isin(found[:512], first).all()
+    assert torch.equal(sampler.gather([first.double(), second]), plain)
+    assert sampler.gather([first[:3], second[:0]]).shape == (542,)

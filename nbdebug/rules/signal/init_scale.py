@@ -51,8 +51,8 @@ def init_scale(
     makes signals smaller with depth too, which normalization and Adam put up with: decay is only accused where the
     weights are, on the geometric mean, less than ``small`` = half as large as torch draws them. Where they are over
     ``large`` = 4 times 1/√fan_in, about thrice what ReLU wants, in every layer, a factor of ``grown`` = 10 is enough:
-    in a few layers it is the weights that tell. Where samples come
-    apart by more than the weights of a layer can stretch them, as at the first word of all sentences, it is silent.
+    in a few layers it is the weights that tell. Where samples come apart by more than the weights of a layer can
+    stretch them, as at the first word of all sentences, it is silent.
     A recurrent state grows too fast when the second half of a sequence alone makes it √``most`` times as large, and the
     inputs do not grow: a state that adds up its inputs doubles there.
 
