@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import signal
+import time
 from asyncio import events
 from collections import Counter
 from collections.abc import Iterator
@@ -16,15 +17,16 @@ import pytest
 import torch
 
 from tests.browser import ABSENT, absent, errors_of, started
+from tests.clock import CLOCK
 
 LAB = "tests/lab/"
-ELSEWHERE = (LAB, "tests/kernels/")
 LONG = (LAB, "tests/kernels/", "tutorial", "test_nothing_changes.py", "test_layers_over_a_run.py", "test_contract.py")
 
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
     seed()  # a process that was never seeded draws a note of its own
+    time.perf_counter = CLOCK  # type: ignore[assignment]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -62,13 +64,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begins with the longest files where there are several workers, so that none is left alone with one at the end.
 
-    What waits for servers, kernels and a browser has one more try in CI, where they may get no processor for long; the
-    summary names each that needed it.
+    Each test has one more try in CI, where browsers, kernels and threads may get no processor for long; random numbers
+    and the clock are the same in both, and the summary names each that needed it.
     """
     if os.environ.get("CI"):
         for one in items:
-            if one.nodeid.startswith(ELSEWHERE):
-                one.add_marker(pytest.mark.flaky(reruns=1))
+            one.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda one: not any(name in one.nodeid for name in LONG))
 

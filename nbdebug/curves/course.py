@@ -189,7 +189,7 @@ def comparable(steps: Curve, loss: Curve, train: Evals) -> float:
     """What the loss of the loop is in units of the loss of fixed samples: 1, a constant factor, or 0 for neither.
 
     A loop may minimize something else than the loss that is known of, such as a reward; or divide it, when it
-    accumulates gradients.
+    accumulates gradients. Where its own steps lie far apart, it may lie as far from them.
     """
     if len(train.loss) < 2 or not len(steps):
         return 1.0
@@ -197,15 +197,16 @@ def comparable(steps: Curve, loss: Curve, train: Evals) -> float:
     if not there.any():
         return 1.0
     steps, loss = steps[there], loss[there]
-    near = np.array([np.median(loss[np.argsort(np.abs(steps - at))[: 5 if at else 1]]) for at in train.steps])
-    fit = np.isfinite(train.loss) & (near > 0) & (train.loss > 0)
+    around = [loss[np.argsort(np.abs(steps - at))[: 5 if at else 1]] for at in train.steps]
+    near, lowest, highest = (np.array([of(one) for one in around]) for of in (np.median, np.min, np.max))
+    fit = np.isfinite(train.loss) & (lowest > 0) & (train.loss > 0)
     if not fit.any():
         return 1.0 if not np.isfinite(train.loss).any() else 0.0
-    ratios = np.log(near[fit] / train.loss[fit])
+    ratios, apart = np.log(near[fit] / train.loss[fit]), np.log(highest[fit] / lowest[fit]) / 2
     middle = float(np.median(ratios))
-    if np.abs(ratios).max() < WIDEST:
+    if (np.abs(ratios) < WIDEST + apart).all():
         return 1.0
-    return float(np.exp(middle)) if np.abs(ratios - middle).max() < WIDEST / 4 else 0.0
+    return float(np.exp(middle)) if (np.abs(ratios - middle) < WIDEST / 4 + apart).all() else 0.0
 
 
 def quarters(course: Course) -> Curve:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class Pass:
             if self.embedding.layer is None and isinstance(self.gathering.kept, Whole):
                 self.together = TOGETHER
         self.waiting.append((scored, target, indices, self.more(batch, output) if self.more else None))
-        if len(self.waiting) < self.together and monotonic() < self.due:
+        if len(self.waiting) < self.together and time.perf_counter() < self.due:
             return False
         self.settle()
         return True
@@ -73,7 +73,7 @@ class Pass:
             waiting, self.waiting = self.waiting, []
             for one in waiting:
                 self.take(*one)
-        self.due = monotonic() + SOON
+        self.due = time.perf_counter() + SOON
 
     def take(self, output: Any, target: Any, indices: list[Any] | None, more: Mapping[str, Any] | None) -> None:
         """Keeps what was said of a batch."""

@@ -32,7 +32,7 @@ class Recorder:
     """
 
     def __init__(self, record: Record) -> None:
-        self.record, self.waiting, self.fetched = record, list[Row](), time.monotonic()
+        self.record, self.waiting, self.fetched = record, list[Row](), time.perf_counter()
         self.step, self.row = 1, Row(1)
         self.epoch, self.waited, self.stepped = 0, 0.0, time.perf_counter()
         self.evaluation: list[Number] = []
@@ -69,11 +69,11 @@ class Recorder:
     @property
     def due(self) -> bool:
         """Whether it is time to fetch what waits."""
-        return time.monotonic() - self.fetched > FETCH_SECONDS
+        return time.perf_counter() - self.fetched > FETCH_SECONDS
 
     def fetch(self) -> None:
         """Brings the numbers that wait from their device, all at once, and writes their rows."""
-        self.fetched = time.monotonic()
+        self.fetched = time.perf_counter()
         rows, self.waiting = self.waiting, []
         numbers = fetched([one for row in rows for one in (*row.losses, *row.numbers.values())])
         at, found = iter(numbers), []

@@ -141,7 +141,7 @@ class Watch:
             self.screen.refresh()
         if before or not self.fetched:
             self.meter.attempt("rules", self.judge.advance, recorder.step)
-        if self.writer is not None and time.monotonic() - self.saved > SAVE_SECONDS:
+        if self.writer is not None and time.perf_counter() - self.saved > SAVE_SECONDS:
             self.meter.attempt("file", self.save)
 
     def clicks(self) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ class Watch:
 
     def save(self) -> None:
         """Writes what is new to the file, where one is wanted."""
-        self.saved = time.monotonic()
+        self.saved = time.perf_counter()
         if self.writer is not None:
             self.writer.update(self.record)
 

@@ -9,32 +9,16 @@ from torch import Tensor
 from nbdebug.attribution import attribute, watch
 from nbdebug.attribution.watch import TooSlow, Watch, unlimited, watched
 from tests.attribution.networks import Sequence
+from tests.clock import CLOCK
 
 X = torch.randn(2, 12, generator=torch.Generator().manual_seed(0))
 B = torch.randn(20, 12, generator=torch.Generator().manual_seed(1))
 
 
-class Clock:
-    """Time that passes only in a black box: two milliseconds a call."""
-
-    now = 0.0
-
-    def perf_counter(self) -> float:
-        """Seconds."""
-        return self.now
-
-    def slow(self, rows: Tensor) -> Tensor:
-        """The black box."""
-        self.now += 0.002
-        return torch.as_tensor(rows).sum(1)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time of every watch."""
-    made = Clock()
-    monkeypatch.setattr(watch, "time", made)
-    return made
+def slow(rows: Tensor) -> Tensor:
+    """A black box that takes two milliseconds a call."""
+    CLOCK.passes(0.002)
+    return torch.as_tensor(rows).sum(1)
 
 
 @pytest.mark.parametrize(
@@ -60,24 +44,25 @@ def test_expected_gradients_say_it_anew_where_more_nodes_are_needed() -> None:
     assert seen.done >= 2 * 12 * found.nodes
 
 
-def test_what_takes_longer_than_the_limit_is_ended_and_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_longer_than_the_limit_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "ENOUGH", 0.02)
+    begun = CLOCK.now
     with watched(Watch(limit=0.1)), pytest.raises(TooSlow) as raised:
-        attribute(clock.slow, X, 0, "shapley", B)
-    begun = clock.now
+        attribute(slow, X, 0, "shapley", B)
+    ended = CLOCK.now
     with watched(Watch(limit=0.1)), unlimited():
-        attribute(clock.slow, X, 0, "shapley", B)
-    whole = clock.now - begun
-    assert 0.02 < begun < 0.5 * whole
+        attribute(slow, X, 0, "shapley", B)
+    whole = CLOCK.now - ended
+    assert 0.02 < ended - begun < 0.5 * whole
     assert raised.value.seconds == pytest.approx(whole, rel=0.1)
 
 
-def test_words_come_now_and_then(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "EVERY", 0.02)
     monkeypatch.setattr(watch, "ENOUGH", 0.02)
     told: list[tuple[float, float | None]] = []
     with watched(Watch(tell=lambda one: told.append((one.spent, one.left)))):
-        attribute(clock.slow, X, 0, "shapley", B)
+        attribute(slow, X, 0, "shapley", B)
     left = [one for _, one in told if one is not None]
     assert len(left) > 2
     assert left[-1] < left[0]

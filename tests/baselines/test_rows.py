@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from nbdebug.rules.loops import layers, rings, run
 from nbdebug.setup import Setup
 from nbdebug.tools.errors import errors as browse
 from tests.baselines.trained import browser_of, classes
+from tests.clock import CLOCK
 
 
 def test_nothing_of_the_users_changes() -> None:
@@ -74,7 +74,7 @@ class Slow(Dataset[Any]):
         return len(self.x)
 
     def __getitem__(self, index: int) -> Any:
-        time.sleep(2e-3)
+        CLOCK.passes(2e-3)
         return self.x[index], self.y[index]
 
 

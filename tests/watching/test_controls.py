@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 import nbdebug
 from nbdebug.finding import Finding
 from nbdebug.views.screen import Screen
+from tests.clock import CLOCK
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
@@ -83,10 +83,11 @@ def test_the_rate_is_changed_for_good_also_under_a_schedule(monkeypatch: pytest.
 
 
 def test_pause_waits_for_resume_and_its_time_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = time.perf_counter()
+    begun = CLOCK.now
+    monkeypatch.setattr("nbdebug.watching.controls.time.sleep", CLOCK.passes)
     watch = run(monkeypatch, {3: {"kind": "pause"}, 7: {"kind": "resume"}})
     assert watch.result.steps == 8
-    assert time.perf_counter() - begun > 0.15
+    assert CLOCK.now - begun > 0.15
     assert watch.result.overhead < 1
 
 
@@ -137,7 +138,7 @@ def test_a_record_is_saved_while_the_loop_runs(tmp_path: Path, monkeypatch: pyte
         for step in range(30):
             F.cross_entropy(model(X), Y).backward()
             optimizer.step()
-            time.sleep(0.01)
+            CLOCK.passes(0.01)
             read.append(nbdebug.load(path).steps)
             if step == 29:
                 raise RuntimeError("mine")

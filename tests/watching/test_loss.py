@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 from torch import nn
@@ -13,6 +11,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.loop import Follower
 from nbdebug.rules.programs import classifier, regressor
 from nbdebug.setup import Setup
+from tests.clock import CLOCK
 
 
 def train(setup: Setup, epochs: int = 2) -> list[float]:
@@ -105,7 +104,7 @@ def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch
     assert 0 < watch.result.overhead < 1
     assert f"watching took {watch.result.overhead:.1%} of the time" in str(watch.result)
 
-    monkeypatch.setattr(Follower, "backward_done", lambda _: time.sleep(0.02))
+    monkeypatch.setattr(Follower, "backward_done", lambda _: CLOCK.passes(0.02))
     with nbdebug.watch(setup.model, setup.optimizers[0]) as slow:
         train(setup)
     assert slow.result.overhead > 0.5

@@ -191,7 +191,7 @@ HEALTHY: dict[str, Callable[[], Run]] = {
     "three times the rate": lambda: plain(lr=3e-2),
     "label smoothing": lambda: plain(loss=nn.CrossEntropyLoss(label_smoothing=0.2)),
     "class weights": lambda: plain(loss=nn.CrossEntropyLoss(weight=torch.tensor([0.4, 2.0]))),
-    "heavy dropout": lambda: plain(16, model=thinned()),
+    "heavy dropout": lambda: plain(10, model=thinned()),
     "batch normalization": lambda: plain(model=normalized()),
     "cosine to zero": lambda: scheduled(lambda one: lr_scheduler.CosineAnnealingLR(one, 12)),
     "warm-up": lambda: scheduled(lambda one: lr_scheduler.LambdaLR(one, lambda epoch: min(1.0, (epoch + 1) / 5))),
