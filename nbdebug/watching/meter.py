@@ -12,6 +12,7 @@ from nbdebug.preserve import blocks
 from nbdebug.watching.pace import Pace
 
 LOOK_SECONDS = 0.1
+SPARING = 0.25  # of what is done now and then is left while watching takes more than its budget in all
 SEEN = 64  # steps whose gradients are measured whatever it takes
 
 
@@ -20,7 +21,8 @@ class Meter:
 
     A look at every layer is due at every ``every`` steps; by default at steps 1, 2, 3, 4, 6, 8, 12, … and otherwise
     ten times a second at most, at half of the budget. A quarter is for ``norms`` of all gradients, a quarter for
-    ``following`` the order of events, which with ``every`` is left to the follower's own rhythm.
+    ``following`` the order of events, which with ``every`` is left to the follower's own rhythm. While all that is
+    done, what is heard of each step too, takes more than the budget, these are ``SPARING`` of that.
     """
 
     def __init__(self, budget: float, every: int | None) -> None:
@@ -56,6 +58,8 @@ class Meter:
     def next_step(self, step: int) -> None:
         """The step of this number, from 1, begins: what of it is looked at, measured and followed is settled."""
         cost, self.before, now = self.spent - self.before, self.spent, time.perf_counter()
+        over = self.every is None and self.spent > self.budget * (now - self.started)
+        self.looks.part = self.norms.part = self.follows.part = SPARING if over else 1.0
         if self.looking:
             self.looks.took(cost, now)
             self.looked = now

@@ -13,11 +13,14 @@ from torch.utils.data import DataLoader, TensorDataset
 import nbdebug
 from nbdebug.numbers import Sampler
 from nbdebug.watching import Watch
+from nbdebug.watching.look import Look
 from nbdebug.watching.meter import SEEN
 from nbdebug.watching.pace import Pace
 from nbdebug.watching.strides import COMPARED, SELDOM
+from tests.clock import CLOCK
 
 STEPS = 4 * SEEN
+FIRST = 400
 TINY = 1e-6  # a budget that pays for nothing
 
 
@@ -58,6 +61,33 @@ def test_a_pace_takes_its_share_of_the_time() -> None:
             pace.took(2e-3, now)
             spent += 2e-3
     assert spent / now == pytest.approx(0.01, rel=0.02)
+
+
+def share(budget: float) -> float:
+    """What watching takes of steps of 20 ms, after the first ones, which are looked at often whatever it takes."""
+    model, train = network(), list(loader())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with nbdebug.watch(model, optimizer, budget=budget) as watch:
+        for number in range(1600):
+            if number == FIRST:
+                before = watch.meter.spent, watch.meter.elapsed
+            CLOCK.passes(0.02)
+            step(model, optimizer, train[number % len(train)])
+    return (watch.meter.spent - before[0]) / (watch.meter.elapsed - before[1])
+
+
+def test_what_is_heard_of_each_step_counts_into_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = Look.take
+
+    def slow(*given: Any) -> None:
+        CLOCK.passes(0.005)
+        take(*given)
+
+    monkeypatch.setattr(Look, "take", slow)
+    heard = share(TINY)
+    assert 0.01 < heard < 0.02
+    assert heard + 0.002 < share(0.02) <= 0.02
+    assert heard < share(0.01) < heard + 0.0025  # which is under what is heard, so that a quarter of it is for looks
 
 
 def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:
