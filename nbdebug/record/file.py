@@ -128,8 +128,7 @@ def take(record: Record, head: dict[str, Any], body: bytes) -> None:
         shapes.rows.append(body)
     else:
         table: Table = getattr(record, head["table"])
-        for name in head["columns"]:
-            table.widen(name)
+        table.widen(head["columns"])
         steps = np.frombuffer(body, np.int64, head["rows"])
         values = np.frombuffer(body, np.float32, offset=steps.nbytes).reshape(head["rows"], len(head["columns"]))
         table.put(steps.tolist(), values)

@@ -62,8 +62,7 @@ class Table:
                 self.append(step, row)
             return
         kept = rows[-self.counts[""] % self.stride :: self.stride]
-        for name in dict.fromkeys(name for _, row in kept for name in row):
-            self.widen(name)
+        self.widen(name for _, row in kept for name in row)
         if kept:
             cells = [[row.get(name, math.nan) for name in self.columns] for _, row in kept]
             self.put([step for step, _ in kept], np.array(cells, np.float32))
@@ -71,18 +70,19 @@ class Table:
 
     def filled(self, row: Mapping[str, float]) -> Numbers:
         """A whole row of which some columns are given."""
-        for name in row:
-            self.widen(name)
+        self.widen(row)
         found = np.full(len(self.columns), np.nan, np.float32)
         for name, value in row.items():
             found[self.columns[name]] = value
         return found
 
-    def widen(self, name: str) -> None:
-        """Makes room for a column that is new."""
-        if name not in self.columns:
-            self.columns[name] = len(self.columns)
-            fresh = np.full((len(self._values), 1), np.nan, np.float32)
+    def widen(self, names: Iterable[str]) -> None:
+        """Makes room for the columns that are new, all at once since every row is copied."""
+        before = len(self.columns)
+        for name in names:
+            self.columns.setdefault(name, len(self.columns))
+        if more := len(self.columns) - before:
+            fresh = np.full((len(self._values), more), np.nan, np.float32)
             self._values = np.concatenate([self._values, fresh], axis=1)
 
     def put(self, steps: Iterable[int], values: Numbers, kind: str = "") -> None:

@@ -39,8 +39,7 @@ class Lens:
         self.own, self.values = 3 * int(sampler.sizes.sum()), 0
         drawn = [f"{family}|{name}" for family in FAMILIES for name in self.names]
         record.drawn.extend(drawn)
-        for column in [*layer_columns(drawn), *(f"update.ratio|{name}" for name in self.names)]:
-            record.layers.widen(column)
+        record.layers.widen([*layer_columns(drawn), *(f"update.ratio|{name}" for name in self.names)])
 
     def wants(self) -> bool:
         """Whether a look would be kept, now that rows have been thinned; one that would not is only counted."""
@@ -133,8 +132,7 @@ class Lens:
         key, layers = tuple(names), self.record.layers
         if key not in self.known:
             columns = layer_columns(names)
-            for column in columns:
-                layers.widen(column)
+            layers.widen(columns)
             self.known[key] = np.array([layers.columns[column] for column in columns], np.int64)
             self.record.drawn.extend(name for name in names if name not in self.record.drawn)
         return self.known[key]

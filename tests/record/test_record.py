@@ -66,6 +66,20 @@ def test_a_column_may_come_later() -> None:
     assert record.series("what is not there")[1].size == 0
 
 
+def test_columns_that_come_together_take_one_copy_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, names = Table(["loss"]), [f"weight.norm|{i}" for i in range(1000)]
+    table.append(0, {"loss": 1.0})
+    copied: list[int] = []
+    concatenate = np.concatenate
+    monkeypatch.setattr(np, "concatenate", lambda *given, **more: copied.append(1) or concatenate(*given, **more))
+    table.widen([*names, "loss"])
+    table.widen(names)
+    assert copied == [1]
+    assert list(table.columns) == ["loss", *names]
+    assert table.column("loss")[1].tolist() == [1.0]
+    assert table.column(names[-1])[1].size == 0
+
+
 def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
     record = recorded(700)
     record.events.append(Event(3, "epoch", "epoch 1"))
