@@ -12,10 +12,11 @@ import pytest
 from nbdebug.views.curves import Curves
 from nbdebug.views.layers import Layers
 from nbdebug.views.screen import LiveScreen, Screen, show, was_just_shown
+from tests.clock import Clock
 
 from . import samples
 from .records import grown, recorded
-from .wire import Clock, Loss, Wire, wire
+from .wire import Loss, Wire, wire
 
 __all__ = ["wire"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from nbdebug.views.curves import Curves
 from nbdebug.views.screen import LiveScreen, show
+from tests.clock import Clock
 
 from . import samples
-from .wire import Clock, Loss, Wire, rows_of, wire
+from .wire import Loss, Wire, rows_of, wire
 
 __all__ = ["wire"]
 

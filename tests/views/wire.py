@@ -1,4 +1,4 @@
-"""What a kernel would send for a screen, kept, and a clock for it."""
+"""What a kernel would send for a screen, kept."""
 
 from __future__ import annotations
 
@@ -25,16 +25,6 @@ class Loss(Result):
 
     def __str__(self) -> str:
         return f"{len(self.rows)} rows"
-
-
-@dataclass
-class Clock:
-    """Time that passes only when told to."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

@@ -14,12 +14,13 @@ from nbdebug.rules.loops import layers, rings, run, train, waves
 from nbdebug.setup import Setup
 from tests.rules.dynamics.healthy_runs import CE, HEALTHY, MSE, Run
 
+looked_at = pytest.mark.parametrize("budget", [1e-6, 1.0], ids=["seldom", "often"])
 OWN = ("T601", "T602", "T604", "T605", "T606", "T607", "T609", "T610", "T611", "T612", "T614", "O501", "O502", "L218")
 
 
-def watched(setup: Setup, loop: Callable[[], None]) -> Report:
+def watched(setup: Setup, loop: Callable[[], None], budget: float = 0.01) -> Report:
     debugger = Debugger.of(setup)
-    with debugger.watch():
+    with debugger.watch(budget=budget):
         loop()
     return debugger.findings
 
@@ -68,16 +69,18 @@ FAULTS: dict[str, tuple[str, Callable[[], Run]]] = {
 }
 
 
+@looked_at
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_fault_of_a_run_is_found_and_ranks_first(name: str) -> None:
+def test_the_fault_of_a_run_is_found_and_ranks_first(name: str, budget: float) -> None:
     code, build = FAULTS[name]
-    assert loud(watched(*build()))[:1] == [code]
+    assert loud(watched(*build(), budget))[:1] == [code]
 
 
+@looked_at
 @pytest.mark.parametrize("name", HEALTHY)
-def test_nothing_is_said_of_a_run_that_is_well(name: str) -> None:
+def test_nothing_is_said_of_a_run_that_is_well(name: str, budget: float) -> None:
     torch.manual_seed(0)
-    assert [str(one) for one in watched(*HEALTHY[name]()).loud if one.code in OWN] == []
+    assert [str(one) for one in watched(*HEALTHY[name](), budget).loud if one.code in OWN] == []
 
 
 def test_the_rate_is_placed_at_the_line_that_sets_it() -> None:
