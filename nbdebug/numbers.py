@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,39 +36,40 @@ class Sampler:
         self.home = tensors[0].device if tensors else torch.device("cpu")
         self.lengths = np.array([flat(one).numel() for one in tensors], np.int64)
         self.sizes = np.minimum(self.lengths, most)
-        pairs = zip(self.lengths.tolist(), tensors, strict=True)
-        self.known = [(places(length, most, one.device), length) for length, one in pairs]
+        self.at = [self.where(one, length, most) for one, length in zip(tensors, self.lengths.tolist(), strict=True)]
+        self.count, self.plain = int(self.sizes.sum()), all(type(one) in PLAIN for one in tensors)
 
-    @torch.no_grad()
+    def where(self, tensor: Tensor, length: int, most: int) -> Tensor | None:
+        """Where to look in a tensor; None where it is a short line, which is taken whole."""
+        at = places(length, most, tensor.device)
+        return torch.arange(length, device=tensor.device) if at is None and tensor.dim() != 1 else at
+
     def gather(self, tensors: Sequence[Tensor | None]) -> Tensor:
-        """The samples of all tensors in a row, float32, on the device of the first; zero where there is no tensor."""
-        found = [self.part(one, at, length) for one, (at, length) in zip(tensors, self.known, strict=True)]
-        return torch.cat(found) if found else torch.zeros(0)
+        """The samples of all tensors in a row, float32, on the device of the first; zero where there is no tensor.
+
+        Right after a backward pass each call left out saves up to 10 µs, and ``no_grad`` is 25: so ``.data`` is read,
+        and that all is as it was is not asked but tried.
+        """
+        given: Sequence[Any] = tensors if self.plain else ()
+        try:
+            line = torch.cat([one.data if at is None else one.data.take(at) for one, at in zip(given, self.at)])
+            if len(line) == self.count and line.dtype is torch.float32:
+                return line
+        except (AttributeError, RuntimeError, IndexError):  # no tensor, a sparse one, one elsewhere, a shorter one
+            pass
+        parts = [self.part(*one) for one in zip(tensors, self.at, self.lengths.tolist(), strict=True)]
+        return torch.cat(parts) if parts else torch.zeros(0)
 
     def part(self, tensor: Tensor | None, at: Tensor | None, length: int) -> Tensor:
-        """The samples of one tensor; right after a backward pass each call left out here saves up to 10 µs."""
-        if (
-            tensor is not None
-            and type(tensor) in PLAIN
-            and tensor.dtype is torch.float32
-            and tensor.layout is torch.strided
-            and tensor.device == self.home
-            and tensor.is_contiguous()
-            and tensor.numel() == length
-        ):
-            return tensor.view(-1) if at is None else tensor.view(-1).index_select(0, at)
-        return self.part_of_any(tensor, at, length)
-
-    def part_of_any(self, tensor: Tensor | None, at: Tensor | None, length: int) -> Tensor:
-        """The samples of a tensor of whatever layout, dtype, device and by now size."""
+        """The samples of one tensor of whatever layout, dtype, device and by now size."""
         size = length if at is None else len(at)
         if tensor is None:
             return torch.zeros(size, device=self.home)
-        line = flat(tensor)
-        if line.numel() != length:
-            at = torch.arange(size, device=line.device) % max(line.numel(), 1)
-            line = line if line.numel() else line.new_zeros(1)
-        found = line if at is None else line.index_select(0, at)
+        line = tensor.detach() if type(tensor) in PLAIN and tensor.layout is torch.strided else flat(tensor)
+        if line.is_complex() or line.numel() != length:
+            line = flat(line) if line.numel() else line.new_zeros(1)
+            at = torch.arange(size, device=line.device) % line.numel()
+        found = line if at is None else line.take(at)
         return found.to(self.home, torch.float32)
 
 
@@ -76,7 +78,7 @@ def sampled(tensor: Tensor, most: int) -> tuple[Tensor, int]:
     if type(tensor) is Tensor and tensor.is_cpu and tensor.layout is torch.strided:
         at = places(tensor.numel(), most, tensor.device)
         if at is not None:
-            return tensor.detach().take(at), tensor.numel()  # in half of the calls below
+            return tensor.data.take(at), tensor.numel()  # in half of the calls below
     values = flat(tensor)
     at = places(values.numel(), most, values.device)
     return values.clone() if at is None else values.index_select(0, at), values.numel()

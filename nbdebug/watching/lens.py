@@ -75,7 +75,7 @@ class Lens:
         """A row of statistics each, and one of histograms where its turn has come."""
         layers, own = self.record.layers, 3 * len(self.names)
         names = [f"activation|{place}" for place in looks[0].outputs]
-        at, absent = self.columns_of(names), np.stack([self.absent(one) for one in looks])
+        at, absent = self.columns_of(names), np.array([self.absent(one) for one in looks])
         values, starts, lengths = self.gathered(looks)
         table = statistics(values.reshape(-1), tiled(starts, values), np.tile(lengths, len(looks)))
         table = table.reshape(*absent.shape, -1)
@@ -106,20 +106,19 @@ class Lens:
             parts += [none if given is None else given for given in (one.after, one.gradients, one.before)]
             parts += [values.to(home, torch.float32) for _, values, _ in one.outputs.values()]
         values = torch.cat(parts).cpu().numpy().reshape(len(looks), -1)
-        values[:, 2 * own : 3 * own] = values[:, :own] - values[:, 2 * own : 3 * own]
+        before = values[:, 2 * own : 3 * own]
+        np.subtract(values[:, :own], before, out=before)
         outputs = [(len(values), length) for _, values, length in looks[0].outputs.values()]
         every = np.concatenate([np.tile(sizes, 3), [size for size, _ in outputs]]).astype(np.int64)
         lengths = np.concatenate([np.tile(self.sampler.lengths, 3), [length for _, length in outputs]])
         return values, np.cumsum(every) - every, lengths.astype(np.int64)
 
-    def absent(self, look: Look) -> NDArray[np.bool_]:
+    def absent(self, look: Look) -> list[bool]:
         """Which places were not there to be seen: no step, no gradient, not moved."""
         count = len(self.names)
-        no = np.ones(count, bool)
-        weights = no if look.after is None else ~no
-        gradients = ~np.array(look.there) if look.there else no
-        updates = ~np.array(look.moved) if look.moved and look.before is not None else no
-        return np.concatenate([weights, gradients, updates, np.zeros(len(look.outputs), bool)])
+        gradients = [not one for one in look.there] or [True] * count
+        updates = [look.before is None or not one for one in look.moved] or [True] * count
+        return [look.after is None] * count + gradients + updates + [False] * len(look.outputs)
 
     def ratios(self, table: Floats) -> Floats:
         """The norms of the updates over those of the weights, one row a look."""
@@ -158,7 +157,8 @@ class Lens:
         """Histograms in the order in which places were first drawn; all zero for those not seen this time."""
         shapes, drawn = self.record.shapes, self.record.drawn
         due = [i for i in range(len(looks)) if (shapes.seen + i) % shapes.stride == 0]
-        found = packed(histograms(values[due].reshape(-1), tiled(starts, values[due])))
+        given = values if len(due) == len(values) else values[due]
+        found = packed(histograms(given.reshape(-1), tiled(starts, given)))
         found = found.reshape(len(due), len(starts), COUNT)
         found[absent[due]] = 0
         places = [*range(3 * len(self.names)), *map(drawn.index, names)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,15 @@ def live_units(output: Tensor) -> Tensor:
     return (some != 0).any(others[0]) if len(others) == 1 else (some != 0).sum(others) > 0
 
 
+@cache
+def ends_of(kind: type[nn.Module]) -> tuple[float, float] | None:
+    """The values past which an activation function is pinned; None where it has none."""
+    return next((BOUNDED[one] for one in kind.__mro__ if one in BOUNDED), None)
+
+
 def saturated(kind: type[nn.Module], values: Tensor) -> float | None:
     """The share of values pinned at the ends of their activation function; None where it has none."""
-    ends = next((BOUNDED[one] for one in kind.__mro__ if one in BOUNDED), None)
+    ends = ends_of(kind)
     return float(((values < ends[0]) | (values > ends[1])).float().mean()) if ends else None
 
 
@@ -44,12 +50,17 @@ class Silence:
     """The units of each place that were zero in the last ``WINDOW`` looks."""
 
     def __init__(self) -> None:
-        self.window: dict[str, deque[NDArray[np.bool_]]] = {}
+        self.looks: dict[str, tuple[int, NDArray[np.int64]]] = {}
 
     def share(self, place: str, live: NDArray[np.bool_]) -> float:
-        """Takes in one look at a place and gives the share of its units that are dead by now."""
-        looks = self.window.setdefault(place, deque(maxlen=WINDOW))
-        if looks and len(looks[0]) != len(live):
-            looks.clear()
-        looks.append(live)
-        return 1 - float(np.logical_or.reduce(looks).mean())
+        """Takes in one look at a place and gives the share of its units that are dead by now.
+
+        Of each place is kept how many looks there were, and at which of them each unit spoke last.
+        """
+        count, last = self.looks.get(place, (0, np.zeros(0, np.int64)))
+        if len(last) != len(live):
+            count, last = 0, np.zeros(len(live), np.int64)
+        count += 1
+        last[live] = count
+        self.looks[place] = count, last
+        return 1 - np.count_nonzero(last > max(count - WINDOW, 0)) / len(live)
