@@ -266,7 +266,7 @@ class Debugger:
     def watch(
         self,
         *,
-        budget: float = 0.01,
+        budget: float | None = None,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
@@ -275,12 +275,12 @@ class Debugger:
     ) -> Watch:
         """A block to put around your own training loop: every layer, live, and what the rules say of the run.
 
-        Looks are made as often as the share ``budget`` of the time allows, or at each ``every`` steps. What is kept of
-        every step costs a fraction of a millisecond: its loss, and what it takes to run it again. Where that alone is
-        more than the budget, a quarter of it is left for looks. ``match`` picks layers by glob, regular expression or
-        kind; ``save`` is a file that grows with the run, for ``nbdebug.load``. A finding is only told of, unless
-        ``stop_on`` is "error" or "warning", or ``on_finding`` is a function that is given it, or "pause". Raises
-        SetupError for a value that cannot be.
+        Looks are made as often as one percent of the time allows, or at each ``every`` steps. What is kept of every
+        step costs a fraction of a millisecond: its loss, and what it takes to run it again. Where that alone is more,
+        a quarter of a percent is left for looks. A ``budget``, a share of the time, is kept after some hundred steps,
+        if need be by keeping only the loss of most. ``match`` picks layers by glob, regular expression or kind;
+        ``save`` is a file that grows with the run, for ``nbdebug.load``. A finding is only told of, unless ``stop_on``
+        is "error" or "warning", or ``on_finding`` is a function that is given it, or "pause". Raises SetupError.
         """
         keep = partial(self.reports.__setitem__, "watch")
         options: dict[str, Any] = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}

@@ -69,7 +69,7 @@ class Follower:
         self.strangers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for one in setup.optimizers:
             self.adopt(one)
-        self.backwards = self.followed = self.passes = 0
+        self.backwards = self.followed = self.passes = self.marked = 0
         self.ends = Ends()
         self.operands: Operands | None = None
         self.from_scaled = self.undivided = self.resting = False
@@ -119,8 +119,8 @@ class Follower:
     def next_step(self, steps: int) -> None:
         """So many steps are over; whether the next one is looked at, and whether its graphs are marked, is settled."""
         self.due = steps < EAGER or steps & (steps - 1) == 0
-        self.marking = steps < MARKED or steps % SELDOM == 0
-        self.passes = 0
+        self.marked = steps if self.marking and not self.resting else self.marked
+        self.marking, self.passes = steps < MARKED or steps - self.marked >= SELDOM, 0
 
     def concerns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether an optimizer is one of those given, or holds parameters of the model; such a one is adopted."""
@@ -149,7 +149,7 @@ class Follower:
 
     def wants_output(self) -> bool:
         """Whether what the model puts out now tells anything."""
-        return self.marking or self.modes.shape is None
+        return (self.marking and not self.resting) or self.modes.shape is None
 
     def passed(self, output: Any) -> None:
         """A forward pass of the whole model is over."""

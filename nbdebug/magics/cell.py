@@ -23,7 +23,7 @@ def watch(line: str, cell: str) -> None:
 
     dbg        a nbdebug.Debugger; the only one there is, if left out
     --every    measure every so many steps
-    --budget   the share of the time that watching may cost
+    --budget   the share of the time that watching may cost; of short steps only the loss is kept then
     --match    only the modules and parameters whose names fit
     --stop-on  end the loop at the first error, or at the first warning too
 

@@ -27,7 +27,7 @@ class Incident:
 
     ``passes`` led to it, the last one last; ``weights`` are None where they were not kept. ``largest`` are the largest
     absolute weights before training and now, ``blame`` is what the graph of the loss told, ``line`` that of the
-    backward pass or the step.
+    backward pass or the step; of the last ``unheard`` steps only the loss was kept.
     """
 
     step: int
@@ -40,6 +40,7 @@ class Incident:
     blame: Origin | None = None
     line: Line | None = None
     notes: list[str] = field(default_factory=list)
+    unheard: int = 0
 
     def put_back(self) -> None:
         """Writes the frozen weights and modes into the user's objects; to be called inside a Preserve."""

@@ -42,6 +42,7 @@ def replay(setup: Setup, incident: Incident) -> Replay:
             largest=incident.largest,
             notes=notes,
             place=where_of(incident.line),
+            unheard=incident.unheard,
         )
         return told(setup, start, truest(setup, incident) if before or not gone else [], incident)
 

@@ -27,7 +27,7 @@ class Replay(Result):
     ``loss`` was seen then, ``again`` now; ``exact`` says whether they are the same, None where the loss of the loop
     could not be run. ``samples`` are those that are at fault, ``ruined`` the weights that were not finite before the
     step, ``largest`` the largest weight before training and before the step. ``notes`` are what limits all this,
-    ``place`` is the line of the loop that met it.
+    ``place`` is the line of the loop that met it; of the last ``unheard`` steps only the loss was kept.
     """
 
     step: int
@@ -41,6 +41,7 @@ class Replay(Result):
     largest: tuple[float, float] = (math.nan, math.nan)
     notes: tuple[str, ...] = ()
     place: Where = field(default_factory=Where)
+    unheard: int = 0
 
     @property
     def finding(self) -> Finding | None:
@@ -67,9 +68,10 @@ class Replay(Result):
     @property
     def verdict(self) -> str:
         """What is to blame, in a sentence or two."""
+        early = f" Of the last {self.unheard} steps only the loss was kept, for the budget." if self.unheard else ""
         if self.ruined:
             more = ", …" if len(self.ruined) > 4 else ""
-            return f"The weights were not finite before the step began: {', '.join(self.ruined[:4])}{more}."
+            return f"The weights were not finite before the step began: {', '.join(self.ruined[:4])}{more}.{early}"
         if self.diverged:
             before, now = self.largest
             return (
@@ -78,7 +80,7 @@ class Replay(Result):
             )
         if self.finding:
             return self.finding.message
-        return "No operation was found that makes NaN or Inf of finite numbers."
+        return early.strip() or "No operation was found that makes NaN or Inf of finite numbers."
 
     @property
     def course(self) -> str:

@@ -56,7 +56,8 @@ class Ring:
         self.incidents: list[Incident] = []
         self.steps = self.freezes = self.overflows = 0
         self.wrong_at = -1
-        self.stepping = False
+        self.stepping = self.asleep = False
+        self.unheard = 0
 
     @property
     def incident(self) -> Incident | None:
@@ -142,9 +143,15 @@ class Ring:
         elif not (self.pulse.is_finite() if finite is None else finite):
             self.wrong("gradient")
 
+    def leave_out(self) -> None:
+        """A step of the first optimizer is done of which nothing was heard but its loss."""
+        self.steps, self.unheard, self.drawn = self.steps + 1, self.unheard + 1, None
+        if not self.deferred:
+            self.passes.clear()
+
     def step_done(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped."""
-        self.stepping = False
+        self.stepping, self.unheard = False, 0
         if optimizer is self.first:
             self.steps += 1
             if not self.deferred:
@@ -207,6 +214,7 @@ class Ring:
             blame=find(),
             line=caller(sys._getframe(1)),
             notes=notes,
+            unheard=self.unheard + self.asleep,
         )
         self.incidents = [*self.incidents[:1], one]
 

@@ -60,6 +60,11 @@ class Recorder:
                 numbers["momentum"] = float(momentum)
         self.next_row()
 
+    def leave_out(self, now: float) -> None:
+        """A step is done of which nothing was heard but its loss."""
+        self.waited, self.stepped = 0.0, now
+        self.next_row()
+
     def next_row(self) -> None:
         """A row is whole but for what is still on a device, and another begins."""
         self.waiting.append(self.row)

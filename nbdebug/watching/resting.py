@@ -6,6 +6,7 @@ torch ten. So a plain step, of one optimizer on the CPU and without a GradScaler
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,8 @@ class Resting:
             loss = float(roots[0].item())
         except (RuntimeError, TypeError):  # of more than one value, or a complex one
             return False
-        self.meter.attempt("replay", ring.backward_begins, roots, loss)
+        if not (self.meter.asleep and math.isfinite(loss)):
+            self.meter.attempt("replay", ring.backward_begins, roots, loss)
         self.recorder.row.losses.append(loss)
         follower.rests()
         if session.batches and follower.backwards % session.batches == 0:
@@ -65,3 +67,17 @@ class Resting:
         if follower.due or follower.marking or not self.meter.goes_on(recorder.step, now):
             session.prepare()
         return True
+
+    def slept(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer has stepped in a step of which nothing is heard but its loss."""
+        session, follower, now = self.session, self.follower, time.perf_counter()
+        if optimizer is not follower.first:
+            return
+        follower.rested(follower.steppers[id(optimizer)])
+        self.ring.leave_out()
+        self.recorder.leave_out(now)
+        session.boundary = True
+        if session.ended:
+            session.epoch_ends()
+        if follower.due or not self.meter.sleeps_on(self.recorder.step, now):
+            session.prepare()

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Watched(Result):
     """A run that was watched: its record, and what the rules say of it.
 
-    ``overhead`` is the share of the time that watching cost; ``trouble`` is what could not be watched, and why.
+    ``overhead`` is the share of the time that watching cost, and ``left_out`` of how many steps only the loss was
+    kept, for a budget that was given; ``trouble`` is what could not be watched, and why.
     """
 
     record: Record
@@ -30,6 +31,7 @@ class Watched(Result):
     overhead: float = 0.0
     report: Report = field(default_factory=Report)
     trouble: str = ""
+    left_out: int = 0
 
     @property
     def loss(self) -> list[tuple[int, float]]:
@@ -79,4 +81,10 @@ class Watched(Result):
     @property
     def cost(self) -> str:
         """The overhead in words."""
-        return f"watching took {self.overhead:.1%} of the time"
+        return cost(self.overhead, self.left_out)
+
+
+def cost(overhead: float, left_out: int) -> str:
+    """What watching took, in words, and what was left out for it."""
+    took = f"watching took {overhead:.1%} of the time"
+    return f"{took}; to keep to the budget, only the loss of {left_out:,} steps was kept" if left_out else took

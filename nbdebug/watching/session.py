@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -26,6 +26,7 @@ from nbdebug.probes.steps import every_step
 from nbdebug.record import Record
 from nbdebug.replay import Ring
 from nbdebug.setup import Setup
+from nbdebug.watching.described import described
 from nbdebug.watching.fixed import Fixed
 from nbdebug.watching.lens import Lens
 from nbdebug.watching.look import Look
@@ -83,12 +84,14 @@ class Session:
 
         return [
             backwards(timed("backward", self.backward_begins), then(losses)),
-            every_step(timed("gradients", self.step_begins), then(done)),
+            every_step(timed("gradients", self.step_begins, False), then(done)),
             *follower.probes(self.meter.guarded),
             passes(setup.model, timed("passes", self.passes), timed("outputs", follower.passed), follower.wants_output),
             scaling(timed("replay", self.ring.scaled)),
             loss_call(setup.loss_fn, self.called),
-            loss_calls(setup.loss_fn, timed("replay", self.ring.loss_called), timed("evaluations", self.evaluated)),
+            loss_calls(
+                setup.loss_fn, timed("replay", self.ring.loss_called, False), timed("evaluations", self.evaluated)
+            ),
             batches(timed("batches", self.drawn)),
         ]
 
@@ -102,6 +105,8 @@ class Session:
         self.meter.next_step(self.recorder.step)
         self.follower.rest(not self.meter.following)
         self.ring.resting = self.follower.resting
+        self.meter.asleep &= self.follower.resting
+        self.ring.asleep = self.meter.asleep
         if self.meter.looking and self.lens.wants():
             self.looks += 1
             thorough = self.meter.every is None or self.looks % THOROUGH == 1
@@ -125,7 +130,8 @@ class Session:
         iterator, batch, seconds = given
         if not comes_from(iterator, self.setup.train_loader):
             return
-        self.meter.attempt("replay", self.ring.batch_drawn, batch)
+        if not self.meter.asleep:
+            self.meter.attempt("replay", self.ring.batch_drawn, batch)
         self.recorder.waited += seconds
         if self.iterator is None or self.iterator() is not iterator:
             # Held weakly: a loader's workers end with its iterator.
@@ -135,7 +141,7 @@ class Session:
     def passes(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The model is about to be called."""
         training = torch.is_grad_enabled()
-        if training and module.training:
+        if training and module.training and not self.meter.asleep:
             self.meter.attempt("replay", self.ring.forward_begins, module, args, kwargs)
         if not (training and self.follower.resting) or self.follower.modes.split == "val":
             self.follower.modes.begins()
@@ -193,6 +199,8 @@ class Session:
 
     def step_done(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
+        if self.meter.asleep:
+            return self.rests.slept(optimizer)
         if (self.follower.resting and self.rests.step_done(optimizer)) or not self.follower.concerns(optimizer):
             return
         self.follower.step_done(optimizer)
@@ -235,9 +243,13 @@ class Session:
             self.meter.attempt("layers", self.lens.write, self.strides.look)
         self.recorder.finish(optimizer, now)
         self.boundary = True
+        self.epoch_ends()
+        self.prepare()
+
+    def epoch_ends(self) -> None:
+        """Measures the fixed samples, where an epoch has ended and they have not taken too much yet."""
         if self.ended and self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
             self.measure(self.recorder.step - 1)
-        self.prepare()
 
     def measure(self, step: int) -> None:
         """Measures the fixed samples now."""
@@ -272,25 +284,3 @@ class Session:
     def rates(self) -> list[float]:
         """The learning rates of the steps."""
         return [float(one) for one in self.record.series("lr")[1]]
-
-
-def described(setup: Setup) -> dict[str, Any]:
-    """What is trained, in words and numbers."""
-    loader = setup.train_loader
-    about: dict[str, Any] = {
-        "model": type(setup.eager).__name__,
-        "parameters": sum(p.numel() for p in setup.eager.parameters()),
-        "optimizer": ", ".join(type(one).__name__ for one in setup.optimizers),
-        "loss": type(setup.loss_fn).__name__
-        if isinstance(setup.loss_fn, nn.Module)
-        else getattr(setup.loss_fn, "__name__", ""),
-        "torch": torch.__version__,
-        "finished": False,
-    }
-    if isinstance(loader, Sized) and len(loader):
-        about["batches_per_epoch"] = len(loader)
-    for split, one in (("train", loader), ("val", setup.val_loader)):
-        dataset = getattr(one, "dataset", None)
-        if isinstance(dataset, Sized):
-            about[f"{split}_samples"] = len(dataset)
-    return about

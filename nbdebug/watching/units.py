@@ -35,12 +35,12 @@ def live_units(output: Tensor) -> Tensor:
 
 
 @cache
-def ends_of(kind: type[nn.Module]) -> tuple[float, float] | None:
+def ends_of(kind: type) -> tuple[float, float] | None:
     """The values past which an activation function is pinned; None where it has none."""
     return next((BOUNDED[one] for one in kind.__mro__ if one in BOUNDED), None)
 
 
-def saturated(kind: type[nn.Module], values: Tensor) -> float | None:
+def saturated(kind: type, values: Tensor) -> float | None:
     """The share of values pinned at the ends of their activation function; None where it has none."""
     ends = ends_of(kind)
     return float(((values < ends[0]) | (values > ends[1])).float().mean()) if ends else None

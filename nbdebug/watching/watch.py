@@ -28,7 +28,7 @@ from nbdebug.watching.judge import Judge
 from nbdebug.watching.meter import Meter
 from nbdebug.watching.picture import picture
 from nbdebug.watching.places import Match
-from nbdebug.watching.result import Watched
+from nbdebug.watching.result import Watched, cost
 from nbdebug.watching.session import Session
 
 TITLE = "Findings of this run"
@@ -47,7 +47,7 @@ class Watch:
         setup: Setup,
         keep: Callable[[Report], None] = lambda _: None,
         *,
-        budget: float = 0.01,
+        budget: float | None = None,
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
@@ -96,7 +96,8 @@ class Watch:
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             report = self.judged()
             steps = self.session.recorder.step - 1
-            self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble)
+            left_out = self.meter.left_out
+            self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble, left_out)
             self.screen.finish(self.result)
         self.meter.attempt("file", self.save)
         if report.findings:  # those that the picture marks, notes too
@@ -131,18 +132,22 @@ class Watch:
     def refresh(self, _: None) -> None:
         """Brings in what waits and shows it, asks a rule (another time, if steps are short), updates the file."""
         assert self.session is not None
-        recorder, before = self.session.recorder, self.fetched
+        recorder, before, begun = self.session.recorder, self.fetched, time.perf_counter()
+        if self.meter.strict and begun < self.meter.shows.again:
+            return
         self.fetched = recorder.due
         if self.fetched:
             self.session.fetch()
             self.not_finite()
             self.view.findings = [one.to_dict() for one in self.judge.report]
-            self.view.status = f"{recorder.step - 1} steps; watching takes {self.meter.share:.1%} of the time"
+            self.view.status = f"{recorder.step - 1} steps; {cost(self.meter.share, self.meter.left_out)}"
             self.screen.refresh()
         if before or not self.fetched:
             self.meter.attempt("rules", self.judge.advance, recorder.step)
         if self.writer is not None and time.perf_counter() - self.saved > SAVE_SECONDS:
             self.meter.attempt("file", self.save)
+        now = time.perf_counter()
+        self.meter.shows.took(now - begun, now)
 
     def clicks(self) -> list[dict[str, Any]]:
         """What was pressed since the last time; the view is told that it was heard."""

@@ -18,10 +18,10 @@ from nbdebug.watching.meter import SEEN
 from nbdebug.watching.pace import Pace
 from nbdebug.watching.strides import COMPARED, SELDOM
 from tests.clock import CLOCK
+from tests.watching.rhythms import TINY, seldom
 
 STEPS = 4 * SEEN
 FIRST = 400
-TINY = 1e-6  # a budget that pays for nothing
 
 
 def network() -> nn.Sequential:
@@ -63,20 +63,26 @@ def test_a_pace_takes_its_share_of_the_time() -> None:
     assert spent / now == pytest.approx(0.01, rel=0.02)
 
 
-def share(budget: float) -> float:
+def share(watch: Watch, seconds: float = 0.02) -> float:
     """What watching takes of steps of 20 ms, after the first ones, which are looked at often whatever it takes."""
-    model, train = network(), list(loader())
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with nbdebug.watch(model, optimizer, budget=budget) as watch:
+    (optimizer,), train = watch.setup.optimizers, list(loader())
+    with watch:
         for number in range(1600):
             if number == FIRST:
                 before = watch.meter.spent, watch.meter.elapsed
-            CLOCK.passes(0.02)
-            step(model, optimizer, train[number % len(train)])
+            CLOCK.passes(seconds)
+            step(watch.setup.model, optimizer, train[number % len(train)])
     return (watch.meter.spent - before[0]) / (watch.meter.elapsed - before[1])
 
 
-def test_what_is_heard_of_each_step_counts_into_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def watch_of(budget: float) -> Watch:
+    """A watch of a network and its optimizer."""
+    model = network()
+    return nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), budget=budget)
+
+
+@pytest.fixture
+def _looks_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     take = Look.take
 
     def slow(*given: Any) -> None:
@@ -84,16 +90,40 @@ def test_what_is_heard_of_each_step_counts_into_the_budget(monkeypatch: pytest.M
         take(*given)
 
     monkeypatch.setattr(Look, "take", slow)
-    heard = share(TINY)
+
+
+@pytest.mark.usefixtures("_looks_take_long")
+def test_what_is_heard_of_each_step_counts_into_the_budget() -> None:
+    heard = share(seldom(watch_of(TINY)))
     assert 0.01 < heard < 0.02
-    assert heard + 0.002 < share(0.02) <= 0.02
-    assert heard < share(0.01) < heard + 0.0025  # which is under what is heard, so that a quarter of it is for looks
+    assert heard + 0.002 < share(seldom(watch_of(0.02))) <= 0.02
+    assert heard < share(seldom(watch_of(0.01))) < heard + 0.0025  # under what is heard: a quarter of it is for looks
+
+
+@pytest.mark.usefixtures("_looks_take_long")
+@pytest.mark.parametrize("budget", [0.03, 0.02, 0.01])
+def test_a_budget_that_is_given_is_kept(budget: float) -> None:
+    watch = watch_of(budget)
+    assert budget / 2 < share(watch, 0.05) <= budget
+    assert watch.record.series("loss")[0].tolist() == list(range(1, 1601))
+    assert watch.result is not None
+    left_out = watch.result.left_out
+    assert 0 < left_out < 1600 - SEEN
+    assert f"to keep to the budget, only the loss of {left_out:,} steps was kept" in str(watch.result)
+
+
+def test_without_a_budget_every_step_is_heard() -> None:
+    model = network()
+    watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1))
+    assert share(watch, 0.001) > 0.05
+    assert watch.meter.left_out == 0
+    assert "to keep to" not in str(watch.result)
 
 
 def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    watch = nbdebug.watch(model, optimizer, budget=TINY)
+    watch = seldom(nbdebug.watch(model, optimizer, budget=TINY))
     rested = trained(watch, model, optimizer)
     assert STEPS / 2 < rested < STEPS - SEEN
     for signal in ("loss", "lr", "step_seconds"):
@@ -111,7 +141,7 @@ def test_an_evaluation_between_steps_that_are_not_followed_is_heard() -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     debugger = nbdebug.Debugger(model, loader(), val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
     evaluated = 0
-    with debugger.watch(budget=TINY) as watch:
+    with seldom(debugger.watch(budget=TINY)) as watch:
         assert watch.session is not None
         for number in range(STEPS):
             step(model, optimizer, next(iter(debugger.train_loader)))
@@ -130,7 +160,7 @@ def test_where_optimizers_take_turns_every_step_is_followed() -> None:
     optimizers = [torch.optim.SGD(model[i].parameters(), 0.1) for i in (0, 2)]
     train = list(loader())
     debugger = nbdebug.Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers)
-    with debugger.watch(budget=TINY) as watch:
+    with seldom(debugger.watch(budget=TINY)) as watch:
         for number in range(2 * SEEN):
             for one in optimizers:
                 step(model, one, train[number % len(train)])
@@ -143,7 +173,7 @@ def test_gradients_that_are_cleared_too_early_are_a_share_of_what_was_followed()
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     debugger = nbdebug.Debugger(model, loader(), loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
-    with debugger.watch(budget=TINY):
+    with seldom(debugger.watch(budget=TINY)):
         for _ in range(STEPS // 4):
             for x, y in debugger.train_loader:
                 debugger.setup.loss_fn(model(x), y).backward()

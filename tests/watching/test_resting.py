@@ -13,10 +13,10 @@ import nbdebug
 from nbdebug.watching import Watch
 from nbdebug.watching.meter import SEEN
 from nbdebug.watching.resting import Resting
+from tests.watching.rhythms import TINY, seldom
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
-TINY = 1e-6  # a budget that pays for nothing
 
 
 class Noisy(nn.Module):
@@ -32,7 +32,7 @@ def watched(*more: nn.Module, steps: int = SEEN + 32, passes: int = 1, spoiled: 
     model, loss_fn = nn.Sequential(*more, nn.Linear(6, 2)), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.5)
     debugger = nbdebug.Debugger(model, [(X, Y)], loss_fn=loss_fn, optimizer=optimizer)
-    with debugger.watch(budget=TINY) as watch:
+    with seldom(debugger.watch(budget=TINY)) as watch:
         for step in range(1, steps + 1):
             optimizer.zero_grad()
             for _ in range(passes):

@@ -22,6 +22,7 @@ from nbdebug.setup import Setup
 SPAN = 20  # losses before the first that was not finite, which are told
 SLOWER = "optimizer.param_groups[0]['lr'] /= 10   # or clip_grad_norm_(model.parameters(), 1.0) before the step"
 CHECK = "# the gradient of the step before was finite: look at the optimizer's rate and eps, and at what writes weights"
+AGAIN = "# watch it again with no budget=: of the step in which it began only the loss was kept"
 ASK = "assert loss.isfinite(), 'stop before the step'   # before backward(), to keep the weights"
 
 
@@ -101,7 +102,7 @@ def told(seen: Replay | None, grown: bool, past: NDArray[np.float32]) -> tuple[s
     if seen and seen.finding:
         return seen.finding.cause, seen.finding.fix
     if seen:
-        return seen.verdict, CHECK if seen.ruined else ASK
+        return seen.verdict, AGAIN if seen.unheard else CHECK if seen.ruined else ASK
     return "One step with such a loss makes every weight that its gradient reaches NaN.", ASK
 
 

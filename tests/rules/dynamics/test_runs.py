@@ -13,14 +13,16 @@ from nbdebug.report import Report
 from nbdebug.rules.loops import layers, rings, run, train, waves
 from nbdebug.setup import Setup
 from tests.rules.dynamics.healthy_runs import CE, HEALTHY, MSE, Run
+from tests.watching.rhythms import TINY, seldom
 
-looked_at = pytest.mark.parametrize("budget", [1e-6, 1.0], ids=["seldom", "often"])
+looked_at = pytest.mark.parametrize("rhythm", ["losses only", "seldom", "often"])
 OWN = ("T601", "T602", "T604", "T605", "T606", "T607", "T609", "T610", "T611", "T612", "T614", "O501", "O502", "L218")
 
 
-def watched(setup: Setup, loop: Callable[[], None], budget: float = 0.01) -> Report:
+def watched(setup: Setup, loop: Callable[[], None], rhythm: str = "often") -> Report:
     debugger = Debugger.of(setup)
-    with debugger.watch(budget=budget):
+    watch = debugger.watch(budget=1.0 if rhythm == "often" else TINY)
+    with seldom(watch) if rhythm == "seldom" else watch:
         loop()
     return debugger.findings
 
@@ -71,16 +73,16 @@ FAULTS: dict[str, tuple[str, Callable[[], Run]]] = {
 
 @looked_at
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_fault_of_a_run_is_found_and_ranks_first(name: str, budget: float) -> None:
+def test_the_fault_of_a_run_is_found_and_ranks_first(name: str, rhythm: str) -> None:
     code, build = FAULTS[name]
-    assert loud(watched(*build(), budget))[:1] == [code]
+    assert loud(watched(*build(), rhythm))[:1] == [code]
 
 
 @looked_at
 @pytest.mark.parametrize("name", HEALTHY)
-def test_nothing_is_said_of_a_run_that_is_well(name: str, budget: float) -> None:
+def test_nothing_is_said_of_a_run_that_is_well(name: str, rhythm: str) -> None:
     torch.manual_seed(0)
-    assert [str(one) for one in watched(*HEALTHY[name](), budget).loud if one.code in OWN] == []
+    assert [str(one) for one in watched(*HEALTHY[name](), rhythm).loud if one.code in OWN] == []
 
 
 def test_the_rate_is_placed_at_the_line_that_sets_it() -> None:
