@@ -66,8 +66,9 @@ class Sampler:
         size = length if at is None else len(at)
         if tensor is None:
             return torch.zeros(size, device=self.home)
-        line = tensor.detach() if type(tensor) in PLAIN and tensor.layout is torch.strided else flat(tensor)
-        if line.is_complex() or line.numel() != length:
+        plain = type(tensor) in PLAIN and tensor.layout is torch.strided and not tensor.is_complex()
+        line = tensor.detach() if plain else flat(tensor)
+        if line.numel() != length:
             line = flat(line) if line.numel() else line.new_zeros(1)
             at = torch.arange(size, device=line.device) % line.numel()
         found = line if at is None else line.take(at)
