@@ -8,14 +8,16 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.predictions.classes import Predictions
 
 if TYPE_CHECKING:
+    from nbdebug.predictions.classes import Predictions
     from nbdebug.tools.errors import Errors
 
 
 def classified(errors: Errors) -> Predictions:
     """The table of one class a row; raises NotChecked for any other."""
+    from nbdebug.predictions.classes import Predictions
+
     if not isinstance(errors.table, Predictions):
         raise NotChecked(f"the table is of {errors.table.task or 'another task'}, which has no one class for each row")
     return errors.table

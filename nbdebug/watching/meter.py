@@ -30,7 +30,7 @@ class Meter:
 
     def __init__(self, budget: float | None, every: int | None) -> None:
         self.budget, self.every = BUDGET if budget is None else budget, every
-        if not 0 < self.budget <= 1:
+        if not (isinstance(self.budget, (int, float)) and 0 < self.budget <= 1):
             raise SetupError(f"budget is {budget!r}; expected a share of the time, 0 to 1. Leave it out for {BUDGET}.")
         if every is not None and not (isinstance(every, int) and every > 0):
             raise SetupError(

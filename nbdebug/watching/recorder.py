@@ -60,8 +60,9 @@ class Recorder:
                 numbers["momentum"] = float(momentum)
         self.next_row()
 
-    def leave_out(self, now: float) -> None:
-        """A step is done of which nothing was heard but its loss."""
+    def leave_out(self, optimizer: torch.optim.Optimizer, now: float) -> None:
+        """A step is done of which only the loss was heard."""
+        self.row.numbers["lr"] = float(optimizer.param_groups[0]["lr"])
         self.waited, self.stepped = 0.0, now
         self.next_row()
 

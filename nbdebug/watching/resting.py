@@ -75,7 +75,7 @@ class Resting:
             return
         follower.rested(follower.steppers[id(optimizer)])
         self.ring.leave_out()
-        self.recorder.leave_out(now)
+        self.recorder.leave_out(optimizer, now)
         session.boundary = True
         if session.ended:
             session.epoch_ends()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.numbers import Sampler, squared_norm
+from nbdebug.replay.pulse import SMALL
 from nbdebug.watching.extremes import Extremes, largest
 from nbdebug.watching.look import Look
 from nbdebug.watching.places import Places
@@ -40,6 +41,8 @@ class Strides:
         self.sampler, self.parameters = sampler, list(watched.parameters.values())
         self.known: dict[tuple[int, ...], list[bool]] = {}
         self.extremes = Extremes(sampler.lengths.tolist(), int(sampler.sizes.max(initial=0)))
+        small = next((length for length in sampler.lengths if length <= SMALL), math.inf)
+        self.tells = sampler.home.type == "cpu" and small <= sampler.sizes.max(initial=0)
         self.look: Look | None = None
         self.square: Number | None = None
         self.open: tuple[Look, list[int]] | None = None
@@ -90,8 +93,14 @@ class Strides:
 
     @property
     def finite(self) -> bool | None:
-        """True where the gradients are known to be finite; None where they are not, or are on a device."""
-        return True if isinstance(self.square, float) and math.isfinite(self.square) else None
+        """True where the gradients are known to be finite; None where they are not, or are on a device.
+
+        Samples tell it where they hold all of a gradient that ``Pulse`` may look at.
+        """
+        total, look = self.square, self.look
+        if total is None and self.tells and look is not None and look.gradients is not None:
+            total = look.gradients.sum().item()
+        return True if isinstance(total, float) and math.isfinite(total) else None
 
     def before(self) -> None:
         """Gathers the weights, unless another optimizer has begun the same step.

@@ -80,9 +80,9 @@ def test_most_steps_are_asleep_and_never_too_many_in_a_row() -> None:
     assert watch.meter.left_out == len(loop.asleep) > (STEPS - SEEN) * 0.8
     heard = [0, *sorted({*range(1, STEPS + 1)} - {*loop.asleep})]
     assert max(b - a for a, b in itertools.pairwise(heard)) <= MOST_ASLEEP + 1
-    steps = watch.record.series("lr")[0].tolist()
-    assert set(steps).isdisjoint(loop.asleep)
-    assert watch.record.series("loss")[0].tolist() == list(range(1, STEPS + 1))
+    assert set(watch.record.series("step_seconds")[0].tolist()).isdisjoint(loop.asleep)
+    for signal in ("loss", "lr"):
+        assert watch.record.series(signal)[0].tolist() == list(range(1, STEPS + 1))
 
 
 def test_losses_epochs_and_validation_are_those_of_a_watch_that_hears_all() -> None:
@@ -90,7 +90,7 @@ def test_losses_epochs_and_validation_are_those_of_a_watch_that_hears_all() -> N
     one, other = short.run(short.watch()), long.run(long.watch(budget=None))
     assert short.asleep
     assert not long.asleep
-    for signal in ("loss", "eval_loss"):
+    for signal in ("loss", "lr", "eval_loss"):
         assert one.record.series(signal)[1].tolist() == other.record.series(signal)[1].tolist()
         assert one.record.series(signal)[0].tolist() == other.record.series(signal)[0].tolist()
     assert len(one.record.happened("epoch")) == len(other.record.happened("epoch")) == STEPS // 8

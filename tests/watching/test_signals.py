@@ -161,6 +161,8 @@ def test_the_budget_is_kept_and_a_fixed_rhythm_is_too() -> None:
     for wrong in (
         {"budget": 0.0},
         {"budget": 2.0},
+        {"budget": float("nan")},
+        {"budget": "much"},
         {"every": 0},
         {"every": 1.5},
         {"stop_on": "note"},

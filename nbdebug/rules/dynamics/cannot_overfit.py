@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -10,7 +11,9 @@ from nbdebug.finding import Finding, Where
 from nbdebug.registry import rule
 from nbdebug.rules.programs import regressor
 from nbdebug.setup import Setup
-from nbdebug.tools.overfit import Overfit
+
+if TYPE_CHECKING:
+    from nbdebug.tools.overfit import Overfit
 
 CAUSES = {
     "settings": "The model can learn these examples, your optimizer and its settings cannot.",

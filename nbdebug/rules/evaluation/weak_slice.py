@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Where
-from nbdebug.predictions.query import Query
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
 from nbdebug.setup import Setup
-from nbdebug.slices.slice import Slice, Slices
-from nbdebug.tools.errors import Errors
+
+if TYPE_CHECKING:
+    from nbdebug.predictions.query import Query
+    from nbdebug.slices.slice import Slice, Slices
+    from nbdebug.tools.errors import Errors
 
 SHOWN = 8
 
@@ -81,6 +84,8 @@ def finding(errors: Errors, found: Slices, one: Slice) -> Finding:
 
 def worst_of(one: Slice, found: Slices) -> Query:
     """The first samples to look at: the wrong ones."""
+    from nbdebug.predictions.query import Query
+
     asked = one.query
     wrong = False if found.measure == "wrong" else None
     return Query(cells=asked.cells, ranges=asked.ranges, values=asked.values, right=wrong, count=SHOWN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -14,7 +15,9 @@ from nbdebug.record import Record
 from nbdebug.registry import rule
 from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
-from nbdebug.tools.overfit.head_floor import HeadFloor, head_floor
+
+if TYPE_CHECKING:
+    from nbdebug.tools.overfit.head_floor import HeadFloor
 
 UNBOUNDED = 10.0  # times the loss at the start, under zero: no loss that is bounded lies there
 
@@ -46,6 +49,8 @@ def loss_on_floor(setup: Setup, first_pass: Pass, record: Record, *, near: float
     ## References
     Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits.
     """
+    from nbdebug.tools.overfit.head_floor import head_floor
+
     course = reading.settled(record)
     if not course.known or not course.finite:
         raise NotChecked("the loss of your loop cannot be compared with that of a batch")

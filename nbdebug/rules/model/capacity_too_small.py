@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -11,7 +12,9 @@ from nbdebug.finding import Finding
 from nbdebug.registry import rule
 from nbdebug.rules.programs import program
 from nbdebug.setup import Setup
-from nbdebug.tools.overfit import Overfit
+
+if TYPE_CHECKING:
+    from nbdebug.tools.overfit import Overfit
 
 
 @rule("M314", "warning")

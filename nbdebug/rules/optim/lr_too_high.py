@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -17,8 +18,9 @@ from nbdebug.registry import rule
 from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.setup import Setup
 from nbdebug.setup.authors import authored
-from nbdebug.tools.lr_range import LrRange
-from nbdebug.tools.lr_range.judgement import judged
+
+if TYPE_CHECKING:
+    from nbdebug.tools.lr_range import LrRange
 
 WAKE = (
     *("T601", "T602", "T604", "T605", "T606", "T607", "T610", "T614", "E709", "M307"),
@@ -85,6 +87,8 @@ def lr_too_high(
 
 def of_range_test(setup: Setup, result: LrRange) -> Iterator[Finding]:
     """What a range test says of the present rate."""
+    from nbdebug.tools.lr_range.judgement import judged
+
     found, rate = judged(result), result.current
     if found.word != "too high" or rate is None or found.lost is None:
         return

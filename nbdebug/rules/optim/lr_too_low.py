@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,8 +19,9 @@ from nbdebug.rules.loops import layers, rings, run, told_apart, train
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
 from nbdebug.setup.authors import authored
-from nbdebug.tools.lr_range import LrRange
-from nbdebug.tools.lr_range.judgement import judged
+
+if TYPE_CHECKING:
+    from nbdebug.tools.lr_range import LrRange
 
 
 @rule("O502", "warning")
@@ -87,6 +89,8 @@ def lr_too_low(
 
 def of_range_test(setup: Setup, result: LrRange) -> Iterator[Finding]:
     """What a range test says of the present rate."""
+    from nbdebug.tools.lr_range.judgement import judged
+
     found, rate, better = judged(result), result.current, result.suggestion
     if found.word != "too low" or rate is None or better is None or found.way is None:
         return
