@@ -68,8 +68,8 @@ class Replay(Result):
     @property
     def verdict(self) -> str:
         """What is to blame, in a sentence or two."""
-        early = f" Of the last {self.unheard} steps only the loss was kept, for the budget." if self.unheard else ""
         if self.ruined:
+            early = f" Of the last {self.unheard} steps only the loss was kept, for the budget." if self.unheard else ""
             more = ", …" if len(self.ruined) > 4 else ""
             return f"The weights were not finite before the step began: {', '.join(self.ruined[:4])}{more}.{early}"
         if self.diverged:
@@ -80,7 +80,9 @@ class Replay(Result):
             )
         if self.finding:
             return self.finding.message
-        return early.strip() or "No operation was found that makes NaN or Inf of finite numbers."
+        if self.unheard and self.again is None:
+            return "The weights were finite before the step began; what went into it was not kept, for the budget."
+        return "No operation was found that makes NaN or Inf of finite numbers."
 
     @property
     def course(self) -> str:

@@ -87,4 +87,4 @@ class Watched(Result):
 def cost(overhead: float, left_out: int) -> str:
     """What watching took, in words, and what was left out for it."""
     took = f"watching took {overhead:.1%} of the time"
-    return f"{took}; to keep to the budget, only the loss of {left_out:,} steps was kept" if left_out else took
+    return f"{took}; of {left_out:,} steps only the loss was kept, for the budget" if left_out else took

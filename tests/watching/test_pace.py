@@ -109,7 +109,7 @@ def test_a_budget_that_is_given_is_kept(budget: float) -> None:
     assert watch.result is not None
     left_out = watch.result.left_out
     assert 0 < left_out < 1600 - SEEN
-    assert f"to keep to the budget, only the loss of {left_out:,} steps was kept" in str(watch.result)
+    assert f"of {left_out:,} steps only the loss was kept, for the budget" in str(watch.result)
 
 
 def test_without_a_budget_every_step_is_heard() -> None:
@@ -117,7 +117,7 @@ def test_without_a_budget_every_step_is_heard() -> None:
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1))
     assert share(watch, 0.001) > 0.05
     assert watch.meter.left_out == 0
-    assert "to keep to" not in str(watch.result)
+    assert "for the budget" not in str(watch.result)
 
 
 def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:

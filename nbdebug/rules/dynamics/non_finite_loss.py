@@ -102,7 +102,8 @@ def told(seen: Replay | None, grown: bool, past: NDArray[np.float32]) -> tuple[s
     if seen and seen.finding:
         return seen.finding.cause, seen.finding.fix
     if seen:
-        return seen.verdict, AGAIN if seen.unheard else CHECK if seen.ruined else ASK
+        gone = seen.unheard and (seen.ruined or seen.again is None)
+        return seen.verdict, AGAIN if gone else CHECK if seen.ruined else ASK
     return "One step with such a loss makes every weight that its gradient reaches NaN.", ASK
 
 
