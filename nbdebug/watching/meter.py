@@ -76,7 +76,7 @@ class Meter:
         self.following = not self.every and now >= self.follows.again
         self.norming = step <= SEEN or now >= self.norms.again
         due = self.looking or self.following or self.norming
-        self.asleep, self.slept = self.strict and over and not (due or self.asleep), 0
+        self.asleep, self.slept = self.must_save(now) and not (due or self.asleep), 0
         if step >= self.spaced:
             self.spaced = next_spaced(step)
         self.again = min(max(self.looks.again, self.looked + LOOK_SECONDS), self.follows.again, self.norms.again)
@@ -85,7 +85,7 @@ class Meter:
         """Whether nothing is due at the step that begins, as nothing was in the one before; else it is not settled."""
         if self.looking or self.following or self.norming or self.every or now >= self.again or step >= self.spaced:
             return False
-        if self.strict and self.overdrawn(now):
+        if self.must_save(now):
             return False
         self.before = self.spent
         return True
@@ -101,6 +101,10 @@ class Meter:
     def overdrawn(self, now: float) -> bool:
         """Whether watching has taken more than its budget."""
         return self.spent > self.budget * (now - self.started)
+
+    def must_save(self, now: float) -> bool:
+        """Whether a budget that was given is overdrawn."""
+        return self.strict and self.overdrawn(now)
 
     def look_is_due(self, step: int, now: float) -> bool:
         """Whether the step of this number, from 1, is one to look at in full."""

@@ -248,7 +248,9 @@ class Session:
 
     def epoch_ends(self) -> None:
         """Measures the fixed samples, where an epoch has ended and they have not taken too much yet."""
-        if self.ended and self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
+        if not self.ended or self.meter.must_save(time.perf_counter()):
+            return
+        if self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
             self.measure(self.recorder.step - 1)
 
     def measure(self, step: int) -> None:

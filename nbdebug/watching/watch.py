@@ -133,7 +133,7 @@ class Watch:
         """Brings in what waits and shows it, asks a rule (another time, if steps are short), updates the file."""
         assert self.session is not None
         recorder, before, begun = self.session.recorder, self.fetched, time.perf_counter()
-        if self.meter.strict and begun < self.meter.shows.again:
+        if begun < self.meter.shows.again and self.meter.must_save(begun):
             return
         self.fetched = recorder.due
         if self.fetched:
@@ -148,6 +148,7 @@ class Watch:
             self.meter.attempt("file", self.save)
         now = time.perf_counter()
         self.meter.shows.took(now - begun, now)
+        self.meter.shows.again = min(self.meter.shows.again, now + SAVE_SECONDS)
 
     def clicks(self) -> list[dict[str, Any]]:
         """What was pressed since the last time; the view is told that it was heard."""

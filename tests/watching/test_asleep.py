@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
+from nbdebug.record import Record
+from nbdebug.record.file import Writer
 from nbdebug.views.screen import Screen
 from nbdebug.watching import Watch
 from nbdebug.watching.meter import MOST_ASLEEP, SEEN
+from tests.clock import CLOCK
 from tests.watching.rhythms import TINY
 
 STEPS = 3 * SEEN
@@ -145,6 +149,23 @@ def test_buttons_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = loop.run(loop.watch())
     assert watch.result is not None
     assert watch.result.steps == loop.asleep[-1] < STEPS
+
+
+def test_the_file_grows_every_few_seconds_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    update, written = Writer.update, list[int]()
+
+    def counted(self: Writer, record: Record) -> None:
+        written.append(record.steps)
+        update(self, record)
+
+    monkeypatch.setattr(Writer, "update", counted)
+    loop = Loop()
+    with loop.watch(save=tmp_path / "run.nbd"):
+        for _ in range(STEPS):
+            CLOCK.passes(0.1)
+            loop.step(X[:4], Y[:4], "")
+    apart = [b - a for a, b in itertools.pairwise([*written, STEPS])]
+    assert max(apart) <= 60
 
 
 def test_an_optimizer_that_comes_later_ends_it() -> None:
