@@ -137,7 +137,7 @@ class Meter:
         """``timed`` by the name of the act."""
         return self.timed(act.__name__.replace("_", " "), act)
 
-    def timed(self, what: str, act: Callable[..., Any], always: bool = True) -> Callable[..., Any]:
+    def timed(self, what: str, act: Callable[..., Any], *, always: bool = True) -> Callable[..., Any]:
         """The same, with its time counted; after it has raised once it is left out, and the trouble is kept.
 
         It is left out in steps of which only the loss is heard, too, unless ``always``.

@@ -72,6 +72,7 @@ class Session:
         """
         timed, follower, setup = self.meter.timed, self.follower, self.setup
         done, losses = timed("steps", self.step_done), timed("losses", self.backward_done)
+        called = timed("replay", self.ring.loss_called, always=False)
 
         def then(act: Callable[[Any], None]) -> Callable[[Any], None]:
             def call(*given: Any) -> None:
@@ -84,14 +85,12 @@ class Session:
 
         return [
             backwards(timed("backward", self.backward_begins), then(losses)),
-            every_step(timed("gradients", self.step_begins, False), then(done)),
+            every_step(timed("gradients", self.step_begins, always=False), then(done)),
             *follower.probes(self.meter.guarded),
             passes(setup.model, timed("passes", self.passes), timed("outputs", follower.passed), follower.wants_output),
             scaling(timed("replay", self.ring.scaled)),
             loss_call(setup.loss_fn, self.called),
-            loss_calls(
-                setup.loss_fn, timed("replay", self.ring.loss_called, False), timed("evaluations", self.evaluated)
-            ),
+            loss_calls(setup.loss_fn, called, timed("evaluations", self.evaluated)),
             batches(timed("batches", self.drawn)),
         ]
 
