@@ -33,6 +33,17 @@ def test_a_checkup_in_a_script_brings_nothing_of_the_notebook() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_a_watch_brings_no_tool_that_it_does_not_use() -> None:
+    tools = ["predictions", "slices", "tools.overfit", "tools.lr_range", "tools.errors", "attribution"]
+    code = (
+        "import nbdebug, sys, torch; model = torch.nn.Linear(2, 2)\n"
+        "with nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1)):\n"
+        "    model(torch.ones(1, 2)).sum().backward()\n"
+        f"print([name for name in {tools} if f'nbdebug.{{name}}' in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
+
+
 def test_the_wheel_holds_the_package_its_browser_code_and_the_tutorial(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
     subprocess.check_call([*command, str(tmp_path), str(ROOT)])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Resting:
     """The short way through the events of a session; it comes to what the long one comes to in such a step.
 
-    Each method gives whether it could be gone; nothing is done where it could not.
+    Each method but ``slept`` gives whether it could be gone; nothing is done where it could not.
     """
 
     def __init__(self, session: Session) -> None:

@@ -72,7 +72,7 @@ class Session:
         """
         timed, follower, setup = self.meter.timed, self.follower, self.setup
         done, losses = timed("steps", self.step_done), timed("losses", self.backward_done)
-        called = timed("replay", self.ring.loss_called, always=False)
+        targets = timed("replay", self.ring.loss_called, always=False)
 
         def then(act: Callable[[Any], None]) -> Callable[[Any], None]:
             def call(*given: Any) -> None:
@@ -90,7 +90,7 @@ class Session:
             passes(setup.model, timed("passes", self.passes), timed("outputs", follower.passed), follower.wants_output),
             scaling(timed("replay", self.ring.scaled)),
             loss_call(setup.loss_fn, self.called),
-            loss_calls(setup.loss_fn, called, timed("evaluations", self.evaluated)),
+            loss_calls(setup.loss_fn, targets, timed("evaluations", self.evaluated)),
             batches(timed("batches", self.drawn)),
         ]
 

@@ -34,7 +34,7 @@ class Strides:
     ``look`` is what is gathered of this step in full, or None; of the others only the norm of the gradients is kept,
     as ``square``. ``open`` is a look whose step is done and whose weights are still to be gathered, ``left`` are those
     of the last one; each with how often the weights had been written to then. ``changed`` says whether they were seen
-    to change between steps.
+    to change between steps, ``all`` whether the whole model is watched.
     """
 
     def __init__(self, watched: Places, sampler: Sampler) -> None:
@@ -43,6 +43,7 @@ class Strides:
         self.extremes = Extremes(sampler.lengths.tolist(), int(sampler.sizes.max(initial=0)))
         small = next((length for length in sampler.lengths if length <= SMALL), math.inf)
         self.tells = sampler.home.type == "cpu" and small <= sampler.sizes.max(initial=0)
+        self.all = watched.match is None and not watched.left_out
         self.look: Look | None = None
         self.square: Number | None = None
         self.open: tuple[Look, list[int]] | None = None
@@ -95,8 +96,11 @@ class Strides:
     def finite(self) -> bool | None:
         """True where the gradients are known to be finite; None where they are not, or are on a device.
 
-        Samples tell it where they hold all of a gradient that ``Pulse`` may look at.
+        Samples tell it where they hold all of a gradient that ``Pulse`` may look at. What is watched of a part of the
+        model tells nothing: a backward pass that breaks leaves the layers behind the break as they are.
         """
+        if not self.all:
+            return None
         total, look = self.square, self.look
         if total is None and self.tells and look is not None and look.gradients is not None:
             total = look.gradients.sum().item()
