@@ -1,21 +1,21 @@
 # make demo   the first tutorial, run without a browser: findings, and demo-report.html
 # make lab    the same notebook in JupyterLab
 # make test   lint and all tests, browser tests included
-# Each makes its own virtual environment, .venv, the first time.
+# Each creates its virtual environment, .venv, the first time.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Jupyter asks for this in a container, where everyone is root.
+# Jupyter requires this in a container, where every user is root.
 AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 TYPESCRIPT = typescript@5.9.3
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export OMP_NUM_THREADS = 1
-# Else every kernel and every process of a test compiles the package anew.
+# Otherwise every kernel and every test process compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test suite lint style types browser pictures kernels binder-check clean
+.PHONY: demo lab test suite lint style types browser pictures rules kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -26,7 +26,7 @@ lab: $(VENV)/lab
 test: style
 	$(MAKE) --jobs 2 suite types
 
-# Three workers for two cores: those that drive JupyterLab, kernels and browsers wait for them much of the time.
+# Three workers for two cores, since tests that drive JupyterLab, kernels and browsers mostly wait.
 suite: browser
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
@@ -35,26 +35,30 @@ lint: style types
 style: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(VENV)/test
 	$(BIN)/mypy
-	@if command -v npx >/dev/null; then npx --yes --package $(TYPESCRIPT) tsc --project nbdebug/views; \
+	@if command -v npx >/dev/null; then npx --yes --package $(TYPESCRIPT) tsc --project nbdebug; \
 	else echo "=== SKIPPED: the .js files are not type-checked, since node is not installed ==="; fi
 
-# A Chromium that is there, else Debian's where this may install it, else Playwright's own.
+# Use an installed Chromium; otherwise install Debian's (as root) or Playwright's.
 browser: $(VENV)/test
 	@if $(BIN)/python -m tests.browser; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium; \
 	else $(BIN)/playwright install chromium; fi \
 	|| echo "=== NO BROWSER: the browser tests will be skipped; install Chromium, or set CHROMIUM to its path ==="
 
-pictures: $(VENV)/test ## Takes the pictures of the README anew, in JupyterLab.
+pictures: $(VENV)/test ## Retakes the pictures of the README in JupyterLab.
 	$(BIN)/python -m tests.lab.pictures
 
-kernels: $(VENV)/test ## Buttons and interrupts in the kernels that are about; make test runs these too.
+rules: $(VENV)/test ## Rewrites the table of rules in docs/rules.md.
+	$(BIN)/python -m tests.rule_table
+
+kernels: $(VENV)/test ## Tests buttons and interrupts in all installed kernels; make test runs these too.
 	$(BIN)/python -m pytest tests/kernels
 
-binder-check: ## Builds the environment of binder/ from its own files, and imports the package there.
+binder-check: ## Builds the environment of binder/ from its own files and runs the first tutorial in it.
 	bash binder/check
 
 $(VENV)/python: 

@@ -32,7 +32,7 @@ def train(setup: Setup) -> None:
     """``STEPS`` plain training steps."""
     for _, (x, y) in zip(range(STEPS), setup.train_loader, strict=False):
         setup.optimizers[0].zero_grad()
-        setup.loss(setup.model(x), setup.split((x, y))).backward()
+        setup.loss(setup.model(x), setup.split_batch((x, y))).backward()
         setup.optimizers[0].step()
 
 

@@ -33,11 +33,10 @@ from errors_pass import inference
 from errors_stored import stored
 from errors_timing import Work, cpu, micro, ratios
 
-from nbdebug.metrics.confusion import confusion
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.cells import Cells
-from nbdebug.predictions.query import Query
-from nbdebug.slices.search import search
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.classification import ConfusionCells
+from nbdebug.predictions.table import Query
+from nbdebug.slices.search import search_slices
 
 SIZES = ((10**6, 10), (10**6, 1000), (10**7, 10))
 
@@ -77,7 +76,7 @@ def matrix(rows: int, classes: int) -> None:
     def numpy() -> Any:
         return np.bincount(a * classes + b, minlength=classes * classes)
 
-    told({"numpy bincount": numpy, "nbdebug": lambda: confusion(a, b, classes)}, 15)
+    told({"numpy bincount": numpy, "nbdebug": lambda: confusion_matrix(a, b, classes)}, 15)
     peers = {
         "scikit-learn": lambda: confusion_matrix(a, b, labels=range(classes)),
         "pandas crosstab": lambda: pd.crosstab(a, b),
@@ -94,8 +93,8 @@ def cells(rows: int, classes: int) -> None:
     def numpy() -> Any:
         return np.bincount(a * classes + b, minlength=classes * classes)
 
-    told({"numpy bincount": numpy, "index": lambda: Cells(a, b, classes, loss)}, 5)
-    found = Cells(a, b, classes, loss)
+    told({"numpy bincount": numpy, "index": lambda: ConfusionCells(a, b, classes, loss)}, 5)
+    found = ConfusionCells(a, b, classes, loss)
     some = range(min(classes, 30))
     clicks = [cpu(partial(found.rows, i, j)) for i in some for j in some]
     frame = pd.DataFrame({"target": a, "prediction": b, "loss": loss})
@@ -115,7 +114,7 @@ def queries() -> None:
         "age": random.integers(0, 100, len(a)),
         "site": np.array(["north", "south", "east", "west"], object)[random.integers(0, 4, len(a))],
     }
-    table = Predictions.of(b, a, columns=columns)
+    table = ClassificationTable.from_arrays(b, a, columns=columns)
     print(f"\nqueries, 1e7 rows\n  browsable {cpu(lambda: table.grid) * 1e3:.0f} ms")
     asked: dict[str, dict[str, Any]] = {
         "all, by loss": {},
@@ -143,7 +142,9 @@ def slices() -> None:
     columns: dict[str, Any] = {f"number {i}": random.normal(size=rows) for i in range(15)}
     columns |= {f"text {i}": random.choice(list("abcde"), rows) for i in range(5)}
     target = random.integers(0, 2, rows)
-    table = Predictions.of(np.where(random.random(rows) < 0.1, 1 - target, target), target, columns=columns)
+    table = ClassificationTable.from_arrays(
+        np.where(random.random(rows) < 0.1, 1 - target, target), target, columns=columns
+    )
     cut = {name: pd_codes(values) for name, values in columns.items()}
     wrong = table.target != table.prediction
 
@@ -152,7 +153,7 @@ def slices() -> None:
             wrong_mean(wrong, cut[one], cut[other])
 
     print("\nslices, 1e5 rows × 20 columns")
-    told({"pandas": theirs, "nbdebug": lambda: search(table)}, 3)
+    told({"pandas": theirs, "nbdebug": lambda: search_slices(table)}, 3)
 
 
 def pd_codes(values: Any) -> Any:

@@ -9,10 +9,10 @@ import torch
 from errors_timing import cpu, times
 
 import nbdebug
-from nbdebug.predictions.query import Query
+from nbdebug.predictions.table import Query
 from nbdebug.tools.errors import Errors
-from nbdebug.tools.errors.cards import cards
-from nbdebug.views.base import static_html
+from nbdebug.tools.errors.cards import query_cards
+from nbdebug.views.page import static_html
 
 SIZES = ((10**3, 10), (10**4, 10), (10**5, 10), (10**6, 10), (10**6, 1000), (10**7, 10))
 
@@ -47,8 +47,8 @@ def page() -> None:
     print("\n50 cards with images, in Python")
     for side in (28, 224, 640):
         errors, query = images(side, 2000 if side < 640 else 200), Query(right=False, count=50)
-        first = cpu(lambda errors=errors, query=query: cards(errors, query))
-        again = times({"again": lambda errors=errors, query=query: cards(errors, query)}, 5)["again"]
-        sent = len(json.dumps(cards(errors, query)))
+        first = cpu(lambda errors=errors, query=query: query_cards(errors, query))
+        again = times({"again": lambda errors=errors, query=query: query_cards(errors, query)}, 5)["again"]
+        sent = len(json.dumps(query_cards(errors, query)))
         said = f"first {first * 1e3:7.1f} ms, again {min(again) * 1e3:6.2f} ms, {sent / 1e3:7.0f} kB"
         print(f"  {side:3} × {side:<3}  {said}", flush=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import nbdebug
-from nbdebug.predictions.collect import collect
+from nbdebug.predictions.collection import collect_predictions
 
 ROWS, BATCH = 2048, 64
 
@@ -66,7 +66,7 @@ def inference() -> None:
             "bare inference": lambda model=model, loader=loader: bare(model, loader),
             "bare again": lambda model=model, loader=loader: bare(model, loader),
             "outputs kept": lambda model=model, loader=loader: kept(model, loader),
-            "the pass": lambda debugger=debugger, loader=loader: collect(debugger.setup, loader),
+            "the pass": lambda debugger=debugger, loader=loader: collect_predictions(debugger.setup, loader),
         }
         for work in works.values():
             work()

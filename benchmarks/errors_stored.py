@@ -50,10 +50,10 @@ def stored(rows: int) -> None:
 
 def measure(path: str) -> None:
     """Opens a file and clicks through it."""
-    from nbdebug.predictions.disk.stored import Stored
-    from nbdebug.predictions.query import Query
+    from nbdebug.predictions.parquet_table import ParquetTable
+    from nbdebug.predictions.table import Query
     from nbdebug.tools.errors import Errors
-    from nbdebug.tools.errors.cards import cards
+    from nbdebug.tools.errors.cards import query_cards
 
     held: list[Any] = []
     before = resident()
@@ -62,14 +62,14 @@ def measure(path: str) -> None:
         seconds = wall(work)
         print(f"  {name:28} {seconds:8.2f} s   peak {resident():5} MiB, {before} of it imports", flush=True)
 
-    told("open", lambda: held.append(Errors(Stored.at(path), "")))
+    told("open", lambda: held.append(Errors(ParquetTable.open(path), "")))
     (errors,) = held
     told("matrix", lambda: errors.table.matrix)
-    told("24 cards of a right cell", lambda: cards(errors, Query(cells=((3, 3),))))
-    told("24 cards of a wrong cell", lambda: cards(errors, Query(cells=((3, 4),))))
-    told("24 cards from row 5,000", lambda: cards(errors, Query(cells=((3, 3),), start=5000)))
-    told("24 cards of a range and text", lambda: cards(errors, Query(**FILTERED)))
-    told("the next page of it", lambda: cards(errors, Query(**FILTERED, start=24)))
+    told("24 cards of a right cell", lambda: query_cards(errors, Query(cells=((3, 3),))))
+    told("24 cards of a wrong cell", lambda: query_cards(errors, Query(cells=((3, 4),))))
+    told("24 cards from row 5,000", lambda: query_cards(errors, Query(cells=((3, 3),), start=5000)))
+    told("24 cards of a range and text", lambda: query_cards(errors, Query(**FILTERED)))
+    told("the next page of it", lambda: query_cards(errors, Query(**FILTERED, start=24)))
     told("a sample of 1e5 rows", lambda: errors.table.sample(100_000))
 
 

@@ -23,7 +23,8 @@ import torch
 from explain_networks import KINDS, Body, cancer, cnn, digits, mlp, trained
 from torch import Tensor, nn
 
-from nbdebug.attribution import NotDifferentiable, attribute
+from nbdebug.attribution import attribute
+from nbdebug.exceptions import NotDifferentiable
 
 Explain = Callable[[Tensor], Any]
 ROUNDS = 7
@@ -59,7 +60,7 @@ def captum_gradients(model: nn.Module, background: Tensor) -> Explain:
 
 def engines(model: nn.Module, background: Tensor) -> dict[str, Explain]:
     """All that are there."""
-    found = {"nbdebug": ours(model, background), "nbdebug quick": ours(model, background, "quick")}
+    found = {"nbdebug": ours(model, background), "nbdebug fast": ours(model, background, "expected_gradients_fast")}
     for name, make in (("shap.GradientExplainer", shap_gradients), ("captum.GradientShap", captum_gradients)):
         with contextlib.suppress(ImportError), contextlib.redirect_stderr(io.StringIO()):
             found[name] = make(model, background)

@@ -17,9 +17,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from nbdebug.record import Record
-from nbdebug.views.base import View, css, module, static_html
-from nbdebug.views.layers import Layers
+from nbdebug.records import Record
+from nbdebug.views.page import View, module_source, static_html, style_sheets
+from nbdebug.watching.view import LayersView
 from tests.browser import started
 from tests.views.records import grown, recorded
 
@@ -61,23 +61,23 @@ def drawn(page: Any, view: View, folder: str) -> None:
     began = time.perf_counter()
     state = view.snapshot()
     built = time.perf_counter() - began
-    opened = page.evaluate(LIVE, [module(view), css(), state]) / 1000
+    opened = page.evaluate(LIVE, [module_source(view), style_sheets(), state]) / 1000
     size, pace = len(state["packed"]) / 1e6, page.evaluate(SCRUB, FRAMES)
     print(f"live state: {size:.1f} MB, built in {built:.2f} s, opens in {opened:.2f} s, {pace:.0f} frames/s")
 
 
 def messages(record: Record) -> None:
     """Time in the kernel and bytes of a message with one look and ten steps."""
-    view = Layers(record)
-    view.news()
+    view = LayersView(record)
+    view.changes()
     seconds, sizes = [], []
     for _ in range(MESSAGES):
         grown(record, 10, LOOK)
         began = time.process_time()
-        _, (data,) = view.news()
+        _, (data,) = view.changes()
         seconds.append(time.process_time() - began)
         sizes.append(len(data))
-    places = len(record.drawn)
+    places = len(record.histogram_names)
     print(
         f"message of {places} places: {1000 * median(seconds):.3f} ms of the kernel, at most {max(sizes) / 1000:.1f} kB"
     )
@@ -89,7 +89,7 @@ def main() -> None:
     with started() as browser, TemporaryDirectory() as folder:
         if browser is None:
             sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
-        drawn(browser.new_page(viewport={"width": 1200, "height": 900}), Layers(record), folder)
+        drawn(browser.new_page(viewport={"width": 1200, "height": 900}), LayersView(record), folder)
     for layers in (6, 20, 200):
         messages(recorded(200, layers=layers, look=LOOK))
 

@@ -97,13 +97,13 @@ def debugger(trial: Trial) -> Any:
 
 def training(trial: Trial, end: float = 10) -> Answer:
     """One training as it confirms a rate, at ``end``."""
-    from nbdebug.tools.lr_range.plan import Plan, chosen
-    from nbdebug.tools.lr_range.trial import Trial as Test
-    from nbdebug.views.screen import Screen
+    from nbdebug.tools.lr_range.sweep import SweepPlan, choose_optimizers
+    from nbdebug.tools.lr_range.tool import RangeTest as Test
+    from nbdebug.views.live import Screen
 
     setup = debugger(trial).setup
-    test = Test(setup, Plan(confirm=CONFIRM), chosen(setup, None), None)
-    test.train(end, Screen())
+    test = Test(setup, SweepPlan(confirm=CONFIRM), choose_optimizers(setup, None), None)
+    test.confirm_rate(end, Screen())
     return Answer(None, test.steps)
 
 

@@ -163,7 +163,4 @@ PROBLEMS = (
     Problem("CNN", partial(mnist, (1, 14, 14)), partial(cnn, 8), CE, 32, 400),
     Problem("Transformer", surnames, partial(Transformer, 32, 1), CE, 32, 300),
 )
-DESCENTS = (
-    Descent("SGD", momentum, -12, 4),
-    Descent("AdamW", torch.optim.AdamW, -15, 2),
-)
+DESCENTS = (Descent("SGD", momentum, -12, 4), Descent("AdamW", torch.optim.AdamW, -15, 2))

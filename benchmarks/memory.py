@@ -18,10 +18,10 @@ from models import ALLOCATOR
 from programs import Classifier, conv, set_up
 from torch import nn
 
-from nbdebug import registry
 from nbdebug.debugger import Debugger
-from nbdebug.evidence import known
-from nbdebug.rules.programs import classifier
+from nbdebug.measurements import measurement_descriptions
+from nbdebug.rule_engine import rule_registry
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 
 
@@ -48,7 +48,7 @@ def train(setup: Setup) -> None:
     """Two plain training steps, after which the optimizer has its state."""
     for _, (x, y) in zip(range(2), setup.train_loader, strict=False):
         setup.optimizers[0].zero_grad()
-        setup.loss(setup.model(x), setup.split((x, y))).backward()
+        setup.loss(setup.model(x), setup.split_batch((x, y))).backward()
         setup.optimizers[0].step()
 
 
@@ -75,7 +75,7 @@ def peak() -> int:
 def measure(setup: str, act: str) -> None:
     """Prints by how much one act raises the peak."""
     torch.set_num_threads(1)
-    registry.load(), known()
+    rule_registry.load_rules(), measurement_descriptions()
     train_and_check(classifier())
     before = peak()
     ACTS[act](SETUPS[setup]())

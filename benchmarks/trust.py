@@ -20,9 +20,9 @@ import torch
 from trust_cases import Setting, cases, found, guided, settings
 
 from nbdebug.attribution import Attribution
-from nbdebug.attribution.trust import examine
-from nbdebug.attribution.trust.measure import rank_correlation
-from nbdebug.attribution.trust.randomize import randomized
+from nbdebug.attribution.reliability import examine
+from nbdebug.attribution.reliability.checks import randomize_model
+from nbdebug.statistics.estimates import median_rank_correlation
 
 SHADES = ["green", "yellow", "red", "gray"]
 
@@ -95,9 +95,9 @@ def times() -> None:
         print(f"{setting.name}: {time.perf_counter() - begun:.2f} s", end="")
         if any(isinstance(one, torch.nn.ReLU) for one in setting.model.modules()):
             ours, classes = found(setting, setting.model, "expected_gradients"), [0] * len(setting.x)
-            blank = randomized(setting.model).eval()
+            blank = randomize_model(setting.model).eval()
             other = Setting("", blank, blank, setting.x, setting.background)
-            alike = rank_correlation(guided(setting, classes), guided(other, classes))
+            alike = median_rank_correlation(guided(setting, classes), guided(other, classes))
             print(f"; guided backpropagation with random weights {alike:.2f}, of {len(ours)} samples", end="")
         print()
 

@@ -12,7 +12,7 @@ from explain_networks import cancer, cnn, digits, mlp, trained
 from torch import Tensor, nn
 
 from nbdebug.attribution import Attribution, attribute
-from nbdebug.attribution.trust.randomize import randomized
+from nbdebug.attribution.reliability.checks import randomize_model
 
 Array = Any
 ROWS = 6  # samples of each set-up, examined one by one
@@ -130,7 +130,7 @@ def cases(setting: Setting) -> Iterator[tuple[str, str, Attribution]]:
     yield "good", "expected gradients", good
     if setting.x[0].numel() <= 30:
         yield "good", "shapley", found(setting, setting.model, "shapley")
-    for method in ("integrated_gradients", "occlusion", "quick", "input_x_gradient", "saliency"):
+    for method in ("integrated_gradients", "occlusion", "expected_gradients_fast", "input_x_gradient", "saliency"):
         yield "other", method, found(setting, setting.model, method)
     if setting.x.dim() == 4:
         yield "other", "gradcam", found(setting, setting.model, "gradcam")
@@ -138,13 +138,9 @@ def cases(setting: Setting) -> Iterator[tuple[str, str, Attribution]]:
     yield "bad", "random numbers", put(good, random.normal(size=good.flat.shape))
     yield "bad", "own numbers, shuffled", put(good, random.permuted(good.flat, axis=1))
     yield "bad", "of the next sample", put(good, np.roll(good.flat, 1, 0))
-    blank = randomized(setting.model).eval()
+    blank = randomize_model(setting.model).eval()
     for name, model in (("an untrained model", blank), ("a model of another seed", setting.twin)):
-        yield (
-            "bad",
-            f"of {name}",
-            put(good, found(setting, model, "expected_gradients", classes).flat),
-        )
+        yield ("bad", f"of {name}", put(good, found(setting, model, "expected_gradients", classes).flat))
     saliency = found(setting, setting.model, "saliency")
     yield "bad", "saliency of an untrained model", put(saliency, found(setting, blank, "saliency", classes).flat)
     if good.outputs is not None and good.outputs.shape[1] > 1:

@@ -1,4 +1,4 @@
-"""nbdebug: the debugger for PyTorch training that lives in a notebook."""
+"""A debugger for PyTorch training in notebooks."""
 
 from __future__ import annotations
 
@@ -7,51 +7,50 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nbdebug.assertion import assert_healthy as assert_healthy
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
-    from nbdebug.one_call import batch_size as batch_size
-    from nbdebug.one_call import checkup as checkup
-    from nbdebug.one_call import compare_optimizers as compare_optimizers
-    from nbdebug.one_call import errors as errors
-    from nbdebug.one_call import explain as explain
-    from nbdebug.one_call import importance as importance
-    from nbdebug.one_call import lr_range as lr_range
-    from nbdebug.one_call import overfit as overfit
-    from nbdebug.one_call import watch as watch
+    from nbdebug.functional import assert_healthy as assert_healthy
+    from nbdebug.functional import batch_size as batch_size
+    from nbdebug.functional import checkup as checkup
+    from nbdebug.functional import compare_optimizers as compare_optimizers
+    from nbdebug.functional import errors as errors
+    from nbdebug.functional import explain as explain
+    from nbdebug.functional import importance as importance
+    from nbdebug.functional import lr_range as lr_range
+    from nbdebug.functional import overfit as overfit
+    from nbdebug.functional import watch as watch
     from nbdebug.preserve import restore as restore
-    from nbdebug.record import load as load
+    from nbdebug.records import load as load
     from nbdebug.report import Report as Report
     from nbdebug.tools.importance import drift as drift
 
-HOMES = {
+PUBLIC_MODULES = {
     "Debugger": "debugger",
     "Finding": "finding",
     "Report": "report",
     "SetupError": "exceptions",
-    "assert_healthy": "assertion",
-    "batch_size": "one_call",
-    "checkup": "one_call",
-    "compare_optimizers": "one_call",
+    "assert_healthy": "functional",
+    "batch_size": "functional",
+    "checkup": "functional",
+    "compare_optimizers": "functional",
     "drift": "tools.importance",
-    "errors": "one_call",
-    "explain": "one_call",
-    "importance": "one_call",
-    "load": "record",
+    "errors": "functional",
+    "explain": "functional",
+    "importance": "functional",
+    "load": "records",
     "load_ipython_extension": "magics",
-    "lr_range": "one_call",
-    "overfit": "one_call",
+    "lr_range": "functional",
+    "overfit": "functional",
     "restore": "preserve",
     "unload_ipython_extension": "magics",
-    "watch": "one_call",
+    "watch": "functional",
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "drift", "errors", "explain"),
     *("importance", "load", "lr_range", "overfit", "restore", "watch"),
 ]
-
 try:
     __version__ = version("nbdebug")
 except PackageNotFoundError:
@@ -59,12 +58,11 @@ except PackageNotFoundError:
 
 
 def __getattr__(name: str) -> Any:
-    """A public name from the file that holds it, imported when it is first asked for."""
-    if name not in HOMES:
+    """Import a public name from its module on first access."""
+    if name not in PUBLIC_MODULES:
         raise AttributeError(f"module 'nbdebug' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"nbdebug.{HOMES[name]}"), name)
+    return getattr(import_module(f"nbdebug.{PUBLIC_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """The public names."""
     return __all__

@@ -1,4 +1,6 @@
-"""Makes ``python -m nbdebug`` the command line."""
+"""Entry point of ``python -m nbdebug``."""
+
+from __future__ import annotations
 
 from nbdebug.cli import main
 

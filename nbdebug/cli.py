@@ -1,4 +1,4 @@
-"""The command line: ``nbdebug demo``, ``nbdebug rule``."""
+"""The nbdebug command."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import nbdebug
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and gives its exit code: 0 when done, 2 for what cannot be used."""
-    options = parser().parse_args(arguments)
+    """Run one command and return its exit code: 0 on success, 2 for unusable input."""
+    options = _build_parser().parse_args(arguments)
     try:
         return int(options.run(options) or 0)
     except nbdebug.SetupError as error:
@@ -20,38 +20,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def parser() -> argparse.ArgumentParser:
-    """The commands and their options."""
+def _build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the nbdebug command and its subcommands."""
     top = argparse.ArgumentParser(prog="nbdebug", description=nbdebug.__doc__)
     top.add_argument("--version", action="version", version=f"nbdebug {nbdebug.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="command")
     demo = commands.add_parser("demo", help="run the first tutorial and write its report")
     demo.add_argument("--lab", action="store_true", help="open a copy of it in JupyterLab instead")
-    demo.add_argument("--output", type=Path, default=Path("demo-report.html"), help="where the report goes")
-    demo.set_defaults(run=run_demo)
+    demo.add_argument("--output", type=Path, default=Path("demo-report.html"), help="path of the report")
+    demo.set_defaults(run=_run_demo)
     rule = commands.add_parser("rule", help="show the page of a rule, or the list of all")
     rule.add_argument("code", nargs="?", help="a code such as L201, or a name")
-    rule.set_defaults(run=show_rule)
+    rule.set_defaults(run=_show_rule)
     return top
 
 
-def run_demo(options: argparse.Namespace) -> int:
-    """The tutorial, in JupyterLab or as a report."""
+def _run_demo(options: argparse.Namespace) -> int:
+    """Run the demo, or open it in JupyterLab, and return the exit status."""
     from nbdebug import demo
 
     return demo.open_lab() if options.lab else demo.run(options.output)
 
 
-def show_rule(options: argparse.Namespace) -> None:
-    """One page, or a line for each rule."""
-    from nbdebug import registry
+def _show_rule(options: argparse.Namespace) -> None:
+    """Print the page of one rule, or one line for each rule if no code is given."""
+    from nbdebug.rule_engine import rule_registry
 
     if options.code:
-        found = registry.find(options.code)
-        print(f"{found.code} {found.name} ({found.severity})\n\n{found.page}")
+        page = rule_registry.find_rule(options.code)
+        print(f"{page.code} {page.name} ({page.severity})\n\n{page.page}")
         return
-    for one in registry.load().values():
-        print(f"{one.code}  {one.severity:8} {one.name:34} {one.page.splitlines()[0]}")
+    for rule in rule_registry.load_rules().values():
+        print(f"{rule.code}  {rule.severity:8} {rule.name:34} {rule.page.splitlines()[0]}")
 
 
 if __name__ == "__main__":

@@ -1,53 +1,65 @@
-"""Debugger: a training set-up, the tools that are put to it, and all that they have said."""
+"""The Debugger class: a setup, its tools and its findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch
 from torch import nn
 
-from nbdebug.report import Report, merged
+from nbdebug.options import check_option_names
+from nbdebug.report import Report, merge_reports
 from nbdebug.result import Result
+from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
-from nbdebug.setup.task import given
-from nbdebug.setup.training import as_optimizers
-from nbdebug.tools import checkup as checkups
-from nbdebug.watching import Watch
+from nbdebug.watching.watch import Watch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nbdebug.attribution.scores import Target
     from nbdebug.finding import Finding
+    from nbdebug.inference.outputs import Target
+    from nbdebug.options import Budget, Decode, Groups, Method, Metric, Mode, Package, Space, StopOn
+    from nbdebug.rule_engine.rule_runner import Options
     from nbdebug.tools.batch_size import BatchSize
-    from nbdebug.tools.checkup import Budget
-    from nbdebug.tools.contest import Contest
+    from nbdebug.tools.compare_optimizers import OptimizerComparison
     from nbdebug.tools.errors import Errors
     from nbdebug.tools.explain import Explanation
     from nbdebug.tools.importance import Importance
     from nbdebug.tools.lr_range import LrRange
-    from nbdebug.tools.lr_range.dial import Groups
-    from nbdebug.tools.lr_range.result import Mode
     from nbdebug.tools.overfit import Overfit
-    from nbdebug.tools.rounds import Options
     from nbdebug.tools.summary import Summary
-    from nbdebug.watching.controls import StopOn
-    from nbdebug.watching.places import Match
+    from nbdebug.watching.optimizer_steps import Match
+
+_AnyResult = TypeVar("_AnyResult", bound=Result)
 
 
 class Debugger:
-    """The debugger of one training set-up.
+    """The debugger of one training setup.
 
-    Give it the objects that you train with; what is left out is guessed, shown, and can be given. ``optimizer`` may be
-    a list. ``forward(model, inputs)`` calls the model, ``unpack(batch)`` gives ``(inputs, target)``, ``step_fn(batch)``
-    gives the loss of a whole batch. ``extra_state`` is all else that a step changes: a GradScaler, averaged weights.
-    Nothing that is given is changed by any tool. Raises SetupError for objects that cannot be used.
+    No tool changes the objects that it is given. Raises SetupError for objects that cannot be used.
+
+    Args:
+        model: The model.
+        train_loader: The training loader, or another iterable of batches.
+        val_loader: The validation loader.
+        loss_fn: The loss, called with output and target.
+        optimizer: The optimizer, or a list of optimizers.
+        scheduler: The learning-rate scheduler.
+        task: "classification", "binary", "multi-label", "regression", "language-model" ...; inferred by default.
+        class_names: Names of the classes, in the order of the outputs.
+        feature_names: Names of the input columns.
+        forward: ``forward(model, inputs)``, which calls the model.
+        unpack: ``unpack(batch)``, which returns ``(inputs, target)``.
+        step_fn: ``step_fn(batch)``, which returns the loss of a whole batch.
+        device: The device of the batches; by default that of the model.
+        extra_state: Everything else that a step changes, such as a GradScaler or averaged weights.
     """
 
+    @check_option_names()
     def __init__(
         self,
         model: nn.Module,
@@ -66,49 +78,41 @@ class Debugger:
         device: torch.device | str | None = None,
         extra_state: Iterable[Any] = (),
     ) -> None:
-        self.setup = Setup(
-            model,
-            train_loader,
-            val_loader,
-            loss_fn=loss_fn,
-            optimizers=as_optimizers(optimizer),
-            scheduler=scheduler,
-            task=given(task) if task is not None else None,
-            class_names=list(class_names) if class_names is not None else None,
-            feature_names=list(feature_names) if feature_names is not None else None,
-            forward=forward,
-            unpack=unpack,
-            step_fn=step_fn,
-            device=torch.device(device) if device is not None else None,
-            extra_state=tuple(extra_state),
-        )
+        self.setup = Setup.of(**_without_self(locals()))
         self.begin()
 
     @classmethod
     def of(cls, setup: Setup) -> Debugger:
-        """The debugger of a set-up that is there already."""
+        """Create a Debugger of an existing setup."""
         self = cls.__new__(cls)
         self.setup = setup
         self.begin()
         return self
 
     def begin(self) -> None:
-        """Forgets what has been said."""
+        """Forget all results and findings."""
         self.reports: dict[str, Report] = {}
         self.results: dict[str, Result] = {}
         self.watched: Watch | None = None
         self.log: list[str] = []
 
+    def _keep(self, name: str, result: _AnyResult, *, judge: bool = True) -> _AnyResult:
+        self.results[name] = result
+        if judge:
+            self.reports[name] = checkups.judge_result(self.setup, **{name: result})
+        return result
+
     @property
     def train_loader(self) -> Any:
-        """The training loader: yours, or for a one-shot iterator one that gives out what was looked at first."""
+        """The training loader; a one-shot iterator is replaced by one that also yields the inspected batches."""
         return self.setup.train_loader
 
     @property
     def val_loader(self) -> Any:
-        """The validation loader, likewise."""
+        """The validation loader, replaced likewise."""
         return self.setup.val_loader
 
+    @check_option_names()
     def checkup(
         self,
         budget: Budget = "standard",
@@ -117,25 +121,35 @@ class Debugger:
         ignore: Iterable[str] = (),
         options: Options | None = None,
     ) -> Report:
-        """What is wrong, where, how that is known and what to do, by every rule that needs no training.
+        """Check the setup with every rule that needs no training, and report mistakes with their line and fix.
 
-        Raises SetupError when the set-up cannot be run and no finding says why; ``findings`` has the rest.
+        Raises SetupError if the setup cannot be run and no finding explains why.
+
+        Args:
+            budget: "quick" runs only rules that need one pass over one batch; "thorough" also runs the overfit test.
+            select: Codes or prefixes of codes of the rules to run; by default all.
+            ignore: Codes or prefixes of codes of the rules to skip.
+            options: Options of rules by code, such as ``{"L208": {"excess": 2.0}}``.
         """
         keep = partial(self.reports.__setitem__, "checkup")
         return checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
 
+    @check_option_names()
     def overfit(self, *, examples: int = 16, steps: int = 300, seed: int = 0) -> Overfit:
-        """Whether the model can memorize 2 to 64 examples in at most 300 steps, and if not, what was ruled out.
+        """Check whether a copy of the model can memorize a tiny batch, and if not, what was ruled out.
 
-        Raises SetupError for a set-up that cannot be run.
+        Raises SetupError for a setup that cannot be run.
+
+        Args:
+            examples: Number of examples, 2 to 64.
+            steps: Maximum number of training steps in total, up to 300.
+            seed: Seed of the random numbers.
         """
         from nbdebug.tools.overfit import overfit
 
-        result = overfit(self.setup, examples=examples, steps=steps, seed=seed)
-        self.results["overfit"] = result
-        self.reports["overfit"] = checkups.judged(self.setup, overfit=result)
-        return result
+        return self._keep("overfit", overfit(self.setup, examples=examples, steps=steps, seed=seed))
 
+    @check_option_names()
     def lr_range(
         self,
         start: float = 1e-7,
@@ -151,118 +165,245 @@ class Debugger:
         max_norm: float | None = None,
         confirm: int = 0,
     ) -> LrRange:
-        """What each learning rate from ``start`` to ``end`` does to the loss, which one to take, and how sure that is.
+        """Sweep the learning rate, and recommend one with its interval.
 
-        ``val`` takes the loss of a validation batch; ``optimizer`` (one, a list, or a class) stands in for the
-        set-up's, and Adam where it has none; groups keep their ratios, or have the ``"same"`` rate; a step learns
-        ``accumulate`` batches, and clips the gradient at ``max_norm``; ``confirm`` trains so many steps, best 200, at
-        the rate and at lower ones, and keeps the best. Nothing is changed but by ``apply()`` of the result, which
-        ``log`` then tells. Raises SetupError for what cannot be run.
+        Only ``apply()`` of the result changes the optimizer, and adds to ``log``. Raises SetupError if a step fails.
+
+        Args:
+            start: Lowest learning rate.
+            end: Highest learning rate.
+            steps: Training steps of each sweep, at least 10.
+            seeds: Number of sweeps, each with another batch order.
+            mode: Spacing of the rates, "exp" or "linear".
+            val: Use the loss of a validation batch instead of the training loss.
+            optimizer: An optimizer, a list, or a class or function of the parameters; by default yours, else Adam.
+            groups: "scale" keeps the ratios of the parameter groups, "same" gives all groups the same rate.
+            accumulate: Batches per step.
+            max_norm: Norm at which the gradient is clipped; None for no clipping.
+            confirm: Training steps, such as 200, at the recommended rate and lower ones, to keep the best; 0 for none.
         """
-        from nbdebug.tools.lr_range import Plan, lr_range
+        from nbdebug.tools.lr_range import SweepPlan, lr_range
 
-        plan = Plan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm, confirm)
-        self.results["lr_range"] = result = lr_range(self.setup, plan, optimizer, self.log.append)
-        self.reports["lr_range"] = checkups.judged(self.setup, lr_range=result)
-        return result
+        plan = SweepPlan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm, confirm)
+        return self._keep("lr_range", lr_range(self.setup, plan, optimizer, self.log.append))
 
+    @check_option_names()
     def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, *, seeds: int = 3) -> LrRange:
-        """What each momentum does to the loss at the present rate, against your own; of Adam's kind the first beta."""
-        from nbdebug.tools.lr_range import Plan, lr_range
+        """Sweep the momentum (or Adam's first beta) at the present learning rate, compared to the present value.
 
-        plan = Plan("momentum", start, end, steps, seeds, "linear", groups="same")
-        self.results["momentum_range"] = result = lr_range(self.setup, plan, log=self.log.append)
-        return result
+        Args:
+            start: Lowest momentum.
+            end: Highest momentum, below 1.
+            steps: Training steps of each sweep, at least 10.
+            seeds: Number of sweeps, each with another batch order.
+        """
+        from nbdebug.tools.lr_range import SweepPlan, lr_range
 
+        plan = SweepPlan("momentum", start, end, steps, seeds, "linear", groups="same")
+        return self._keep("momentum_range", lr_range(self.setup, plan, log=self.log.append), judge=False)
+
+    @check_option_names()
     def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, *, seeds: int = 3) -> LrRange:
-        """What each weight decay does to the loss at the present rate, against your own; groups without stay so."""
-        from nbdebug.tools.lr_range import Plan, lr_range
+        """Sweep the weight decay at the present learning rate, compared to the present value; groups without stay so.
 
-        result = lr_range(self.setup, Plan("weight_decay", start, end, steps, seeds), log=self.log.append)
-        self.results["weight_decay_range"] = result
-        return result
+        Args:
+            start: Lowest weight decay.
+            end: Highest weight decay.
+            steps: Training steps of each sweep, at least 10.
+            seeds: Number of sweeps, each with another batch order.
+        """
+        from nbdebug.tools.lr_range import SweepPlan, lr_range
+
+        plan = SweepPlan("weight_decay", start, end, steps, seeds)
+        return self._keep("weight_decay_range", lr_range(self.setup, plan, log=self.log.append), judge=False)
 
     def summary(self) -> Summary:
-        """What each submodule is given and gives, holds and learns, who trains it, and the findings that name it.
+        """Summarize the model: shapes, parameters, optimizer group and findings of each submodule.
 
-        Runs the model once on the first batch; one that raises is shown as far as it came.
+        Runs the model once on the first batch; a model that raises is shown as far as it ran.
         """
         from nbdebug.tools.summary import summary
 
-        result = summary(self.setup, self.findings if self.reports else None)
-        self.results["summary"] = result
-        return result
+        return self._keep("summary", summary(self.setup, self.findings if self.reports else None), judge=False)
 
+    @check_option_names()
     def compare_optimizers(
-        self, optimizers: Any = None, schedules: Any = None, *, steps: int = 200, seeds: int = 3, **asked: Any
-    ) -> Contest:
-        """Which optimizers and schedules converge, which are stable, and which are better beyond chance.
+        self,
+        optimizers: Any = None,
+        schedules: Any = None,
+        *,
+        steps: int = 200,
+        seeds: int = 3,
+        rates: Mapping[str, float] | None = None,
+        accumulate: int = 1,
+        max_norm: float | None = None,
+    ) -> OptimizerComparison:
+        """Compare optimizers and schedules: which converge, which are stable, and which are significantly better.
 
-        ``optimizers`` are names ("SGD", "SGD+momentum", "AdamW", "yours" ...), classes, what makes one of parameters,
-        or instances for their settings; ``schedules`` are names ("constant", "one-cycle", "cosine", "step", "linear",
-        "all") or functions of optimizer and number of steps. Either may be a dict that names them. Every optimizer runs
-        under every schedule, from your weights, on the same batches, for ``steps`` steps under each of ``seeds``; names
-        and classes at a rate that a short range test finds, unless ``rates`` has one by name. ``accumulate`` and
-        ``max_norm`` are as in ``lr_range``. Raises SetupError for what cannot take part or be run.
+        Every optimizer runs with every schedule, from your weights and on the same batches. Raises SetupError for
+        candidates that cannot be run.
+
+        Args:
+            optimizers: Names ("SGD", "SGD+momentum", "AdamW", "yours" ...), classes, functions that make one of the
+                parameters, or instances, whose settings are used; a dict names them.
+            schedules: Names ("constant", "one-cycle", "cosine", "step", "linear", "all") or functions of the optimizer
+                and the number of steps; a dict names them.
+            steps: Training steps of each run.
+            seeds: Number of runs of each candidate, each with another batch order.
+            rates: Learning rates by name; by default a short range test finds those of names and classes.
+            accumulate: Batches per step.
+            max_norm: Norm at which the gradient is clipped; None for no clipping.
         """
-        from nbdebug.tools.contest import compare_optimizers
+        options = _without_self(locals())
+        from nbdebug.tools.compare_optimizers import compare_optimizers
 
-        result = compare_optimizers(self.setup, optimizers, schedules, steps=steps, seeds=seeds, **asked)
-        self.results["compare_optimizers"] = result
-        return result
+        return self._keep("compare_optimizers", compare_optimizers(self.setup, **options), judge=False)
 
+    @check_option_names()
     def batch_size(
         self, *, start: int = 8, most: int | None = None, seconds: float = 30.0, noise: bool = True
     ) -> BatchSize:
-        """What a training step takes at each batch size: memory and samples a second, and which size is suggested.
+        """Measure memory and samples per second of a training step at growing batch sizes, and suggest a size.
 
-        Sizes double from ``start`` until memory, data, ``most`` or about ``seconds`` end; ``noise`` says whether the
-        gradient-noise scale is measured too. Raises SetupError for a set-up that cannot be run.
+        Sizes double until memory, data, ``most`` or the time end. Raises SetupError for a setup that cannot be run.
+
+        Args:
+            start: First batch size, in samples.
+            most: Largest batch size, in samples; None for no limit.
+            seconds: Approximate time limit, in seconds.
+            noise: Measure the gradient noise scale, too.
         """
+        options = _without_self(locals())
         from nbdebug.tools.batch_size import batch_size
 
-        result = batch_size(self.setup, start=start, most=most, seconds=seconds, noise=noise)
-        self.results["batch_size"] = result
-        return result
+        return self._keep("batch_size", batch_size(self.setup, **options), judge=False)
 
-    def errors(self, loader: Any = None, **options: Any) -> Errors:
-        """What the model gets wrong on a loader, by default the validation loader, and the samples behind each number.
+    @check_option_names()
+    def errors(
+        self,
+        loader: Any = None,
+        *,
+        index: Any = None,
+        metadata: Any = None,
+        properties: bool = True,
+        embed: str | nn.Module | None = None,
+        render: Callable[[Any], Any] | None = None,
+        decode: Decode = None,
+        tags: str | Path | None = None,
+    ) -> Errors:
+        """Browse the errors of the model on a loader, and the samples behind each number.
 
-        Takes the options of ``nbdebug.tools.errors.errors``. Raises SetupError for what cannot be run.
+        Raises SetupError for a setup that cannot be run.
+
+        Args:
+            loader: "val", "train" or a loader; by default the validation loader, if there is one.
+            index: Dataset indices of the samples, for a loader that does not provide them.
+            metadata: A DataFrame or a mapping of columns, with one row per sample of the dataset.
+            properties: Measure brightness, length and similar properties of the inputs.
+            embed: A layer, or its path, whose output is kept as an embedding.
+            render: ``render(sample)``, which displays a sample.
+            decode: A function or a sequence that turns token ids into text.
+            tags: Path of a CSV file that stores tags and notes.
         """
+        options = _without_self(locals())
         from nbdebug.tools.errors import errors
 
-        result = errors(self.setup, loader, **options)
-        self.results["errors"] = result
-        self.reports["errors"] = checkups.judged(self.setup, errors=result)
-        return result
+        return self._keep("errors", errors(self.setup, **options))
 
-    def explain(self, sample: Any, method: str = "auto", target: Target = "predicted", **options: Any) -> Explanation:
-        """Why the model says what it says of a sample, how exact that is, and whether to believe it.
+    @check_option_names()
+    def explain(
+        self,
+        sample: Any,
+        method: Method = "auto",
+        target: Target = "predicted",
+        *,
+        background: Any = "data",
+        loader: Any = None,
+        space: Space = "logits",
+        score: Callable[[Any], Any] | None = None,
+        decode: Any = None,
+        completeness: float | None = None,
+        error: float | None = None,
+        standard_error: float | None = None,
+        nodes: int | None = None,
+        most: int | None = None,
+        layer: str | nn.Module | None = None,
+        size: int | None = None,
+        stride: int | None = None,
+        samples: int | None = None,
+        passes: int | None = None,
+        permutations: int | None = None,
+        evaluations: int | None = None,
+        package: Package | None = None,
+    ) -> Explanation:
+        """Explain a prediction: the contribution of each input value, with its error and a reliability check.
 
-        ``sample`` is a place in the data set of ``loader=`` (by default the validation loader, where there is one),
-        several places, or a sample itself. Takes the options of ``nbdebug.tools.explain.explain``. Raises SetupError
-        for what cannot be explained.
+        An option of one method is refused by others; None is its default. Raises SetupError for unusable samples.
+
+        Args:
+            sample: Index of a sample in the dataset of ``loader``, several indices, or a sample itself.
+            method: Attribution method; "auto" chooses one for the model.
+            target: "predicted", "true", or the index or name of a class.
+            background: Samples to compare with, or "data" (training samples), "mean", "zeros" or "shuffled".
+            loader: "val", "train" or a loader; by default the validation loader, if there is one.
+            space: Explain "logits" or the "probability".
+            score: ``score(output)``, which returns samples × classes of an output of another form.
+            decode: A function, a tokenizer, a list or a dictionary that turns token ids into text.
+            completeness: Largest relative error of the sum, 0.01 by default (expected_gradients, integrated_gradients).
+            error: Largest relative error, 0.03 (expected_gradients, integrated_gradients) or 0.05 (shapley) by default.
+            standard_error: Largest relative standard error of a sampled background, 0.05 by default
+                (expected_gradients, integrated_gradients).
+            nodes: Initial quadrature nodes per line, 6 by default (expected_gradients, integrated_gradients).
+            most: Largest number of nodes per line, 128 or more by default (expected_gradients, integrated_gradients).
+            layer: The layer or its path, by default the last suitable one (gradcam).
+            size: Side of a patch in pixels or steps, by default 1/8 of the longest side (occlusion, lime).
+            stride: Distance of patches in pixels or steps, by default half of ``size`` (occlusion).
+            samples: Number of perturbations, 1000 by default for lime (lime, kernel).
+            passes: Initial passes over the background, 2 by default (shapley).
+            permutations: Number of feature permutations, 10 by default (permutation).
+            evaluations: Number of model evaluations, 500 by default (partition).
+            package: "captum" or "shap"; by default the first that is installed (deepshap).
         """
+        options = _without_self(locals())
         from nbdebug.tools.explain import explain
 
-        result = explain(self.setup, sample, method, target, **options)
-        self.results["explain"] = result
-        return result
+        return self._keep("explain", explain(self.setup, **options), judge=False)
 
-    def importance(self, loader: Any = None, **options: Any) -> Importance:
-        """What the whole model goes by: mean attributions and what each feature is worth, with intervals.
+    @check_option_names()
+    def importance(
+        self,
+        loader: Any = None,
+        *,
+        samples: int | None = None,
+        background: Any = None,
+        target: Target = "predicted",
+        method: Method = "auto",
+        metric: Metric = "auto",
+        repeats: int = 5,
+        decode: Any = None,
+        score: Callable[[Any], Any] | None = None,
+    ) -> Importance:
+        """Measure feature importance: mean attributions and permutation importance, with 95 % intervals.
 
-        Takes the options of ``nbdebug.tools.importance.importance``. ``compare(before)`` of the result tells what has
-        changed. Raises SetupError for what cannot be used.
+        ``compare(before)`` of the result shows what has changed. Raises SetupError for options that cannot be used.
+
+        Args:
+            loader: "val", "train" or a loader; by default the validation loader, if there is one.
+            samples: Number of samples, by default 500, or fewer of large ones.
+            background: Samples to compare with; by default 100 training samples.
+            target: "predicted", "true" or a class.
+            method: Attribution method; "auto" chooses one for the model.
+            metric: "accuracy", "R²" or "loss" (negated); "auto" chooses one by the task.
+            repeats: Number of permutations of each feature; 0 for none.
+            decode: A function, a tokenizer, a list or a dictionary that turns token ids into text.
+            score: ``score(output)``, which returns samples × classes of an output of another form.
         """
+        options = _without_self(locals())
         from nbdebug.tools.importance import importance
 
-        result = importance(self.setup, loader, **options)
-        self.results["importance"] = result
-        self.reports["importance"] = checkups.judged(self.setup, importance=result)
-        return result
+        return self._keep("importance", importance(self.setup, **options))
 
+    @check_option_names()
     def watch(
         self,
         *,
@@ -273,28 +414,36 @@ class Debugger:
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
     ) -> Watch:
-        """A block to put around your own training loop: every layer, live, and what the rules say of the run.
+        """Return a block for your own training loop: every layer, live, and the findings of the rules.
 
-        Looks are made as often as one percent of the time allows, or at each ``every`` steps. What is kept of every
-        step costs a fraction of a millisecond: its loss, and what it takes to run it again. Where that alone is more,
-        a quarter of a percent is left for looks. A ``budget``, a share of the time, is kept after some hundred steps,
-        if need be by keeping only the loss of most. ``match`` picks layers by glob, regular expression or kind;
-        ``save`` is a file that grows with the run, for ``nbdebug.load``. A finding is only told of, unless ``stop_on``
-        is "error" or "warning", or ``on_finding`` is a function that is given it, or "pause". Raises SetupError.
+        Layer statistics are sampled so that they take at most 1% of the run time, or every ``every`` steps. The loss
+        and the state needed to replay the step are recorded at every step (under 1 ms). If that alone exceeds 1%,
+        sampling is reduced to 0.25%. Raises SetupError for options that cannot be used.
+
+        Args:
+            budget: Share of the run time that watching may take, 0 to 1. It is enforced after some hundred steps, if
+                necessary by recording only the loss of most steps.
+            every: Sample the layers every so many steps, instead of within a budget.
+            match: Layers to watch: a glob over paths, a compiled regular expression, a module type, or a list of these.
+            save: Path of a file that grows with the run, for ``nbdebug.load``.
+            stop_on: End the run at an "error", or also at a "warning".
+            on_finding: A function called with each new finding, or "pause".
         """
-        keep = partial(self.reports.__setitem__, "watch")
-        options: dict[str, Any] = {"match": match, "save": save, "stop_on": stop_on, "on_finding": on_finding}
-        self.watched = Watch(self.setup, keep, budget=budget, every=every, **options)
+        options = _without_self(locals())
+        self.watched = Watch(self.setup, partial(self.reports.__setitem__, "watch"), **options)
         return self.watched
 
     @property
     def findings(self) -> Report:
-        """All that has been said so far, by rank, each thing once; of the loss at the line of a watched loop."""
+        """All findings so far, by rank and without repetition; those about the loss at its line in a watched loop."""
         line = self.watched.loss_line if self.watched else None
-        found = replace(merged(self.reports.values()), title="Findings")
-        return found.at_loss(line.where()) if line else found
+        report = replace(merge_reports(self.reports.values()), title="Findings")
+        return report.with_loss_location(line.where()) if line else report
 
     def __repr__(self) -> str:
-        """What is debugged, and how much was found."""
-        optimizers = ", ".join(type(one).__name__ for one in self.setup.optimizers) or "no optimizer"
-        return f"<nbdebug.Debugger of {type(self.setup.eager).__name__}, {optimizers}: {self.findings.summary}>"
+        optimizers = ", ".join(type(optimizer).__name__ for optimizer in self.setup.optimizers) or "no optimizer"
+        return f"<nbdebug.Debugger of {type(self.setup.eager_model).__name__}, {optimizers}: {self.findings.summary}>"
+
+
+def _without_self(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name != "self"}

@@ -1,4 +1,4 @@
-"""The first tutorial, run without a browser."""
+"""Run the first tutorial and write its report, or open the tutorial in JupyterLab."""
 
 from __future__ import annotations
 
@@ -11,80 +11,83 @@ from typing import Any
 
 from nbdebug.exceptions import SetupError
 
-NAME = "01_my_model_does_not_learn.ipynb"
-HERE = Path(__file__).resolve().parent
-SECONDS = 600
+FIRST_TUTORIAL = "01_my_model_does_not_learn.ipynb"
+PACKAGE_FOLDER = Path(__file__).resolve().parent
+TIMEOUT_SECONDS = 600
 
 
-def tutorial() -> Path:
-    """The notebook, as installed with the package or as it lies in a checkout."""
-    places = [HERE / "notebooks" / NAME, HERE.parent / "notebooks" / NAME]
-    return next(path for path in places if path.exists())
+def tutorial_path() -> Path:
+    """Return the path of the tutorial, in the installed package or in a checkout."""
+    candidates = [PACKAGE_FOLDER / "notebooks" / FIRST_TUTORIAL, PACKAGE_FOLDER.parent / "notebooks" / FIRST_TUTORIAL]
+    return next(path for path in candidates if path.exists())
 
 
 def run(output: Path) -> int:
-    """Executes the tutorial, prints what the debugger said in it, and writes it as a page to ``output``."""
-    print(f"Running {NAME}: real handwritten digits, one planted mistake. It takes about half a minute.", flush=True)
-    notebook = executed(tutorial())
-    for text in said(notebook):
+    """Execute the tutorial, print the results of the debugger, and write the notebook as HTML to ``output``."""
+    print(
+        f"Running {FIRST_TUTORIAL}: real handwritten digits, one planted mistake. It takes about half a minute.",
+        flush=True,
+    )
+    notebook = execute_notebook(tutorial_path())
+    for text in debugger_texts(notebook):
         print(f"\n{text}")
-    output.write_text(page(notebook), encoding="utf-8")
+    output.write_text(notebook_html(notebook), encoding="utf-8")
     print(f"\nThe whole notebook, with its charts: {output}")
     print("To run it live in JupyterLab: nbdebug demo --lab   (in a checkout: make lab)")
     return 0
 
 
-def executed(path: Path) -> Any:
-    """The notebook at ``path`` with the outputs of a fresh run by this interpreter."""
+def execute_notebook(path: Path) -> Any:
+    """Return the notebook with the outputs of a fresh run by this interpreter."""
     try:
         import nbformat
         from jupyter_client.kernelspec import KernelSpecManager
         from jupyter_client.manager import AsyncKernelManager
         from nbclient import NotebookClient
     except ImportError as error:
-        raise needs_lab(error) from error
+        raise _missing_lab_error(error) from error
     notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    # Without any directory of kernels there is one kernel left: the interpreter that runs this.
+    # Without kernel directories only one kernel is available: the running interpreter.
     kernel = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
     options = {
         "resources": {"metadata": {"path": str(path.parent)}},
         "extra_arguments": ["--log-level=ERROR"],
-        "store_widget_state": False,  # what is left of a live view is a static page
+        "store_widget_state": False,  # a finished live view is a static page
     }
-    return NotebookClient(notebook, km=kernel, timeout=SECONDS, **options).execute()
+    return NotebookClient(notebook, km=kernel, timeout=TIMEOUT_SECONDS, **options).execute()
 
 
-def said(notebook: Any) -> list[str]:
-    """What the debugger said in a notebook, as text, in order."""
+def debugger_texts(notebook: Any) -> list[str]:
+    """Return the text outputs of the debugger in a notebook, in order."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
     return [text for text in texts if text.startswith("nbdebug")]
 
 
-def page(notebook: Any) -> str:
-    """A notebook as one HTML page that reads nothing from the network."""
+def notebook_html(notebook: Any) -> str:
+    """Return a notebook as one HTML page that loads nothing from the network."""
     try:
         from nbconvert import HTMLExporter
     except ImportError as error:
-        raise needs_lab(error) from error
+        raise _missing_lab_error(error) from error
     offline = {name: "" for name in HTMLExporter.class_trait_names() if name.endswith("_url")}
     body, _ = HTMLExporter(**offline).from_notebook_node(notebook)  # type: ignore[no-untyped-call]
     return str(body)
 
 
 def open_lab() -> int:
-    """Opens JupyterLab on the first tutorial; copies of all lie in the working directory then."""
+    """Open JupyterLab on the first tutorial, after copying all tutorials to the working directory."""
     if shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
-        raise needs_lab(None)
-    for notebook in tutorial().parent.glob("*.ipynb"):
+        raise _missing_lab_error(None)
+    for notebook in tutorial_path().parent.glob("*.ipynb"):
         if not (Path.cwd() / notebook.name).exists():
             shutil.copyfile(notebook, Path.cwd() / notebook.name)
     # Jupyter asks for this in a container, where everyone is root.
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    return subprocess.call([sys.executable, "-m", "jupyterlab", *as_root, str(Path.cwd() / NAME)])
+    return subprocess.call([sys.executable, "-m", "jupyterlab", *as_root, str(Path.cwd() / FIRST_TUTORIAL)])
 
 
-def needs_lab(error: ImportError | None) -> SetupError:
-    """What to say where the notebook tools are not installed."""
+def _missing_lab_error(error: ImportError | None) -> SetupError:
+    """Return the error for a missing JupyterLab, with the command that installs it."""
     missing = error.name if error else "jupyterlab"
     return SetupError(f"{missing} is not installed; expected the extra lab. Run pip install 'nbdebug[lab]'.")

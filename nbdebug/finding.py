@@ -1,17 +1,19 @@
-"""What a rule says: one finding, and the place that it points to."""
+"""A finding of a rule, its location, and its suppression by a comment."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+_COMMENT = re.compile(r"#\s*nbdebug:\s*ignore\[([^\]]*)\]")
 
 
 @dataclass(frozen=True)
-class Where:
-    """The place of a fault: in the model, in the data, in time, and in the user's own source."""
+class Location:
+    """The location of a fault in the model, the data, the run and the user's source."""
 
     module: str | None = None
     parameter: str | None = None
@@ -24,26 +26,25 @@ class Where:
     context: tuple[tuple[int, str], ...] = ()
 
     def __str__(self) -> str:
-        """One phrase, such as ``In[12], line 7 · conv1.weight · sample 3``."""
+        """Format like ``In[12], line 7 · conv1.weight · sample 3``."""
         script = f"In[{self.cell}]" if self.cell is not None else self.file
         code = f"{script}, line {self.line}" if script and self.line else None
         sample = f"sample {self.sample}" if self.sample is not None else None
         step = f"step {self.step}" if self.step is not None else None
-        module = f"module {self.module}" if (self.module or "").isdigit() else self.module
-        return " · ".join(filter(None, [code, self.parameter or module, sample, step]))
+        return " · ".join(filter(None, [code, self.parameter or format_module(self.module or ""), sample, step]))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault, with its numbers, its place, its cause and the code that mends it.
+    """A fault with its numbers, location, cause and fix.
 
-    A rule fills in what it saw; ``code``, ``name`` and (where the rule leaves it open) ``severity`` are stamped by
-    the registry. ``explains`` holds the codes of findings that are consequences of this one. ``assumes`` names what the
-    finding takes for granted of the user's own loop; it is withdrawn where a watched loop has disproved all of it.
+    The registry adds ``code``, ``name`` and the default ``severity``. ``explains`` holds the codes of findings that are
+    consequences of this one. ``assumes`` names assumptions about the user's loop; the finding is withdrawn if a watched
+    loop has disproved all of them.
     """
 
     message: str
-    where: Where = field(default_factory=Where)
+    where: Location = field(default_factory=Location)
     cause: str = ""
     fix: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -54,15 +55,27 @@ class Finding:
     severity: Severity | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON; ``where`` is a dictionary of its own."""
+        """Return plain data, ready for JSON; ``where`` is a nested dictionary."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """Several lines of plain text: what, where, why and what to do."""
+        """Several lines of text: observation, location, cause and fix."""
         lines = [f"{self.severity} {self.code} {self.name}: {self.message}"]
-        if place := str(self.where):
-            lines.append(f"  at     {place}")
+        if location := str(self.where):
+            lines.append(f"  at     {location}")
         if self.where.source:
             lines.append(f"         {self.where.source.strip()}")
         lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix)) if text]
         return "\n".join(line.replace("\n", "\n         ") for line in lines)
+
+
+def format_module(path: str) -> str:
+    """Format a module path for a sentence: ``module 3`` for a part of a ``Sequential``, else the path itself."""
+    return f"module {path}" if path.replace(".", "").isdigit() else path
+
+
+def is_ignored(finding: Finding) -> bool:
+    """Return whether a comment on the line of a finding names its code or a prefix of it."""
+    comments = _COMMENT.findall(finding.where.source or "")
+    codes = [code.strip() for comment in comments for code in comment.split(",")]
+    return any(code and finding.code.startswith(code) for code in codes)

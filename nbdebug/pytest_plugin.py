@@ -1,4 +1,4 @@
-"""The fixture ``assert_healthy`` for pytest, there wherever nbdebug is installed."""
+"""Pytest plugin with the assert_healthy fixture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbdebug.report import Report
 
 @pytest.fixture
 def assert_healthy() -> Callable[..., Report]:
-    """A function that fails the test with the report of a checkup; takes what ``nbdebug.assert_healthy`` takes."""
+    """Return ``nbdebug.assert_healthy``, which fails the test with the report of a checkup."""
     import nbdebug
 
     return nbdebug.assert_healthy

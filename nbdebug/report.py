@@ -1,4 +1,4 @@
-"""What a checkup says: its findings by rank, what it did not check and why."""
+"""Reports: ranked findings, and the rules that were skipped."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.finding import SEVERITIES, Finding, Where
+from nbdebug.finding import SEVERITIES, Finding, Location
 from nbdebug.result import Result
-from nbdebug.views.bars import bars
+from nbdebug.views.images import named_bars
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-    from nbdebug.views.base import View
-    from nbdebug.views.findings import Progress
+    from nbdebug.views.findings import CheckupProgress
+    from nbdebug.views.page import View
 
-# The debugging pyramid, by family of rules: what is wrong further down explains what shows further up.
-PYRAMID = "DLMGOTERP"
+# Rule families in the order of the debugging pyramid: faults in earlier families explain symptoms in later ones.
+FAMILY_ORDER = "DLMGOTERP"
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """A rule that could not be asked, and why."""
+class SkippedRule:
+    """A rule that was not checked, and the reason."""
 
     code: str
     name: str
@@ -33,127 +33,125 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Report(Result):
-    """Findings by rank, causes before what they explain; iterates over them.
+    """Findings by rank, causes before their consequences; iterable.
 
-    ``asked`` are the codes of the rules that could answer, ``title`` says what was done, ``subject`` is a line about
-    what was looked at, ``seconds`` what it took, ``stopped`` whether it was cut short. ``disproved`` is what findings
-    assumed of the loop, and a watched loop has shown not to be so. ``unmet`` says what the user's own loss raised where
-    it was given output and target, so that rules on it could not be asked.
+    ``checked_rules`` are the codes of the rules that were checked, ``title`` names the tool, ``subject`` describes the
+    input in one line, ``seconds`` is the duration, ``stopped`` whether it was stopped early. ``disproved`` are
+    assumptions of findings that a watched loop has disproved. ``loss_error`` is the error of the user's loss, if it
+    raised when called with output and target, so that rules about it could not be checked.
     """
 
     findings: tuple[Finding, ...] = ()
-    not_checked: tuple[Skipped, ...] = ()
-    asked: frozenset[str] = frozenset()
+    not_checked: tuple[SkippedRule, ...] = ()
+    checked_rules: frozenset[str] = frozenset()
     title: str = "Checkup"
     subject: str = ""
     seconds: float = 0.0
     stopped: bool = False
     disproved: frozenset[str] = frozenset()
-    unmet: str = ""
+    loss_error: str = ""
 
     def __iter__(self) -> Iterator[Finding]:
-        """The findings, the gravest cause first."""
         return iter(self.findings)
 
     def __len__(self) -> int:
-        """How many findings there are."""
         return len(self.findings)
 
     def __getitem__(self, index: int) -> Finding:
-        """The finding at a rank."""
         return self.findings[index]
 
     @property
-    def loud(self) -> tuple[Finding, ...]:
-        """The errors and warnings; notes never count as faults."""
-        return tuple(one for one in self.findings if one.severity != "note")
+    def faults(self) -> tuple[Finding, ...]:
+        """The errors and warnings; notes are no faults."""
+        return tuple(finding for finding in self.findings if finding.severity != "note")
 
-    def at_loss(self, where: Where) -> Report:
-        """The same, with what is said of the loss, and has no place yet, at the line that calls it."""
-        placed = [
-            replace(one, where=where) if one.code.startswith("L") and one.where == Where() else one
-            for one in self.findings
+    def with_loss_location(self, where: Location) -> Report:
+        """Return a copy in which findings about the loss without a location point to ``where``."""
+        located = [
+            replace(finding, where=where) if finding.code.startswith("L") and finding.where == Location() else finding
+            for finding in self.findings
         ]
-        return replace(self, findings=tuple(placed))
+        return replace(self, findings=tuple(located))
 
-    def view(self, progress: Progress | None = None) -> View:
-        """Ranked cards."""
-        from nbdebug.views.findings import Findings
+    def view(self, progress: CheckupProgress | None = None) -> View:
+        """Return ranked cards."""
+        from nbdebug.views.findings import FindingsView
 
-        return Findings(
+        return FindingsView(
             title=self.title,
             subtitle=self.subject,
-            findings=[one.to_dict() for one in self.findings],
-            not_checked=[vars(one) for one in self.not_checked],
-            checked=len(self.asked),
+            findings=[item.to_dict() for item in self.findings],
+            not_checked=[vars(item) for item in self.not_checked],
+            checked=len(self.checked_rules),
             progress=progress,
             stopped=self.stopped,
         )
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a finding, by rank."""
+        """Return one row per finding, by rank."""
         import pandas as pd
 
         columns = ["code", "name", "severity", "message"]
         columns += ["module", "parameter", "sample", "file", "line", "source", "cause", "fix"]
-        rows: list[dict[str, Any]] = [{**vars(one), **vars(one.where)} for one in self.findings]
+        rows: list[dict[str, Any]] = [{**vars(finding), **vars(finding.where)} for finding in self.findings]
         return pd.DataFrame(rows, columns=columns)
 
     def draw(self, ax: Axes) -> None:
-        """A bar for each severity."""
-        counts = Counter(one.severity for one in self.findings)
-        bars(ax, SEVERITIES, [counts[severity] for severity in SEVERITIES])
+        """Draw a bar for each severity."""
+        counts = Counter(finding.severity for finding in self.findings)
+        named_bars(ax, SEVERITIES, [counts[severity] for severity in SEVERITIES])
         ax.set_xlabel("findings")
 
     def __str__(self) -> str:
-        """The findings in plain text, then what was not checked."""
         title = f"nbdebug {self.title.lower()}{' (stopped)' if self.stopped else ''}: {self.summary}"
         head = "\n".join(filter(None, [title, self.subject]))
-        skipped = [f"  {one.code} {one.name}: {one.why}" for one in self.not_checked]
+        skipped = [f"  {rule.code} {rule.name}: {rule.why}" for rule in self.not_checked]
         tail = "\n".join([f"not checked ({len(skipped)}):", *skipped]) if skipped else ""
         return "\n\n".join(filter(None, [head, *map(str, self.findings), tail]))
 
     @property
     def summary(self) -> str:
-        """One phrase, such as ``1 error, 2 warnings, by 14 rules in 0.4 s``."""
-        counts = Counter(one.severity for one in self.findings)
-        said = ", ".join(f"{counts[s]} {s}{'s' if counts[s] > 1 else ''}" for s in SEVERITIES if counts[s])
-        return f"{said or 'nothing found'}, by {len(self.asked)} rules in {self.seconds:.1f} s"
+        """One phrase, such as ``1 error, 2 warnings from 14 rules in 0.4 s``."""
+        counts = Counter(finding.severity for finding in self.findings)
+        counts_text = ", ".join(f"{counts[s]} {s}{'s' if counts[s] > 1 else ''}" for s in SEVERITIES if counts[s])
+        return f"{counts_text or 'no findings'} from {len(self.checked_rules)} rules in {self.seconds:.1f} s"
 
 
-def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings with causes first: what another one explains goes after all that nothing explains."""
-    found = list(findings)
-    explained = {code for one in found if one.severity != "note" for code in one.explains}
+def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with causes first: those that another finding explains come last."""
+    unranked = list(findings)
+    explained = {code for cause in unranked if cause.severity != "note" for code in cause.explains}
 
-    def rank(one: Finding) -> tuple[bool, int, int]:
-        severity = SEVERITIES.index(one.severity or "note")
-        return one.code in explained, severity, PYRAMID.find(one.code[:1])
+    def rank(finding: Finding) -> tuple[bool, int, int]:
+        severity = SEVERITIES.index(finding.severity or "note")
+        return finding.code in explained, severity, FAMILY_ORDER.find(finding.code[:1])
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(unranked, key=rank))
 
 
-def merged(reports: Iterable[Report]) -> Report:
-    """Several reports as one, each finding once."""
-    several = list(reports)
-    disproved = frozenset(what for report in several for what in report.disproved)
-    found = [one for report in several for one in report.findings if not one.assumes or set(one.assumes) - disproved]
-    known = {(one.code, one.where.file, one.where.line) for one in found if one.where.step is None}
-    findings = {(one.code, one.message): one for one in found if not is_repeated(one, known)}
-    asked = frozenset(code for report in several for code in report.asked)
-    skipped = {one.code: one for report in several for one in report.not_checked if one.code not in asked}
-    first = several[0] if several else Report()
+def merge_reports(reports: Iterable[Report]) -> Report:
+    """Merge reports into one, with each finding once."""
+    reports_list = list(reports)
+    disproved = frozenset(assumption for report in reports_list for assumption in report.disproved)
+    standing = [f for report in reports_list for f in report.findings if not f.assumes or set(f.assumes) - disproved]
+    locations = {(f.code, f.where.file, f.where.line) for f in standing if f.where.step is None}
+    findings = {(f.code, f.message): f for f in standing if not _is_repeated(f, locations)}
+    checked_rules = frozenset(code for report in reports_list for code in report.checked_rules)
+    skipped = {
+        rule.code: rule for report in reports_list for rule in report.not_checked if rule.code not in checked_rules
+    }
+    first_report = reports_list[0] if reports_list else Report()
     return replace(
-        first,
-        findings=ranked(findings.values()),
+        first_report,
+        findings=rank_findings(findings.values()),
         not_checked=tuple(skipped.values()),
-        asked=asked,
-        seconds=sum(one.seconds for one in several),
-        stopped=any(one.stopped for one in several),
+        checked_rules=checked_rules,
+        seconds=sum(report.seconds for report in reports_list),
+        stopped=any(report.stopped for report in reports_list),
         disproved=disproved,
     )
 
 
-def is_repeated(one: Finding, known: set[tuple[str, str | None, int | None]]) -> bool:
-    """Whether what is said of a step of a run was said of the same place without running."""
-    return one.where.step is not None and (one.code, one.where.file, one.where.line) in known
+def _is_repeated(finding: Finding, locations: set[tuple[str, str | None, int | None]]) -> bool:
+    """Return whether a finding about a step of a run was also reported at the same line without running."""
+    return finding.where.step is not None and (finding.code, finding.where.file, finding.where.line) in locations

@@ -1,71 +1,71 @@
-"""What every tool returns: frozen plain data that can be read, drawn, tabulated and shown."""
+"""Base classes of the results that the tools return."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.arguments import refusal
+from nbdebug.validation import argument_error
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-    from nbdebug.views.base import View
+    from nbdebug.views.page import View
 
 
-class Told:
-    """Plain data that a notebook shows as the text that it is in words."""
+class TextRepr:
+    """Displays as its text in a notebook."""
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self)}
 
 
 class Result:
-    """The base of what tools return.
+    """Base class of tool results.
 
-    A subclass is a frozen dataclass of plain data and writes ``view``, ``to_frame``, ``draw`` and ``__str__``. One that
-    writes ``answer(asked)`` too is asked by its page while the kernel lives: see ``nbdebug.views.answers``.
+    A subclass is a frozen dataclass of plain data that defines ``view``, ``to_frame``, ``draw`` and ``__str__``. If it
+    also defines ``answer``, its page sends requests while the kernel lives: see ``nbdebug.views.kernel_bridge``.
     """
 
     @property
     def brief(self) -> str:
-        """What is left of it under a cell that goes on to show another browser; "" for what stays."""
+        """The headline left under a cell after another browser is displayed there; "" to keep the full view."""
         return ""
 
     def view(self) -> View:
-        """The picture of this result, as the notebook shows it."""
+        """Return the view that the notebook displays."""
         raise NotImplementedError
 
     def to_frame(self) -> pandas.DataFrame:
-        """The numbers of this result, one row an item."""
+        """Return the numbers of this result, one row per item."""
         raise NotImplementedError
 
     def draw(self, ax: Axes) -> None:
-        """Draws this result into matplotlib axes."""
+        """Draw this result into matplotlib axes."""
         raise NotImplementedError
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """A matplotlib picture of this result, in ``ax`` or in a figure of its own that pyplot does not know."""
+        """Return a matplotlib chart of this result, in ``ax`` or in a new figure outside pyplot."""
         if ax is None:
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(7, 4), layout="constrained").subplots()
         elif not hasattr(ax, "get_xlabel"):
-            raise refusal("ax", ax, "axes of matplotlib")
+            raise argument_error("ax", ax, "matplotlib axes")
         self.draw(ax)
         return ax
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from nbdebug.views.answers import name_of
-        from nbdebug.views.base import static_html
+        from nbdebug.views.kernel_bridge import register_result
+        from nbdebug.views.page import static_html
 
-        return {"text/plain": str(self), "text/html": static_html(self.view(), name_of(self))}
+        return {"text/plain": str(self), "text/html": static_html(self.view(), register_result(self))}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        from nbdebug.views.screen import give_way, was_just_shown
+        from nbdebug.views.live import collapse_earlier_results, is_displayed_here
 
-        if not was_just_shown(self):
-            give_way(self)
+        if not is_displayed_here(self):
+            collapse_earlier_results(self)
             display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import nbdebug
-from nbdebug.assertion import Unhealthy
+from nbdebug.functional import Unhealthy
+from nbdebug.rules.examples import classifier
 from nbdebug.rules.loss import initial_loss_off, softmax_before_cross_entropy
-from nbdebug.rules.programs import classifier
 from nbdebug.setup import Setup
 
 TEST = """
 from torch import nn
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 
 def test_healthy(assert_healthy):
     setup = classifier()
@@ -36,7 +36,7 @@ def given(setup: Setup) -> tuple[Any, ...]:
 def test_a_healthy_program_gives_its_report() -> None:
     setup = classifier()
     report = nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn)
-    assert report.asked
+    assert report.checked_rules
 
 
 def test_an_ill_one_fails_with_all_that_was_found() -> None:

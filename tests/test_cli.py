@@ -50,4 +50,4 @@ def test_the_demo_says_what_is_wrong_and_writes_a_page(tmp_path: Path, capsys: p
 
 
 def test_the_tutorial_is_found_in_a_checkout() -> None:
-    assert demo.tutorial().name == demo.NAME
+    assert demo.tutorial_path().name == demo.FIRST_TUTORIAL

@@ -10,14 +10,15 @@ import pytest
 import torch
 
 import nbdebug.rules
-from nbdebug import registry
 from nbdebug.debugger import Debugger
-from nbdebug.evidence import known
-from nbdebug.registry import Rule
-from nbdebug.report import PYRAMID, Report
+from nbdebug.exceptions import SetupError
+from nbdebug.measurements import measurement_descriptions
+from nbdebug.report import FAMILY_ORDER, Report
+from nbdebug.rule_engine import rule_registry
+from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
 
-RULES = registry.load()
+RULES = rule_registry.load_rules()
 HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix", "When to ignore", "References"]
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
@@ -52,15 +53,15 @@ def test_the_bad_program_draws_the_rule(rule: Rule) -> None:
 
 @every_rule
 def test_the_good_program_draws_no_error_and_no_warning(rule: Rule) -> None:
-    assert [str(one) for one in said_of(rule.module.good(), rule, "good").loud] == []
+    assert [str(one) for one in said_of(rule.module.good(), rule, "good").faults] == []
 
 
 @every_rule
 def test_the_summary_of_both_programs_adds_up(rule: Rule) -> None:
     for setup in (rule.module.bad(), rule.module.good()):
         summary = Debugger.of(setup).summary()
-        assert sum(one.own for one in summary.rows) == sum(p.numel() for p in setup.eager.parameters())
-        assert {one.path for one in summary.rows} >= {path for path, _ in setup.eager.named_modules()}
+        assert sum(one.own for one in summary.rows) == sum(p.numel() for p in setup.eager_model.parameters())
+        assert {one.path for one in summary.rows} >= {path for path, _ in setup.eager_model.named_modules()}
         assert summary.batch or summary.stopped
 
 
@@ -73,14 +74,14 @@ def test_the_page_has_its_headings_in_order(rule: Rule) -> None:
 @every_rule
 def test_file_name_and_code_belong_together(rule: Rule) -> None:
     assert re.fullmatch(r"[A-Z]\d{3}", rule.code)
-    assert rule.code[0] in PYRAMID
+    assert rule.code[0] in FAMILY_ORDER
     assert rule.module.__name__.rpartition(".")[2] == rule.name.replace("-", "_")
     assert rule.module.__doc__.startswith(f"{rule.code}: ")
 
 
 @every_rule
 def test_what_a_rule_needs_is_evidence(rule: Rule) -> None:
-    assert set(rule.needs) <= set(known())
+    assert set(rule.needs) <= set(measurement_descriptions())
 
 
 def test_every_file_holds_one_rule_of_its_own() -> None:
@@ -89,15 +90,15 @@ def test_every_file_holds_one_rule_of_its_own() -> None:
 
 
 def test_every_evidence_has_a_line_that_says_what_it_is() -> None:
-    assert all(line for line in known().values())
+    assert all(line for line in measurement_descriptions().values())
 
 
 def test_unknown_codes_are_refused_with_the_closest() -> None:
-    with pytest.raises(registry.SetupError, match="softmax-before-cross-entropy"):
-        registry.find("softmax-before-crossentropy")
-    with pytest.raises(registry.SetupError, match="expected one of"):
-        registry.select(["Q9"])
+    with pytest.raises(SetupError, match="softmax-before-cross-entropy"):
+        rule_registry.find_rule("softmax-before-crossentropy")
+    with pytest.raises(SetupError, match="expected one of"):
+        rule_registry.select_rules(["Q9"])
 
 
 def test_rules_are_found_by_code_and_by_name() -> None:
-    assert registry.find("l201") is registry.find("softmax-before-cross-entropy")
+    assert rule_registry.find_rule("l201") is rule_registry.find_rule("softmax-before-cross-entropy")

@@ -8,7 +8,7 @@ from torch import nn
 
 import nbdebug
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier, points
+from nbdebug.rules.examples import classifier, points
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_another_checkup_replaces_the_last(debugger: Debugger) -> None:
 def test_rules_can_be_chosen_ignored_and_set(debugger: Debugger) -> None:
     assert len(debugger.checkup(ignore=["L201"])) == 0
     assert len(debugger.checkup(select="O5")) == 0
-    asked = debugger.checkup(select=["L"]).asked
+    asked = debugger.checkup(select=["L"]).checked_rules
     assert {"L201", "L208"} <= asked
     assert all(code.startswith("L") for code in asked)
     assert [one.code for one in debugger.checkup(options={"L208": {"excess": -1.0}})] == ["L201"]
@@ -89,7 +89,7 @@ def test_a_failure_that_no_rule_explains_is_raised_and_the_rest_is_kept() -> Non
     wrong = nn.Linear(5, 3)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16)
     debugger = Debugger(wrong, loader, loss_fn=nn.CrossEntropyLoss())
-    assert [one.code for one in debugger.checkup().loud] == ["D103"]
+    assert [one.code for one in debugger.checkup().faults] == ["D103"]
     x[3, 0] = 0.0
     with pytest.raises(nbdebug.SetupError, match="a layer that takes 4 features, not 5"):
         debugger.checkup()
@@ -111,7 +111,7 @@ def test_what_a_later_tool_could_ask_is_no_longer_unchecked(debugger: Debugger) 
     assert {"M314", "T608"} <= {one.code for one in debugger.findings.not_checked}
     debugger.overfit(steps=20)
     assert not {"M314", "T608"} & {one.code for one in debugger.findings.not_checked}
-    assert {"M314", "T608"} <= debugger.findings.asked
+    assert {"M314", "T608"} <= debugger.findings.checked_rules
 
 
 def test_public_names() -> None:

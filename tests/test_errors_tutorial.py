@@ -9,7 +9,7 @@ import pytest
 from nbdebug import demo
 from tests.tutorials import committed_pages, spoken, told
 
-PATH = demo.tutorial().with_name("05_what_does_it_get_wrong.ipynb")
+PATH = demo.tutorial_path().with_name("05_what_does_it_get_wrong.ipynb")
 
 
 @pytest.fixture(scope="module")

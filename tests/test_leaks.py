@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from tests.rules.real.attention import encoder_with_padding_mask
 from tests.rules.real.generative import wasserstein_critic_with_gradient_penalty

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.loop import Follower
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop.asking import EVENTS
+from tests.loop_monitor.asking import EVENTS
 
 
 def batches(setup: Setup, epochs: int = 3) -> Iterator[tuple[Any, Any]]:
@@ -130,7 +130,7 @@ def scheduled(gamma: float = 0.5) -> Setup:
     model = network(3)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=schedule)
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=schedule)
 
 
 def by_batch(setup: Setup) -> None:
@@ -163,7 +163,7 @@ def test_a_schedule_at_the_wrong_rhythm() -> None:
     assert found.where.source is not None
     assert "scheduler.step()" in found.where.source
     (forgotten,) = watched(scheduled(), plain)
-    assert "never stepped in 40 steps" in forgotten.message
+    assert "never stepped in 40 optimizer steps" in forgotten.message
     assert not codes(scheduled(0.8), by_epoch)
 
 
@@ -235,7 +235,7 @@ def test_two_optimizers_that_take_turns_are_quiet() -> None:
 def test_a_closure_is_quiet() -> None:
     model = network(3)
     optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
-    setup = program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
     def train(setup: Setup) -> None:
         for x, y in batches(setup):
@@ -264,10 +264,10 @@ def test_what_fails_while_watching_never_reaches_the_loop(monkeypatch: pytest.Mo
     setup = classifier()
     watch = nbdebug.watch(setup.model, setup.optimizers[0])
     with watch:
-        monkeypatch.setattr(Follower, "looking", property(lambda self: 1 / 0))
+        monkeypatch.setattr(LoopMonitor, "is_inspecting", property(lambda self: 1 / 0))
         plain(setup)
     assert watch.result is not None
-    assert "ZeroDivisionError" in watch.result.trouble
+    assert "ZeroDivisionError" in watch.result.errors
     assert "not watched: " in str(watch.result)
 
 

@@ -9,10 +9,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbdebug import magics
+from nbdebug.magics.arguments import OPTIONS
+from nbdebug.magics.line_magics import MAGICS
 
 SETUP = """
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 import torch
 dbg = Debugger.of(classifier(torch.nn.Softmax(1)))
 """
@@ -62,7 +64,11 @@ def test_the_range_test_takes_options(shell: InteractiveShell) -> None:
 
 
 def test_the_summary_takes_a_debugger_or_the_only_one(shell: InteractiveShell) -> None:
-    assert run(shell, "%nbdebug summary").whole.parameters == run(shell, "%nbdebug summary dbg").whole.parameters > 0
+    assert (
+        run(shell, "%nbdebug summary").model_row.parameters
+        == run(shell, "%nbdebug summary dbg").model_row.parameters
+        > 0
+    )
     assert offered(shell, "%nbdebug summary d") == ["dbg"]
 
 
@@ -94,7 +100,7 @@ def test_the_explanation_takes_a_place(shell: InteractiveShell) -> None:
     assert "saliency" in offered(shell, "%explain 3 --method ")
     assert offered(shell, "%explain 3 --background z") == ["zeros"]
     assert "expected one such as 17" in refused(shell, "%explain dbg")
-    assert "got 2 places" in refused(shell, "%explain 3 4")
+    assert "got 2 indices" in refused(shell, "%explain 3 4")
 
 
 def test_options_reach_the_tools(shell: InteractiveShell) -> None:
@@ -112,7 +118,7 @@ def test_a_magic_works_in_an_assignment(shell: InteractiveShell) -> None:
     ("line", "words"),
     [
         ("%checkup --budjet quick", "expected one of --select, --ignore, --budget. Did you mean --budget?"),
-        ("%checkup nobody", "'nobody' is no Debugger; expected dbg"),
+        ("%checkup nobody", "'nobody' is not a Debugger; expected dbg"),
         ("%checkup dbg dbg", "%checkup got 2 names"),
         ("%checkup --select", "--select is ''; expected codes"),
         ("%overfit --examples many", "--examples is 'many'; expected a whole number"),
@@ -121,7 +127,7 @@ def test_a_magic_works_in_an_assignment(shell: InteractiveShell) -> None:
         ("%nbdebug rul L201", "expected one of summary, rule, rules, restore, help. Did you mean rule?"),
         ("%nbdebug rule", "expected one code or name"),
         ("%nbdebug summary dbg dbg", "expected one Debugger"),
-        ("%nbdebug summary nobody", "'nobody' is no Debugger; expected dbg"),
+        ("%nbdebug summary nobody", "'nobody' is not a Debugger; expected dbg"),
         ("%nbdebug rule L999", "rule is 'L999'"),
     ],
 )
@@ -133,10 +139,10 @@ def test_none_and_several_debuggers_are_told_apart(shell: InteractiveShell) -> N
     run(shell, "same = dbg")
     assert len(run(shell, "%checkup")) == 1
     run(shell, "other = Debugger.of(classifier())")
-    assert "there are several Debuggers: dbg, same, other; expected one. Say %overfit dbg" in refused(shell, "%overfit")
+    assert "there are several Debuggers: dbg, same, other; expected one. Add dbg." in refused(shell, "%overfit")
     run(shell, "del dbg, same, other")
     assert "there is no Debugger" in refused(shell, "%checkup")
-    assert "Make one" in refused(shell, "%checkup dbg")
+    assert "Create one" in refused(shell, "%checkup dbg")
 
 
 def test_the_rulebook_is_printed(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,8 +152,8 @@ def test_the_rulebook_is_printed(shell: InteractiveShell, capsys: pytest.Capture
     assert "T608  error    cannot-overfit" in capsys.readouterr().out
     run(shell, "%nbdebug")
     said = capsys.readouterr().out
-    assert all(f"%{name}" in said for name in magics.MAGICS)
-    assert all(option in said for options in magics.OPTIONS.values() for option in options)
+    assert all(f"%{name}" in said for name in MAGICS)
+    assert all(option in said for options in OPTIONS.values() for option in options)
 
 
 def test_restore_puts_back_what_is_open(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from nbdebug import magics
 SETUP = """
 %load_ext nbdebug
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 dbg = Debugger.of(classifier())
 model, optimizer, loss_fn = dbg.setup.model, dbg.setup.optimizers[0], dbg.setup.loss_fn
 """
@@ -125,12 +125,14 @@ def test_options_reach_the_watch(shell: InteractiveShell) -> None:
     run(shell, cell).raise_error()
     watch = shell.user_ns["run"]
     assert watch.record.series("gradient.norm", "2.weight")[0].tolist() == [1, 3]
-    assert watch.record.places("gradient.norm") == ["2.weight", "2.bias"]
-    assert (watch.meter.budget, watch.controls.stop_on) == (0.5, "warning")
+    assert watch.record.tensors("gradient.norm") == ["2.weight", "2.bias"]
+    assert (watch.time_budget.budget, watch.controls.stop_on) == (0.5, "warning")
 
 
 def test_a_stop_ends_the_cell_without_an_error(shell: InteractiveShell) -> None:
-    done = run(shell, f"%%watch dbg{LOOP}    if len(losses) == 2:\n        run.controls.reason = 'a test'\nnever = 1")
+    done = run(
+        shell, f"%%watch dbg{LOOP}    if len(losses) == 2:\n        run.controls.stop_reason = 'a test'\nnever = 1"
+    )
     assert done.success
     assert len(shell.user_ns["losses"]) == 2
     assert "never" not in shell.user_ns
@@ -158,7 +160,7 @@ def test_a_finding_names_the_cell_and_the_line(shell: InteractiveShell) -> None:
             "option of %%watch is '--evry'; expected one of --every, --budget, --match, --stop-on. Did you mean",
         ),
         ("--budget much", "--budget is 'much'; expected a number"),
-        ("nobody", "'nobody' is no Debugger; expected dbg"),
+        ("nobody", "'nobody' is not a Debugger; expected dbg"),
         ("dbg dbg", "%%watch got 2 names"),
     ],
 )

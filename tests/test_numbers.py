@@ -7,9 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbdebug import numbers
-from nbdebug.numbers import Sampler, histograms, parts, sampled, statistics
-from nbdebug.record.bins import COUNT
+from nbdebug.tensors import sampling
+from nbdebug.tensors.histogram_bins import BIN_COUNT
+from nbdebug.tensors.sampling import (
+    TensorSampler,
+    sample_values,
+    segment_histograms,
+    segment_statistics,
+    split_segments,
+)
 
 SIZES = np.array([1, 700, 3, 512, 512, 40, 2000, 1, 64])
 STARTS = np.cumsum(SIZES) - SIZES
@@ -23,10 +29,10 @@ def values() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 @pytest.mark.parametrize("part", [1, 600, 1 << 16])
 def test_what_is_counted_in_parts_is_what_numpy_counts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "PART", part)
+    monkeypatch.setattr(sampling, "MAX_VALUES_PER_PART", part)
     given, lengths = values(), SIZES * np.where(SIZES == 512, 9, 1)
-    table, counts = statistics(given, STARTS, lengths), histograms(given, STARTS)
-    assert counts.shape == (len(SIZES), COUNT)
+    table, counts = segment_statistics(given, STARTS, lengths), segment_histograms(given, STARTS)
+    assert counts.shape == (len(SIZES), BIN_COUNT)
     for i, (start, size) in enumerate(zip(STARTS, SIZES, strict=True)):
         own = given[start : start + size]
         good = own[np.isfinite(own)].astype(np.float64)
@@ -42,9 +48,9 @@ def test_what_is_counted_in_parts_is_what_numpy_counts(part: int, monkeypatch: p
 
 
 def test_parts_are_whole_stretches_and_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "PART", 600)
+    monkeypatch.setattr(sampling, "MAX_VALUES_PER_PART", 600)
     given, seen = values(), []
-    for which, some, begins in parts(given, STARTS):
+    for which, some, begins in split_segments(given, STARTS):
         seen += list(range(len(SIZES)))[which]
         assert len(some) <= 600 or len(begins) == 1
         assert (some[begins].view(np.uint32) == given[STARTS[which]].view(np.uint32)).all()
@@ -69,7 +75,7 @@ BASE = torch.arange(4 * 6 * 20 * 20, dtype=torch.float32).reshape(4, 6, 20, 20)
     ids=["plain", "channels last", "turned", "every second", "double", "with a gradient", "short", "short and turned"],
 )
 def test_samples_are_copies_of_values_that_are_there(tensor: Tensor) -> None:
-    found, length = sampled(tensor, 512)
+    found, length = sample_values(tensor, 512)
     assert length == tensor.numel()
     assert found.shape == (min(512, length),)
     assert not found.requires_grad
@@ -84,7 +90,7 @@ def test_samples_are_copies_of_values_that_are_there(tensor: Tensor) -> None:
 
 def test_a_gather_meets_the_same_places_whatever_became_of_the_tensors() -> None:
     first, second = BASE.flatten()[:2000].reshape(40, 50), BASE.flatten()[:30]
-    sampler = Sampler([first, second], most=512)
+    sampler = TensorSampler([first, second], max_samples=512)
     plain = sampler.gather([first, second])
     assert plain.shape == (542,)
     assert torch.equal(plain[512:], second)

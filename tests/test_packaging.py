@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -11,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from nbdebug import registry
+from nbdebug.rule_engine import rule_registry
+from tests.rule_table import expected_table, written_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = sorted((ROOT / "nbdebug").rglob("*.py"))
 BROWSER = sorted((ROOT / "nbdebug").rglob("*.js"))
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+WORD_LISTS = ("vocabulary.md", "CONTRIBUTING.md", "rules.md")  # these quote retired words, or the pages of rules
 HEAVY = ("pandas", "matplotlib", "shap", "anywidget", "ipywidgets", "IPython", "sklearn", "scipy", "torch")
 
 
@@ -26,7 +31,7 @@ def test_an_import_brings_nothing_heavy() -> None:
 
 def test_a_checkup_in_a_script_brings_nothing_of_the_notebook() -> None:
     code = (
-        "import sys; from nbdebug.debugger import Debugger; from nbdebug.rules.programs import classifier;"
+        "import sys; from nbdebug.debugger import Debugger; from nbdebug.rules.examples import classifier;"
         "Debugger.of(classifier()).checkup();"
         f"print([name for name in {HEAVY[:6]} if name in sys.modules])"
     )
@@ -58,7 +63,7 @@ def test_the_wheel_holds_the_package_its_browser_code_and_the_tutorial(tmp_path:
 
 @pytest.mark.parametrize("path", [*PACKAGE, *BROWSER], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_is_short_and_named_for_what_it_holds(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
     assert not re.fullmatch(r"(utils?|helpers?|common|misc|manager|base_cls)", path.stem)
 
 
@@ -71,11 +76,52 @@ def test_the_browser_code_names_no_remote_address() -> None:
     assert [path.name for path in BROWSER if re.search(r"https?://", path.read_text(encoding="utf-8"))] == []
 
 
-def test_the_readme_lists_every_rule() -> None:
+def test_the_documentation_lists_every_rule() -> None:
+    assert written_table() == expected_table(), (
+        f"run python -m tests.rule_table; the table should be\n{expected_table()}"
+    )
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_of_the_documentation_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)
+    for target, _, anchor in (("".join(link)).partition("#") for link in links):
+        page = (path.parent / target).resolve() if target else path
+        assert page.exists(), target
+        assert not anchor or anchor in headings(page), f"{target}#{anchor}"
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page: its headings in lower case, with hyphens for spaces."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_the_readme_leads_to_every_page_and_tutorial_and_names_the_commands() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = readme.partition("<!-- rules: begin -->\n")[2].partition("<!-- rules: end -->")[0]
-    rows = [
-        f"| {one.code} | {one.name} | {one.severity} | {one.page.splitlines()[0]} |" for one in registry.load().values()
-    ]
-    wanted = "\n".join(["| code | name | severity | says |", "|---|---|---|---|", *rows]) + "\n"
-    assert table == wanted, f"the table should be\n{wanted}"
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    assert [path.name for path in pages if f"({path.relative_to(ROOT).as_posix()})" not in readme] == []
+    assert [command for command in ("\nmake demo ", "\nmake test ", "`make lab`") if command not in readme] == []
+    assert f"{len(rule_registry.load_rules())} rules" in readme
+
+
+@pytest.mark.parametrize("path", [page for page in PAGES if page.name not in WORD_LISTS], ids=lambda path: path.name)
+def test_the_documentation_uses_no_retired_word(path: Path) -> None:
+    assert retired_words_in(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+def test_the_tutorials_use_no_retired_word(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    prose = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    assert retired_words_in("\n".join(prose)) == []
+
+
+def retired_words_in(text: str) -> list[str]:
+    """Return the words of the list in docs/vocabulary.md that a text uses, whatever its line breaks."""
+    vocabulary = (ROOT / "docs/vocabulary.md").read_text(encoding="utf-8")
+    listed = vocabulary.partition("<!-- retired: begin -->")[2].partition("<!-- retired: end -->")[0]
+    words = re.findall(r"^\| `([^`]+)` \|", listed, re.MULTILINE)
+    assert words
+    return [word for word in words if re.search(rf"\b{re.escape(word)}\b", " ".join(text.split()), re.IGNORECASE)]

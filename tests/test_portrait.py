@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.portrait import brief, portrait
+from nbdebug.tensors.summary import format_brief, summarize_tensor
 
 INF, NAN = math.inf, math.nan
 
@@ -37,7 +37,7 @@ INF, NAN = math.inf, math.nan
     ],
 )
 def test_one_line_says_what_a_tensor_is(tensor: Tensor, line: str) -> None:
-    assert str(portrait(tensor)) == line
+    assert str(summarize_tensor(tensor)) == line
 
 
 def test_a_tensor_that_refuses_arithmetic_keeps_its_shape() -> None:
@@ -48,13 +48,13 @@ def test_a_tensor_that_refuses_arithmetic_keeps_its_shape() -> None:
                 raise RuntimeError("no")
             return super().__torch_function__(func, types, args, kwargs or {})
 
-    assert str(portrait(torch.randn(2, 3).as_subclass(Shy))) == "[2, 3] n=6 f32"
+    assert str(summarize_tensor(torch.randn(2, 3).as_subclass(Shy))) == "[2, 3] n=6 f32"
 
 
 def test_a_portrait_leaves_its_tensor_alone() -> None:
     tensor = torch.tensor([1.0, 2.0], requires_grad=True)
     state = torch.random.get_rng_state()
-    portrait(tensor * 2)
+    summarize_tensor(tensor * 2)
     assert tensor.grad is None
     assert tensor._version == 0
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -73,4 +73,4 @@ def test_a_portrait_leaves_its_tensor_alone() -> None:
     ],
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert brief(value) == text
+    assert format_brief(value) == text

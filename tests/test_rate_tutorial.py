@@ -9,13 +9,13 @@ import pytest
 from nbdebug import demo
 from tests.tutorials import committed_pages
 
-PATH = demo.tutorial().with_name("04_which_learning_rate.ipynb")
+PATH = demo.tutorial_path().with_name("04_which_learning_rate.ipynb")
 
 
 @pytest.fixture(scope="module")
 def notebook() -> Any:
     """The tutorial after a run of every cell."""
-    return demo.executed(PATH)
+    return demo.execute_notebook(PATH)
 
 
 def table(notebook: Any) -> list[list[str]]:
@@ -26,13 +26,15 @@ def table(notebook: Any) -> list[list[str]]:
 
 
 def test_each_range_test_says_what_its_text_tells(notebook: Any) -> None:
-    first, proved, trained, adam, sgd = [text for text in demo.said(notebook) if text.startswith("nbdebug lr_range")]
+    first, proved, trained, adam, sgd = [
+        text for text in demo.debugger_texts(notebook) if text.startswith("nbdebug lr_range")
+    ]
     for clear in (first, proved, adam, sgd):
         assert clear.startswith("nbdebug lr_range: clear")
     assert "0.0005 is too low" in first
     assert "is confirmed: at" in proved
     assert trained.startswith("nbdebug lr_range: flat")
-    (race,) = [text for text in demo.said(notebook) if text.startswith("nbdebug compare_optimizers")]
+    (race,) = [text for text in demo.debugger_texts(notebook) if text.startswith("nbdebug compare_optimizers")]
     assert "1. " in race
 
 

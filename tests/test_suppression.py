@@ -6,10 +6,9 @@ import pytest
 from torch import Tensor, nn
 
 from nbdebug import Debugger
-from nbdebug.finding import Finding, Where
+from nbdebug.finding import Finding, Location, is_ignored
 from nbdebug.report import Report
-from nbdebug.rules.programs import classifier
-from nbdebug.suppression import is_ignored
+from nbdebug.rules.examples import classifier
 
 
 class Meant(nn.Module):
@@ -35,11 +34,11 @@ def report_of(kind: type[Meant]) -> Report:
 def test_a_finding_that_is_meant_is_not_a_finding_and_is_not_hidden() -> None:
     report = report_of(Meant)
     assert len(report) == 0
-    assert not report.asked
+    assert not report.checked_rules
     (skipped,) = report.not_checked
     assert skipped.code == "L201"
     assert "test_suppression.py, line" in skipped.why
-    assert skipped.why.endswith("says to ignore it")
+    assert skipped.why.endswith("suppresses it")
 
 
 def test_a_comment_for_another_rule_changes_nothing() -> None:
@@ -61,4 +60,4 @@ def test_a_comment_for_another_rule_changes_nothing() -> None:
     ],
 )
 def test_codes_and_their_beginnings(source: str | None, ignored: bool) -> None:
-    assert is_ignored(Finding("Something.", Where(source=source), code="L201")) is ignored
+    assert is_ignored(Finding("Something.", Location(source=source), code="L201")) is ignored

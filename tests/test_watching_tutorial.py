@@ -7,13 +7,17 @@ import pytest
 from nbdebug import demo
 from tests.tutorials import committed_pages
 
-PATH = demo.tutorial().with_name("03_watch_it_learn.ipynb")
+PATH = demo.tutorial_path().with_name("03_watch_it_learn.ipynb")
 
 
 @pytest.fixture(scope="module")
 def runs() -> list[str]:
     """What each watched run said after a run of every cell."""
-    return [text for text in demo.said(demo.executed(PATH)) if text.startswith(("nbdebug watch", "nbdebug replay"))]
+    return [
+        text
+        for text in demo.debugger_texts(demo.execute_notebook(PATH))
+        if text.startswith(("nbdebug watch", "nbdebug replay"))
+    ]
 
 
 def first(said: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from nbdebug import demo
 from tests.tutorials import committed_pages
 
-PATH = demo.tutorial().with_name("02_is_it_wired_right.ipynb")
+PATH = demo.tutorial_path().with_name("02_is_it_wired_right.ipynb")
 FOUND = {
     "L205": "return ((answer - truth) ** 2).mean()",
     "M303": "self.layers = [nn.Linear(width, width) for _ in range(depth)]",
@@ -22,11 +22,11 @@ FOUND = {
 @pytest.fixture(scope="module")
 def executed() -> Any:
     """The notebook after a run of every cell."""
-    return demo.executed(PATH)
+    return demo.execute_notebook(PATH)
 
 
 def test_each_mistake_is_found_with_its_line_and_is_gone_after_the_fix(executed: Any) -> None:
-    checkups = [text for text in demo.said(executed) if text.startswith("nbdebug checkup")]
+    checkups = [text for text in demo.debugger_texts(executed) if text.startswith("nbdebug checkup")]
     assert len(checkups) == 2 * len(FOUND) + 1
     for (code, line), faulty, mended in zip(FOUND.items(), checkups[::2], checkups[1::2], strict=False):
         first = faulty.split("\n\n")[1]
@@ -37,7 +37,7 @@ def test_each_mistake_is_found_with_its_line_and_is_gone_after_the_fix(executed:
 
 
 def test_the_summary_shows_the_head_that_no_group_holds(executed: Any) -> None:
-    (summary,) = (text for text in demo.said(executed) if text.startswith("nbdebug summary"))
+    (summary,) = (text for text in demo.debugger_texts(executed) if text.startswith("nbdebug summary"))
     (head,) = (line for line in summary.splitlines() if line.startswith("  head Linear"))
     assert "130 in no group" in head
     assert head.endswith("O503")

@@ -12,9 +12,9 @@ from nbdebug import demo
 
 def spoken(path: Path) -> list[str]:
     """All texts of a run: of results, and what is printed."""
-    notebook = demo.executed(path)
+    notebook = demo.execute_notebook(path)
     printed = [output.text for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output]
-    return [*demo.said(notebook), *printed]
+    return [*demo.debugger_texts(notebook), *printed]
 
 
 def told(said: list[str], start: str) -> list[str]:

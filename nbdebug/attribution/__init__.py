@@ -1,9 +1,11 @@
-"""Explanations: how much each number of a sample contributes to what the model says of it, and how exact that is."""
+"""Attributions of a score to the inputs of each sample, with error estimates."""
 
+from __future__ import annotations
+
+from nbdebug.attribution.attribute import METHODS as METHODS
 from nbdebug.attribution.attribute import attribute as attribute
-from nbdebug.attribution.engines import ENGINES as ENGINES
-from nbdebug.attribution.refusals import NotDifferentiable as NotDifferentiable
-from nbdebug.attribution.refusals import NotExplained as NotExplained
 from nbdebug.attribution.result import Attribution as Attribution
+from nbdebug.exceptions import NotDifferentiable as NotDifferentiable
+from nbdebug.exceptions import NotExplained as NotExplained
 
-__all__ = ["ENGINES", "Attribution", "NotDifferentiable", "NotExplained", "attribute"]
+__all__ = ["METHODS", "Attribution", "NotDifferentiable", "NotExplained", "attribute"]

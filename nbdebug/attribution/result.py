@@ -1,16 +1,22 @@
-"""What an explanation found, as plain data."""
+"""Attributions as plain data."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from nbdebug.exceptions import SetupError
-from nbdebug.result import Told
-from nbdebug.setup.names import class_name
+from nbdebug.attribution.problem import Problem
+from nbdebug.exceptions import NotExplained, SetupError
+from nbdebug.result import TextRepr
+from nbdebug.setup.class_names import class_name
+from nbdebug.validation import validate_choice
 
 if TYPE_CHECKING:
     import pandas
@@ -19,18 +25,18 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Attribution(Told):
-    """How much each number of the inputs contributes to one score of each sample.
+class Attribution(TextRepr):
+    """Contribution of each input value to one score of each sample.
 
-    ``values``, ``inputs``, ``standard_errors`` and ``background_errors`` have an array for each input, samples first;
-    tokens have one number each. ``scores`` are explained, of ``classes``, in the unit ``space`` ("logit",
-    "probability", "log-probability" or "output"). ``base`` is the mean score of the background. ``completeness`` is
-    what the attributions miss of ``scores - base``, as a share of how far the score typically lies from the
-    background's, for each sample; ``error`` is about how far they are from converged ones, as a share of
-    their length. ``standard_errors`` come from taking a part of the background (0 for all of it),
-    ``background_errors`` from its being a sample itself. None where a method has no such number. ``converged`` is
-    False where an error stayed over its bound, and ``notes`` say so. ``outputs`` are all that the model gave, samples ×
-    outputs.
+    ``values``, ``inputs``, ``standard_errors`` and ``background_errors`` hold one array per input, samples first;
+    tokens have one number each. ``scores`` are the explained scores of ``classes``, in the unit ``space`` ("logit",
+    "probability", "log-probability" or "output"). ``base`` is the mean score of the background. ``completeness`` is the
+    completeness gap of each sample: the difference between the sum of the attributions and ``scores - base``, as a
+    share of the typical distance of the score from the background's. ``error`` estimates the distance from converged
+    attributions, as a share of their length. ``standard_errors`` come from using a part of the background (0 for all of
+    it), ``background_errors`` from the background being a sample itself. Fields are None if the method does not define
+    them. ``converged`` is False if an error exceeds its bound; ``notes`` give details. ``outputs`` are all outputs of
+    the model, samples × outputs.
     """
 
     method: str
@@ -56,48 +62,47 @@ class Attribution(Told):
 
     @property
     def array(self) -> Array:
-        """The attributions of the one input; raises SetupError where there are several."""
+        """The attributions of the only input; raises SetupError if there are several."""
         if len(self.values) != 1:
-            raise SetupError(f"the model has inputs {', '.join(self.values)}; expected one. Choose one: .values[name].")
+            raise SetupError(f"the model has inputs {', '.join(self.values)}; expected one. Use .values[name].")
         return next(iter(self.values.values()))
 
     @property
     def flat(self) -> Array:
-        """All attributions of each sample in a row."""
-        return np.concatenate([one.reshape(len(one), -1) for one in self.values.values()], 1)
+        """All attributions of each sample as one row."""
+        return np.concatenate([array.reshape(len(array), -1) for array in self.values.values()], 1)
 
     def __len__(self) -> int:
         return len(self.scores)
 
-    def named(self, row: int) -> str:
-        """The class that is explained in a sample."""
+    def explained_class(self, row: int) -> str:
+        """Name of the class that is explained for a sample."""
         return class_name(self.class_names, int(self.classes[row]))
 
     def to_shap(self, name: str | None = None) -> Any:
-        """A ``shap.Explanation``, which all plots of shap take, of one input; raises SetupError without shap."""
-        from nbdebug.attribution.shap_adapter import explanation
+        """Return a ``shap.Explanation`` of one input, for the plots of shap; raises SetupError without shap."""
 
-        return explanation(self, name)
+        return _to_shap_explanation(self, name)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a number: sample, input, place, feature, value, attribution, standard error."""
+        """One row per value: sample, input, place, feature, value, attribution, standard error."""
         import pandas as pd
 
         frames = []
         for name, values in self.values.items():
             wide = values.reshape(len(values), -1)
-            sample, place = (one.ravel() for one in np.indices(wide.shape))
-            given = self.inputs[name].reshape(len(values), -1)
+            sample, position = (array.ravel() for array in np.indices(wide.shape))
+            inputs = self.inputs[name].reshape(len(values), -1)
             error = None if self.standard_errors is None else self.standard_errors[name].ravel()
-            same = given.shape == wide.shape
+            has_input_values = inputs.shape == wide.shape
             frames.append(
                 pd.DataFrame(
                     {
                         "sample": sample,
                         "input": name,
-                        "place": place,
-                        "feature": [self.feature(name, int(one)) for one in place],
-                        "value": given.ravel() if same else np.nan,
+                        "place": position,
+                        "feature": [self.feature_name(name, int(array)) for array in position],
+                        "value": inputs.ravel() if has_input_values else np.nan,
                         "attribution": wide.ravel(),
                         "standard error": np.nan if error is None else error,
                     }
@@ -105,24 +110,84 @@ class Attribution(Told):
             )
         return pd.concat(frames, ignore_index=True)
 
-    def feature(self, name: str, place: int) -> str:
-        """The name of a number of an input."""
+    def feature_name(self, name: str, position: int) -> str:
+        """Return the name of a value of an input."""
         names = self.feature_names
-        known = names is not None and self.values[name].ndim == 2 and len(names) == self.values[name].shape[1]
-        return names[place] if known and names is not None else str(place)
+        has_names = names is not None and self.values[name].ndim == 2 and len(names) == self.values[name].shape[1]
+        return names[position] if has_names and names is not None else str(position)
 
     def __str__(self) -> str:
-        """What was explained, how, and how exact it is."""
         samples = f"{len(self)} {'sample' if len(self) == 1 else 'samples'}"
         lines = [f"nbdebug explain: {self.space} of {self.target} for {samples}, by {self.method}"]
         if self.completeness is not None:
-            said = "complete" if self.converged else "NOT complete"
-            lines.append(f"  {said}: the sum misses {np.median(self.completeness):.2%} of what it explains (median), "
-                         f"{self.completeness.max():.2%} at most")  # fmt: skip
+            status = "converged" if self.converged else "NOT converged"
+            lines.append(f"  {status}: completeness gap {np.median(self.completeness):.2%} (median), "
+                         f"{self.completeness.max():.2%} (maximum)")  # fmt: skip
         if self.error is not None:
-            lines.append(f"  error about {np.median(self.error):.2%} (median), {self.error.max():.2%} at most")
+            lines.append(f"  estimated error {np.median(self.error):.2%} (median), {self.error.max():.2%} (maximum)")
         if self.lines:
-            each = f" × {self.nodes} nodes a line at most" if self.nodes else ""
-            lines.append(f"  {self.lines} background samples{each}")
-        lines += [f"  note: {one}" for one in self.notes]
-        return "\n".join([*lines, f"  {self.seconds:.2f} s; nothing was changed"])
+            nodes_text = f", with up to {self.nodes} integration points each" if self.nodes else ""
+            lines.append(f"  {self.lines} background samples{nodes_text}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join([*lines, f"  {self.seconds:.2f} s; the model is unchanged"])
+
+
+@dataclass
+class MethodResult:
+    """Attributions as one float64 CPU tensor per input; fields that do not apply are None.
+
+    ``completeness`` and ``error`` are shares, one per sample; ``standard_errors`` and ``background_errors`` have the
+    shapes of ``values``.
+    """
+
+    values: list[Tensor]
+    base: Tensor | None = None
+    completeness: Tensor | None = None
+    error: Tensor | None = None
+    standard_errors: list[Tensor] | None = None
+    background_errors: list[Tensor] | None = None
+    nodes: int = 0
+    lines: int = 0
+    converged: bool = True
+    notes: list[str] = field(default_factory=list)
+
+
+def check_finite_values(problem: Problem, values: list[Tensor]) -> None:
+    """Raise SetupError if an attribution is not finite, with the sample and the reason."""
+    for part, attribution in zip(problem.parts, values, strict=True):
+        non_finite = ~torch.isfinite(attribution.reshape(len(attribution), -1)).all(1)
+        if not bool(non_finite.any()):
+            continue
+        row = int(non_finite.nonzero()[0])
+        if not bool(torch.isfinite(part.values[row]).all()):
+            reason, advice = f"{part.name} of sample {row} is not finite itself", "Fill or drop such samples"
+        elif not bool(torch.isfinite(problem.outputs[row]).all()):
+            reason, advice = f"the model's output for sample {row} is not finite", "Find the layer with dbg.checkup()"
+        else:
+            reason = f"the gradient by {part.name} is not finite for sample {row}"
+            advice = "Look for sqrt, log or a division at zero, or use method='occlusion'"
+        raise SetupError(f"{reason}; expected finite numbers. {advice}.")
+
+
+def import_shap() -> Any:
+    """Import shap; raise NotExplained if it is not installed."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            import shap  # type: ignore[import-untyped,unused-ignore]
+    except ImportError as error:
+        raise NotExplained(
+            "shap is not installed; expected shap for this method. Run pip install shap, or use method='shapley'."
+        ) from error
+    return shap
+
+
+def _to_shap_explanation(attribution: Attribution, name: str | None = None) -> Any:
+    """Convert an attribution to ``shap.Explanation``: values, base values, data and names of one input."""
+    shap = import_shap()
+    if name is not None:
+        validate_choice("name", name, attribution.values)
+    values = attribution.array if name is None else attribution.values[name]
+    data = attribution.inputs[name or next(iter(attribution.inputs))]
+    base = attribution.base if attribution.base is not None else np.zeros(len(values))
+    names = list(attribution.feature_names) if attribution.feature_names and values.ndim == 2 else None
+    return shap.Explanation(values, base_values=base, data=data, feature_names=names)

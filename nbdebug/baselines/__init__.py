@@ -1,7 +1,9 @@
-"""What a model has to beat: answers that know nothing of the input, and simple learners on the inputs themselves."""
+"""Baselines that a model has to beat: constant predictions and simple models trained on the inputs."""
 
-from nbdebug.baselines.compare import Versus as Versus
-from nbdebug.baselines.measure import baselines as baselines
-from nbdebug.baselines.result import Baselines as Baselines
+from __future__ import annotations
 
-__all__ = ["Baselines", "Versus", "baselines"]
+from nbdebug.baselines.baselines import Baselines as Baselines
+from nbdebug.baselines.baselines import measure_baselines as measure_baselines
+from nbdebug.baselines.comparison import MetricComparison as MetricComparison
+
+__all__ = ["Baselines", "MetricComparison", "measure_baselines"]

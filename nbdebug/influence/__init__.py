@@ -1,9 +1,17 @@
-"""Which training samples speak for what a model says of a sample, and which against it."""
+"""Training samples that support or oppose a prediction."""
 
-from nbdebug.influence.find import examples as examples
-from nbdebug.influence.result import Example as Example
-from nbdebug.influence.result import Examples as Examples
-from nbdebug.influence.trained import Trained as Trained
-from nbdebug.influence.trained import trained as trained
+from __future__ import annotations
 
-__all__ = ["Example", "Examples", "Trained", "examples", "trained"]
+from nbdebug.influence.influential_examples import InfluentialExample as InfluentialExample
+from nbdebug.influence.influential_examples import InfluentialExamples as InfluentialExamples
+from nbdebug.influence.influential_examples import influential_examples as influential_examples
+from nbdebug.influence.last_layer import LastLayerFeatures as LastLayerFeatures
+from nbdebug.influence.last_layer import collect_last_layer_features as collect_last_layer_features
+
+__all__ = [
+    "InfluentialExample",
+    "InfluentialExamples",
+    "LastLayerFeatures",
+    "collect_last_layer_features",
+    "influential_examples",
+]

@@ -1,1 +1,1 @@
-"""Numbers that say how good predictions are, each with its interval: counts in, arrays out."""
+"""Metrics of predictions with confidence intervals, computed from counts and arrays."""

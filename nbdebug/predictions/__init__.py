@@ -1,5 +1,7 @@
-"""What a model said of every sample, as columns; and the way from a number back to the samples behind it."""
+"""Prediction tables: target, prediction and further columns of every sample."""
 
-from nbdebug.predictions.classes import Predictions as Predictions
+from __future__ import annotations
 
-__all__ = ["Predictions"]
+from nbdebug.predictions.classification import ClassificationTable as ClassificationTable
+
+__all__ = ["ClassificationTable"]

@@ -1,4 +1,4 @@
-"""Labels of any kind as numbers of classes, and the names of the classes."""
+"""Labels of any kind as class indices; tensors and lists as arrays."""
 
 from __future__ import annotations
 
@@ -9,101 +9,133 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.exceptions import SetupError
+from nbdebug.predictions.table import check_length
 
 Labels = NDArray[np.int32]
-NONE = -1  # the number of a row that has no label, or one to be ignored
+NO_LABEL = -1  # the index of a missing or ignored label
 
 
-def flat_labels(values: Any, name: str) -> NDArray[Any]:
-    """Labels as one axis; a row of zeros and a single one counts as the place of the one.
+def _flatten_labels(values: Any, name: str) -> NDArray[Any]:
+    """Return labels with a single axis; a one-hot row becomes the index of its one.
 
-    Raises SetupError for what cannot be labels of one class each.
+    Raises SetupError for values that cannot be one label per row.
     """
-    found = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim == 2 and found.shape[1] > 1:
-        if not (np.isin(found, (0, 1)).all() and (found.sum(1) == 1).all()):
+    labels = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        if not (np.isin(labels, (0, 1)).all() and (labels.sum(1) == 1).all()):
             raise SetupError(
-                f"{name} has shape {found.shape}; expected one label a row, or rows with a single 1. "
+                f"{name} has shape {labels.shape}; expected one label per row, or one-hot rows. "
                 "Take argmax(1) of soft labels."
             )
-        found = found.argmax(1)
-    if found.ndim != 1:
-        raise SetupError(f"{name} has shape {found.shape}; expected one label a row. Flatten it.")
-    if found.dtype.kind == "f":
-        found = whole(found, name)
-    return found
+        labels = labels.argmax(1)
+    if labels.ndim != 1:
+        raise SetupError(f"{name} has shape {labels.shape}; expected one label per row. Flatten it.")
+    if labels.dtype.kind == "f":
+        labels = _to_integers(labels, name)
+    return labels
 
 
-def whole(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Whole numbers that are stored as real ones; NaN is no label."""
+def _to_integers(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Convert floats that hold integers; NaN becomes a missing label."""
     missing = np.isnan(values)
     if not (values[~missing] == np.rint(values[~missing])).all():
-        raise SetupError(f"{name} holds fractions; expected labels of classes. Give scores as predictions=, 2-d.")
-    return np.where(missing, NONE, values).astype(np.int64)
+        raise SetupError(f"{name} holds fractions; expected class labels. Pass scores as predictions=, 2-d.")
+    return np.where(missing, NO_LABEL, values).astype(np.int64)
 
 
-def numbered(
+def encode_labels(
     targets: Any, predictions: Any | None, names: Sequence[str] | None, count: int | None, ignore: int | None = None
 ) -> tuple[Labels, Labels | None, tuple[str, ...]]:
-    """Targets and predicted labels as numbers of classes, and the names of the classes.
+    """Return targets and predicted labels as class indices, and the names of the classes.
 
-    ``count`` is how many classes the scores have, where there are any. Whole numbers from 0 on are the classes
-    themselves; all else is sorted, as scikit-learn does it. ``ignore`` and negative numbers are no labels. Raises
-    SetupError where names, labels and scores do not fit each other.
+    ``count`` is the number of classes of the scores, if there are any. Non-negative integers are class indices; other
+    labels are sorted, as in scikit-learn. ``ignore`` and negative numbers are missing labels. Raises SetupError if
+    names, labels and scores do not match.
     """
-    a = flat_labels(targets, "targets")
-    b = None if predictions is None else flat_labels(predictions, "predictions")
-    if b is not None and len(a) != len(b):
-        raise SetupError(f"targets has {len(a)} rows and predictions {len(b)}; expected as many. Pass the same rows.")
-    if all(one.dtype.kind in "iub" for one in (a, b) if one is not None):
-        numbers = [None if one is None else as_numbers(one, ignore) for one in (a, b)]
-        return checked(numbers[0], numbers[1], names, count)
-    texts = [None if one is None else np.asarray([str(value) for value in one.tolist()]) for one in (a, b)]
-    known = list(names) if names is not None else sorted({*unique(texts[0]), *unique(texts[1])})
-    numbers = [None if one is None else looked_up(one, known) for one in texts]
-    return checked(numbers[0], numbers[1], known, count)
+    flat_targets = _flatten_labels(targets, "targets")
+    flat_predictions = None if predictions is None else _flatten_labels(predictions, "predictions")
+    if flat_predictions is not None and len(flat_targets) != len(flat_predictions):
+        raise SetupError(
+            f"targets has {len(flat_targets)} rows and predictions {len(flat_predictions)}; expected equal numbers. "
+            "Pass the same rows."
+        )
+    if all(labels.dtype.kind in "iub" for labels in (flat_targets, flat_predictions) if labels is not None):
+        encoded = [
+            None if labels is None else _mask_ignored(labels, ignore) for labels in (flat_targets, flat_predictions)
+        ]
+        return check_labels(encoded[0], encoded[1], names, count)
+    texts = [
+        None if labels is None else np.asarray([str(value) for value in labels.tolist()])
+        for labels in (flat_targets, flat_predictions)
+    ]
+    known_names = list(names) if names is not None else sorted({*_unique_texts(texts[0]), *_unique_texts(texts[1])})
+    encoded = [None if labels is None else look_up_labels(labels, known_names) for labels in texts]
+    return check_labels(encoded[0], encoded[1], known_names, count)
 
 
-def unique(texts: NDArray[Any] | None) -> list[str]:
-    """The different texts, if there are any."""
-    return [] if texts is None else [str(one) for one in np.unique(texts)]
+def _unique_texts(texts: NDArray[Any] | None) -> list[str]:
+    return [] if texts is None else [str(text) for text in np.unique(texts)]
 
 
-def as_numbers(values: NDArray[Any], ignore: int | None) -> Labels:
-    """Whole numbers, with NONE for those to be ignored."""
-    found = values.astype(np.int32)
-    no = found < 0
+def _mask_ignored(values: NDArray[Any], ignore: int | None) -> Labels:
+    """Return integers with NONE for ignored labels."""
+    labels = values.astype(np.int32)
+    is_missing = labels < 0
     if ignore is not None:
-        no |= found == ignore
-    found[no] = NONE
-    return found
+        is_missing |= labels == ignore
+    labels[is_missing] = NO_LABEL
+    return labels
 
 
-def looked_up(texts: NDArray[Any], names: Sequence[str]) -> Labels:
-    """The places of texts among names; raises SetupError where one is not there."""
-    places = {name: i for i, name in enumerate(names)}
-    different, which = np.unique(texts, return_inverse=True)
-    missing = [str(one) for one in different if str(one) not in places]
+def look_up_labels(texts: NDArray[Any], names: Sequence[str]) -> Labels:
+    """Return the indices of texts among names; raise SetupError for an unknown text."""
+    index_by_name = {name: i for i, name in enumerate(names)}
+    distinct, inverse = np.unique(texts, return_inverse=True)
+    missing = [str(text) for text in distinct if str(text) not in index_by_name]
     if missing:
         raise SetupError(
             f"class_names lacks {missing[0]!r}; expected a name for each label. Add it, or leave class_names out."
         )
-    return np.array([places[str(one)] for one in different], np.int32)[which]
+    return np.array([index_by_name[str(text)] for text in distinct], np.int32)[inverse]
 
 
-def checked(
+def check_labels(
     targets: Labels | None, predictions: Labels | None, names: Sequence[str] | None, count: int | None
 ) -> tuple[Labels, Labels | None, tuple[str, ...]]:
-    """The same, if names are as many as there are classes; without names the numbers are the names."""
+    """Check the number of classes against the names; without names the indices are the names."""
     assert targets is not None
-    largest = max((int(one.max(initial=-1)) for one in (targets, predictions) if one is not None), default=-1)
-    wanted = max(largest + 1, count or 0)
+    largest = max((int(labels.max(initial=-1)) for labels in (targets, predictions) if labels is not None), default=-1)
+    n_classes = max(largest + 1, count or 0)
     if count is not None and largest >= count:
         raise SetupError(f"targets go up to {largest}; expected less than {count}, as scores have. Check the labels.")
-    if names is not None and (len(names) < wanted or count not in (None, len(names))):
-        raise SetupError(f"class_names has {len(names)} names; expected {wanted}. Give a name for each class.")
+    if names is not None and (len(names) < n_classes or count not in (None, len(names))):
+        raise SetupError(f"class_names has {len(names)} names; expected {n_classes}. Pass one name per class.")
     if names is not None and len(set(names)) < len(names):
-        raise SetupError("class_names holds a name twice; expected different ones. Number them.")
-    return targets, predictions, tuple(names) if names is not None else tuple(map(str, range(wanted)))
+        raise SetupError("class_names has duplicates; expected unique names. Number them.")
+    return targets, predictions, tuple(names) if names is not None else tuple(map(str, range(n_classes)))
+
+
+def resolve_names(option: str, names: Sequence[Any] | None, count: int, item: str = "class") -> tuple[str, ...]:
+    """Return one name per class, label or output, by default the indices; raise SetupError for another number."""
+    if names is not None and len(names) != count:
+        raise SetupError(f"{option} has {len(names)} names; expected {count}. Pass one name per {item}.")
+    return tuple(map(str, range(count) if names is None else names))
+
+
+def to_array(values: Any) -> NDArray[Any]:
+    """Return numbers as an array; accepts tensors on any device and in bfloat16."""
+    if hasattr(values, "detach"):
+        tensor = values.detach().cpu()
+        return np.asarray(tensor.float().numpy() if str(tensor.dtype) == "torch.bfloat16" else tensor.numpy())
+    return np.asarray(values)
+
+
+def parse_index(index: Any, rows: int) -> NDArray[np.int64] | None:
+    """Return dataset indices, one per row; raise SetupError for another number of them."""
+    if index is None:
+        return None
+    indices = np.asarray(to_array(index), np.int64)
+    check_length("index", len(indices), rows)
+    return indices

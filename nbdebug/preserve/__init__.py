@@ -1,6 +1,8 @@
-"""Preserve: the block inside which anything may be done to a training set-up, and after which it is as it was."""
+"""Preserve: a block that restores the training setup to its exact previous state."""
 
-from nbdebug.preserve.block import Preserve, RestoreError, blocks, restore
-from nbdebug.preserve.random_state import seed_all
+from __future__ import annotations
 
-__all__ = ["Preserve", "RestoreError", "blocks", "restore", "seed_all"]
+from nbdebug.preserve.block import Preserve, RestoreError, open_blocks, restore
+from nbdebug.preserve.process_snapshots import seed_all
+
+__all__ = ["Preserve", "RestoreError", "open_blocks", "restore", "seed_all"]

@@ -1,54 +1,111 @@
-"""The block itself, the list of those still open, and the panic button."""
+"""The Preserve context manager, the list of open blocks, and deferred interrupts."""
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
 
-from nbdebug.preserve.interrupts import Postponed, uninterrupted
-from nbdebug.preserve.kept import Kept
-from nbdebug.preserve.random_state import global_generators
-from nbdebug.preserve.settings import global_settings, thread_settings
-from nbdebug.preserve.tensors import KeptTensor
-from nbdebug.preserve.walk import Walk
+from nbdebug.preserve.object_snapshots import Snapshot
+from nbdebug.preserve.process_snapshots import global_generators, global_settings, thread_settings
+from nbdebug.preserve.tensor_snapshots import TensorSnapshot
+from nbdebug.preserve.traversal import Traversal
 
-Named = Sequence[tuple[object, Kept]]  # each with words for it
+_NamedSnapshots = Sequence[tuple[object, Snapshot]]  # each with a description
+open_blocks: list[Preserve] = []  # open blocks of all threads; code inside one is run by a tool
+_restore_lock = threading.RLock()
 
-blocks: list[Preserve] = []  # that are open, in any thread; what runs in one is a tool's doing
-_turn = threading.RLock()
+
+class _DeferredInterrupt:
+    """Defers an interrupt that arrives as a block's ``__exit__`` is entered, before its first instruction.
+
+    Python would otherwise leave the block without running it. ``release`` delivers the deferred interrupt.
+    """
+
+    def __init__(self, owner: object) -> None:
+        self.owner, self.previous_handler = owner, signal.getsignal(signal.SIGINT)
+        self.deferred: tuple[int, FrameType | None] | None = None
+        self.active = threading.current_thread() is threading.main_thread() and callable(self.previous_handler)
+        if self.active:
+            signal.signal(signal.SIGINT, self.handle)
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Store the interrupt if the owner is about to exit, else pass it on."""
+        if self.is_exiting(frame):
+            self.deferred = (number, frame)
+        elif callable(self.previous_handler):
+            self.previous_handler(number, frame)
+
+    def is_exiting(self, frame: FrameType | None) -> bool:
+        """Check whether the ``__exit__`` of the owner is on a stack."""
+        code = type(self.owner).__exit__.__code__  # type: ignore[attr-defined]
+        while frame is not None:
+            if frame.f_code is code and frame.f_locals.get("self") is self.owner:
+                return True
+            frame = frame.f_back
+        return False
+
+    def release(self) -> None:
+        """Restore the handler and deliver the deferred interrupt; a second call does nothing."""
+        if self.active and signal.getsignal(signal.SIGINT) == self.handle:
+            signal.signal(signal.SIGINT, self.previous_handler)
+        self.active = False
+        deferred, self.deferred = self.deferred, None
+        if deferred is not None and callable(self.previous_handler):
+            self.previous_handler(*deferred)
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[None]:
+    """Defer interrupts to the end of the block; only the main thread receives them."""
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or previous_handler is None:
+        yield
+        return
+    arrived: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: arrived.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous_handler)
+        if arrived and callable(previous_handler):
+            previous_handler(*arrived[-1])
+        elif arrived and previous_handler == signal.SIG_DFL:
+            signal.raise_signal(signal.SIGINT)
 
 
 class RestoreError(RuntimeError):
-    """Something could not be made what it was; the text names each such thing, all others are restored."""
+    """Some objects could not be restored; the message names each of them. All others are restored."""
 
 
 class Preserve:
-    """A block that leaves modules, optimizers, loaders, random state and torch's switches bit for bit as they were.
+    """A block that restores modules, optimizers, loaders, random state and torch's global settings bit for bit.
 
-    Inside, every gradient is set aside: ``.grad`` is None and ``gradients`` holds, by parameter, what lay there.
+    Gradients are set aside within the block: ``.grad`` is None and ``gradients`` maps each parameter to its gradient.
     """
 
-    def __init__(self, *owned: Any, loaders: Iterable[Any] = ()) -> None:
-        self._owned = tuple(thing for thing in owned if thing is not None)
+    def __init__(self, *objects: Any, loaders: Iterable[Any] = ()) -> None:
+        self._objects = tuple(item for item in objects if item is not None)
         self._loaders = tuple(loader for loader in loaders if loader is not None)
-        self._kept: Named = []
-        self._process: Named = []
-        self._in_thread: Named = []
-        self._thread = 0
-        self._interrupts: Postponed | None = None
+        self._snapshots: _NamedSnapshots = []
+        self._process_snapshots: _NamedSnapshots = []
+        self._thread_snapshots: _NamedSnapshots = []
+        self._thread_id = 0
+        self._interrupts: _DeferredInterrupt | None = None
         self.gradients: dict[torch.Tensor, torch.Tensor | None] = {}
 
     def __enter__(self) -> Preserve:
-        if self in blocks:
-            raise RuntimeError("This Preserve is already open; expected one that is closed. Make another one to nest.")
+        if self in open_blocks:
+            raise RuntimeError("This Preserve is already open; expected a closed one. Create another one to nest.")
         try:
-            with uninterrupted():
-                self._keep()
-            self._interrupts = Postponed(self)
+            with defer_interrupts():
+                self._take_snapshots()
+            self._interrupts = _DeferredInterrupt(self)
         except BaseException:
             self.restore()
             raise
@@ -58,93 +115,95 @@ class Preserve:
         try:
             self.restore()
         finally:
-            self.restore()  # an interrupt may have struck before the first call began to hold interrupts back
+            self.restore()  # an interrupt may have arrived before the first call deferred interrupts
 
     def restore(self) -> None:
         """Restore now; a second call does nothing. Blocks opened later in this thread are restored first.
 
-        Raises RestoreError, after all else has been restored, when something could not be.
+        Raises RestoreError after restoring everything else if some objects could not be restored.
         """
-        found = [self]
+        blocks_to_restore = [self]
         try:
-            with uninterrupted(), _turn:
-                if self in blocks:
-                    after = blocks[blocks.index(self) + 1 :]
-                    found += [one for one in after if one._thread == self._thread]
-                    _close(found)
+            with defer_interrupts(), _restore_lock:
+                if self in open_blocks:
+                    opened_later = open_blocks[open_blocks.index(self) + 1 :]
+                    blocks_to_restore += [block for block in opened_later if block._thread_id == self._thread_id]
+                    _close_blocks(blocks_to_restore)
         finally:
-            _release(found)
+            _release_interrupts(blocks_to_restore)
 
-    def _keep(self) -> None:
-        self._thread = threading.get_ident()
-        self._process = [*global_settings(), *global_generators()]
-        self._in_thread = [*thread_settings()]
-        walk = Walk()
-        with _plainly():
-            for thing in self._owned:
-                walk.keep(thing)
+    def _take_snapshots(self) -> None:
+        self._thread_id = threading.get_ident()
+        self._process_snapshots = [*global_settings(), *global_generators()]
+        self._thread_snapshots = [*thread_settings()]
+        traversal = Traversal()
+        with _raw_tensor_access():
+            for item in self._objects:
+                traversal.take_snapshot(item)
             for loader in self._loaders:
-                walk.keep_loader(loader)
-            self._kept = walk.kept
-            blocks.append(self)
+                traversal.take_loader_snapshot(loader)
+            self._snapshots = traversal.snapshots
+            open_blocks.append(self)
             self._set_aside()
 
     def _set_aside(self) -> None:
-        for _, kept in self._kept:
-            if isinstance(kept, KeptTensor) and (kept.grad is not None or isinstance(kept.thing, torch.nn.Parameter)):
-                self.gradients[kept.thing] = kept.grad
-            kept.set_aside()
+        for _, snapshot in self._snapshots:
+            if isinstance(snapshot, TensorSnapshot) and (
+                snapshot.grad is not None or isinstance(snapshot.original, torch.nn.Parameter)
+            ):
+                self.gradients[snapshot.original] = snapshot.grad
+            snapshot.set_aside()
 
-    def _put_back(self) -> list[str]:
-        """Restore everything, release the copies, give what failed."""
-        with _plainly():
-            failed = _restored(self._kept)
-        if threading.get_ident() == self._thread:
-            failed += _restored(self._in_thread)
-        failed += _restored(self._process)
-        blocks.remove(self)
-        self._kept, self._process, self._in_thread, self.gradients = [], [], [], {}
-        return failed
+    def _restore_all(self) -> list[str]:
+        """Restore everything, release the copies, and return the failures."""
+        with _raw_tensor_access():
+            failures = _restore_snapshots(self._snapshots)
+        if threading.get_ident() == self._thread_id:
+            failures += _restore_snapshots(self._thread_snapshots)
+        failures += _restore_snapshots(self._process_snapshots)
+        open_blocks.remove(self)
+        self._snapshots, self._process_snapshots, self._thread_snapshots, self.gradients = [], [], [], {}
+        return failures
 
 
 def restore() -> int:
-    """Restore every block that is still open, the last opened first, and give their number."""
-    found: list[Preserve] = []
+    """Restore all open blocks, the last opened first, and return their number."""
+    blocks_to_restore: list[Preserve] = []
     try:
-        with uninterrupted(), _turn:
-            found += blocks
-            return _close(found)
+        with defer_interrupts(), _restore_lock:
+            blocks_to_restore += open_blocks
+            return _close_blocks(blocks_to_restore)
     finally:
-        _release(found)
+        _release_interrupts(blocks_to_restore)
 
 
-def _close(found: list[Preserve]) -> int:
-    failed = [failure for block in reversed(found) for failure in block._put_back()]
-    if failed:
-        raise RestoreError(f"Not restored: {'; '.join(failed)}. Everything else is as it was. Build these anew.")
-    return len(found)
+def _close_blocks(to_close: list[Preserve]) -> int:
+    failures = [failure for block in reversed(to_close) for failure in block._restore_all()]
+    if failures:
+        raise RestoreError(f"Not restored: {'; '.join(failures)}. Everything else is restored. Rebuild these objects.")
+    return len(to_close)
 
 
-def _release(found: list[Preserve]) -> None:
-    """Let interrupts through again, the last opened block first."""
-    for one in reversed(found):
-        if one._interrupts is not None and one._thread == threading.get_ident():
-            one._interrupts.release()
-            one._interrupts = None  # it holds the block, which would live until garbage is collected, with all it owns
+def _release_interrupts(to_release: list[Preserve]) -> None:
+    """Deliver interrupts again, the last opened block first."""
+    for block in reversed(to_release):
+        if block._interrupts is not None and block._thread_id == threading.get_ident():
+            block._interrupts.release()
+            block._interrupts = None  # breaks a reference cycle that would keep the block and its objects alive
 
 
-def _restored(kept: Named) -> list[str]:
-    failed = []
-    for name, one in kept:
+def _restore_snapshots(snapshots: _NamedSnapshots) -> list[str]:
+    failures = []
+    for name, snapshot in snapshots:
         try:
-            one.restore()
+            snapshot.restore()
         except Exception as error:
-            failed.append(f"{name} ({type(error).__name__}: {error})")
-    return failed
+            failures.append(f"{name} ({type(error).__name__}: {error})")
+    return failures
 
 
 @contextmanager
-def _plainly() -> Iterator[None]:
-    """Read and write tensors as memory: without gradients, inference mode or what subclasses make of each call."""
+def _raw_tensor_access() -> Iterator[None]:
+    """Access tensors as memory: without gradients, inference mode or overrides in subclasses."""
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         yield

@@ -1,9 +1,11 @@
-"""A step whose loss or gradient was not finite: kept as it began, and run again."""
+"""Records the passes of a run, and reruns a step whose loss or gradient was not finite."""
 
-from nbdebug.replay.abandoned import abandoned as abandoned
-from nbdebug.replay.incident import Incident as Incident
+from __future__ import annotations
+
+from nbdebug.replay.recorded_pass import Incident as Incident
+from nbdebug.replay.replay import Replay as Replay
+from nbdebug.replay.replay import freeze_abandoned_pass as freeze_abandoned_pass
 from nbdebug.replay.replay import replay as replay
-from nbdebug.replay.result import Replay as Replay
-from nbdebug.replay.ring import Ring as Ring
+from nbdebug.replay.ring_buffer import RingBuffer as RingBuffer
 
-__all__ = ["Incident", "Replay", "Ring", "abandoned", "replay"]
+__all__ = ["Incident", "Replay", "RingBuffer", "freeze_abandoned_pass", "replay"]

@@ -1,1 +1,1 @@
-"""The rulebook: one rule a file, in folders by family. Every file registers its rule when it is imported."""
+"""Rules, grouped by the part of training that they check."""

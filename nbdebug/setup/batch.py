@@ -1,4 +1,4 @@
-"""One batch as the model and the loss see it."""
+"""A batch: model inputs, targets and dataset indices."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.setup.trees import described, moved, tensors, transform
+from nbdebug.tensors.pytree import describe_tensors, to_device, tree_leaves, tree_map, tree_tensors
+
+TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The inputs of one forward call, the targets of one loss call, and which samples of the data set they are.
+    """The inputs of one forward call, the targets of one loss call, and the samples' indices.
 
-    ``indices`` are positions in the data set, where they are known.
+    ``indices`` are positions in the dataset, None if unknown. ``raw`` is the batch as the loader returned it.
     """
 
     args: tuple[Any, ...]
@@ -29,50 +31,63 @@ class Batch:
 
     @property
     def inputs(self) -> Any:
-        """What the model is given: the one argument, else the arguments, else the mapping."""
+        """The only argument of the model, else all positional arguments, else a mapping that includes keywords."""
         if self.kwargs:
             return {**dict(enumerate(self.args)), **self.kwargs}
         return self.args[0] if len(self.args) == 1 else self.args
 
     @property
     def target(self) -> Any:
-        """What the loss is given beside the output: the one target, all of them, or None."""
+        """The only target, a tuple of several targets, or None."""
         return self.targets[0] if len(self.targets) == 1 else self.targets or None
 
     @property
+    def target_or_label(self) -> Any:
+        """The target, or the keyword argument that holds it for a model that computes its own loss."""
+        if self.target is not None:
+            return self.target
+        return next((self.kwargs[key] for key in TARGET_KEYS if key in self.kwargs), None)
+
+    @property
     def size(self) -> int:
-        """The number of samples: the first axis of the target, else the commonest first axis of the inputs."""
-        target = next((t for t in tensors(self.targets) if t.dim()), None)
+        """Number of samples: the first axis of the target, else the most frequent first axis of the inputs."""
+        target = next((t for t in tree_tensors(self.targets) if t.dim()), None)
         if target is not None:
             return len(target)
-        lengths = Counter(len(t) for t in tensors((self.args, self.kwargs)) if t.dim())
+        lengths = Counter(len(t) for t in tree_tensors((self.args, self.kwargs)) if t.dim())
         return lengths.most_common(1)[0][0] if lengths else 0
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on ``device``."""
-        args, kwargs, targets = moved((self.args, self.kwargs, self.targets), device)
+        """Return the batch on ``device``."""
+        args, kwargs, targets = to_device((self.args, self.kwargs, self.targets), device)
         return replace(self, args=args, kwargs=kwargs, targets=targets)
 
-    def take(self, rows: Sequence[int]) -> Batch:
-        """Some samples of this batch; raises NotChecked where the samples cannot be told apart."""
-        size, chosen = self.size, torch.as_tensor(rows)
+    def take_samples(self, positions: Sequence[int]) -> Batch:
+        """Select some samples of the batch; raises NotChecked if a tensor has no sample axis."""
+        sample_count, position_tensor = self.size, torch.as_tensor(positions)
 
-        def cut(leaf: Any) -> Any:
+        def select(leaf: Any) -> Any:
             if not isinstance(leaf, Tensor) or not leaf.dim():
                 return leaf
-            axis = next((a for a in (0, 1) if a < leaf.dim() and leaf.shape[a] == size), None)
+            axis = next((a for a in (0, 1) if a < leaf.dim() and leaf.shape[a] == sample_count), None)
             if axis is None:
-                raise NotChecked(f"a tensor {tuple(leaf.shape)} has no axis of the {size} samples of the batch")
-            return leaf.index_select(axis, chosen.to(leaf.device))
+                raise NotChecked(f"a tensor {tuple(leaf.shape)} has no axis of the {sample_count} samples of the batch")
+            return leaf.index_select(axis, position_tensor.to(leaf.device))
 
-        args, kwargs, targets, raw = transform((self.args, self.kwargs, self.targets, self.raw), cut)
-        indices = None if self.indices is None else tuple(self.indices[row] for row in rows)
+        args, kwargs, targets, raw = tree_map((self.args, self.kwargs, self.targets, self.raw), select)
+        indices = None if self.indices is None else tuple(self.indices[position] for position in positions)
         return Batch(args, kwargs, targets, indices, raw)
 
-    def sample(self, row: int) -> int:
-        """The index in the data set of one row of this batch, or the row itself where that is not known."""
-        return self.indices[row] if self.indices is not None and row < len(self.indices) else row
+    def dataset_index(self, position: int) -> int:
+        """Return the dataset index of a sample of this batch, or its position in the batch if that is unknown."""
+        return self.indices[position] if self.indices is not None and position < len(self.indices) else position
 
     def __str__(self) -> str:
-        """Shapes and dtypes, such as ``float32 (64, 1, 8, 8) -> int64 (64,)``."""
-        return f"{described(self.inputs)} → {described(self.target)}"
+        """Describe shapes and dtypes, such as ``float32 (64, 1, 8, 8) → int64 (64,)``."""
+        return f"{describe_tensors(self.inputs)} → {describe_tensors(self.target)}"
+
+
+def named_inputs(batch: Batch) -> dict[str, Tensor]:
+    """Return the input tensors by argument name or position."""
+    by_name = {".".join(map(str, path)): leaf for path, leaf in tree_leaves(batch.inputs)}
+    return {name: leaf for name, leaf in by_name.items() if isinstance(leaf, Tensor) and leaf.dim()}

@@ -1,43 +1,59 @@
-"""Looks at the first batches of a loader without taking them from the user."""
+"""Reads batches and samples of a loader without consuming it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import Any
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+    default_collate,
+)
 
-from nbdebug.exceptions import SetupError
-from nbdebug.setup.uncollated import refused
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.setup.unpacking import collate_error
+
+if TYPE_CHECKING:
+    pass
+
+MAX_SAMPLER_INDICES = 1_000_000
 
 
-class Replay:
-    """A one-shot loader of which some batches were looked at: it gives those first, then the rest."""
+class PeekableLoader:
+    """A one-shot iterable some of whose batches were read ahead; iterates over those first, then over the rest."""
 
     def __init__(self, source: Iterable[Any]) -> None:
-        self.kept: list[Any] = []
-        self.rest = iter(source)
+        self.buffered_batches: list[Any] = []
+        self.remaining = iter(source)
 
     def peek(self) -> Iterator[Any]:
-        """The batches to come, one after the other, which stay to be given out."""
-        for place in count():
-            if place == len(self.kept):
+        """Yield the next batches without consuming them."""
+        for position in count():
+            if position == len(self.buffered_batches):
                 try:
-                    self.kept.append(next(self.rest))
+                    self.buffered_batches.append(next(self.remaining))
                 except StopIteration:
                     return
-            yield self.kept[place]
+            yield self.buffered_batches[position]
 
     def __iter__(self) -> Iterator[Any]:
-        """Every batch once: those that were looked at, then the rest."""
-        while self.kept:
-            yield self.kept.pop(0)
-        yield from self.rest
+        """Yield every batch once: the buffered ones, then the rest."""
+        while self.buffered_batches:
+            yield self.buffered_batches.pop(0)
+        yield from self.remaining
 
 
-def is_one_shot(loader: Any) -> bool:
-    """Whether what is read from a loader is gone: an iterator, or a stream that holds one."""
+def _is_one_shot(loader: Any) -> bool:
+    """Check whether reading a loader consumes it: an iterator, or a dataset that holds one."""
     if hasattr(loader, "__next__"):
         return True
     dataset = getattr(loader, "dataset", None)
@@ -46,21 +62,21 @@ def is_one_shot(loader: Any) -> bool:
     return hasattr(dataset, "__next__") or any(hasattr(value, "__next__") for value in vars(dataset).values())
 
 
-def wrapped(loader: Any, name: str) -> Any:
-    """The loader itself, or a Replay of it where reading would eat it; refuses what cannot be iterated."""
-    if loader is None or isinstance(loader, Replay):
+def make_peekable(loader: Any, name: str) -> Any:
+    """Return the loader, wrapped if reading consumes it; raises SetupError if it is not iterable."""
+    if loader is None or isinstance(loader, PeekableLoader):
         return loader
-    samples = isinstance(loader, Dataset) and not isinstance(loader, IterableDataset)
-    if samples or (not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__")):
+    is_dataset = isinstance(loader, Dataset) and not isinstance(loader, IterableDataset)
+    if is_dataset or (not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__")):
         raise SetupError(
             f"{name} is a {type(loader).__name__}; expected a DataLoader or any iterable of batches. "
             f"Pass torch.utils.data.DataLoader(dataset, batch_size=...)."
         )
-    return Replay(loader) if is_one_shot(loader) else loader
+    return PeekableLoader(loader) if _is_one_shot(loader) else loader
 
 
-def is_indexed(loader: Any) -> bool:
-    """Whether batches can be made here from the data set, by index, without the loader's workers."""
+def is_map_style(loader: Any) -> bool:
+    """Check whether batches can be created from the dataset by index, without the loader's workers."""
     return (
         isinstance(loader, DataLoader)
         and type(loader).__iter__ is DataLoader.__iter__
@@ -68,66 +84,115 @@ def is_indexed(loader: Any) -> bool:
     )
 
 
-def batches(loader: Any, most: int, name: str) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
-    """Up to ``most`` batches with their indices in the data set; none is taken from the user.
+def peek_batches(loader: Any, limit: int, name: str) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
+    """Yield up to ``limit`` batches with their dataset indices, without consuming the loader.
 
-    Raises SetupError that names the sample where the data set raises, and where the loader is empty.
+    Raises SetupError that names the sample if the dataset raises, and if the loader is empty.
     """
-    number = 0
+    batch_number = 0
     try:
-        for found in islice(raw_batches(loader), most):
-            yield found
-            number += 1
+        for indexed_batch in islice(_unconsumed_batches(loader), limit):
+            yield indexed_batch
+            batch_number += 1
     except (SetupError, GeneratorExit):
         raise
     except Exception as error:
         raise SetupError(
-            f"{name} raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
-            f"Run next(iter({name})) to see it alone."
+            f"{name} raised {type(error).__name__} in batch {batch_number}: {error}; expected a batch. "
+            f"Run next(iter({name})) to reproduce it."
         ) from error
-    if not number and most:
+    if not batch_number and limit:
         raise SetupError(
             f"{name} is empty; expected at least one batch. Check len(dataset), drop_last and the sampler."
         )
 
 
-def raw_batches(loader: Any) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
-    """Batches by the way that fits the loader: kept ones, made by index, or read from a plain iterable."""
-    if isinstance(loader, Replay):
+def _unconsumed_batches(loader: Any) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
+    """Yield batches from a buffer, by dataset index, or from a plain iterable, depending on the loader."""
+    if isinstance(loader, PeekableLoader):
         yield from ((batch, None) for batch in loader.peek())
-    elif is_indexed(loader):
-        yield from indexed_batches(loader)
+    elif is_map_style(loader):
+        yield from _indexed_batches(loader)
     elif isinstance(loader, DataLoader) and type(loader).__iter__ is DataLoader.__iter__:
-        plain = DataLoader(loader.dataset, loader.batch_size, collate_fn=loader.collate_fn, drop_last=loader.drop_last)
-        yield from ((batch, None) for batch in plain)
+        worker_free_loader = DataLoader(
+            loader.dataset, loader.batch_size, collate_fn=loader.collate_fn, drop_last=loader.drop_last
+        )
+        yield from ((batch, None) for batch in worker_free_loader)
     else:
         yield from ((batch, None) for batch in loader)
 
 
-def indexed_batches(loader: DataLoader[Any]) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
-    """Batches made by index in this process, in the order of the loader's own sampler."""
-    order = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    for chosen in order:
-        indices = tuple(chosen) if isinstance(chosen, (list, tuple)) else (chosen,)
-        samples = [read(loader.dataset, index) for index in indices]
+def _indexed_batches(loader: DataLoader[Any]) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
+    """Yield batches created by index in this process, in the order of the loader's own sampler."""
+    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    for sampled_indices in sampler:
+        indices = tuple(sampled_indices) if isinstance(sampled_indices, (list, tuple)) else (sampled_indices,)
+        samples = [read_sample(loader.dataset, index) for index in indices]
         yield loader.collate_fn(samples if loader.batch_sampler is not None else samples[0]), indices
 
 
-def read(dataset: Any, index: Any) -> Any:
-    """One sample; raises SetupError naming it where the data set cannot give it."""
+def read_sample(dataset: Any, index: Any) -> Any:
+    """Return a sample; raises SetupError that names it if the dataset raises."""
     try:
         return dataset[index]
     except Exception as error:
         raise SetupError(
-            f"sample {index} of the data set raised {type(error).__name__}: {error}; expected a sample. "
-            f"Run dataset[{index}] to see it alone."
+            f"sample {index} of the dataset raised {type(error).__name__}: {error}; expected a sample. "
+            f"Run dataset[{index}] to reproduce it."
         ) from error
 
 
-def take(loader: Any, indices: Iterable[int]) -> Any:
-    """A batch of the samples at ``indices``, collated as the loader does it."""
-    samples = [read(loader.dataset, index) for index in indices]
+def collate_samples(loader: Any, indices: Iterable[int]) -> Any:
+    """Return the samples at ``indices`` as a batch, collated by the loader's ``collate_fn``."""
+    samples = [read_sample(loader.dataset, index) for index in indices]
     try:
         return loader.collate_fn(samples)
     except Exception as error:
-        raise refused(samples, error) from error
+        raise collate_error(samples, error) from error
+
+
+def uses_default_batching(loader: Any) -> bool:
+    """Return whether every dataset sample goes into batches exactly as stored."""
+    return (
+        type(loader) is DataLoader
+        and loader.collate_fn is default_collate
+        and type(loader.batch_sampler) is BatchSampler
+        and type(loader.sampler) in (SequentialSampler, RandomSampler)
+    )
+
+
+def reads_tensor_dataset(loader: Any) -> bool:
+    """Return whether a loader with torch's own batching reads a TensorDataset or a Subset of one."""
+    dataset = getattr(loader, "dataset", None)
+    return (
+        uses_default_batching(loader)
+        and type(dataset.dataset if isinstance(dataset, Subset) else dataset) is TensorDataset
+    )
+
+
+def get_visited_indices(loader: DataLoader[Any]) -> Sequence[int]:
+    """Return the indices that a loader goes through, each once; raise NotChecked if they are not integers."""
+    is_plain = type(loader.batch_sampler) is BatchSampler and type(loader.sampler) in (SequentialSampler, RandomSampler)
+    if is_plain:
+        return range(len(loader.dataset))  # type: ignore[arg-type]
+    try:
+        return list(dict.fromkeys(map(as_index, islice(iterate_sampler_indices(loader), MAX_SAMPLER_INDICES))))
+    except TypeError as error:
+        raise NotChecked(f"the sampler yields indices that are not integers: {error}") from error
+
+
+def iterate_sampler_indices(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Yield every index from the samplers of a loader."""
+    if loader.batch_sampler is None:
+        yield from loader.sampler
+        return
+    for batch_indices in loader.batch_sampler:
+        yield from batch_indices
+
+
+def dataset_length(loader: Any) -> int | None:
+    """Return the number of samples of a loader; None if unknown."""
+    try:
+        return len(loader.dataset)
+    except (AttributeError, TypeError, NotImplementedError):
+        return None

@@ -1,4 +1,4 @@
-"""Which of torch's losses a callable is."""
+"""Recognizes torch's own losses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any, Literal, cast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.setup.trees import tensors
+from nbdebug.tensors.pytree import tree_tensors
 
-# What gather, indexing and one_hot say of a class that the scores do not have.
-OUTSIDE = re.compile(r"index -?\d+ is out of bounds for dimension \d+ with size \d+|Class values must be")
-Kind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
-
-MODULES: dict[type[nn.Module], Kind] = {
+# Messages of gather, indexing and one_hot for a class index that the scores do not have.
+_CLASS_OUT_OF_RANGE = re.compile(r"index -?\d+ is out of bounds for dimension \d+ with size \d+|Class values must be")
+LossKind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
+_MODULE_KINDS: dict[type[nn.Module], LossKind] = {
     nn.CrossEntropyLoss: "cross-entropy",
     nn.NLLLoss: "nll",
     nn.BCELoss: "bce",
@@ -27,7 +26,7 @@ MODULES: dict[type[nn.Module], Kind] = {
     nn.SmoothL1Loss: "absolute",
     nn.HuberLoss: "absolute",
 }
-FUNCTIONS: dict[Callable[..., Any], Kind] = {
+_FUNCTION_KINDS: dict[Callable[..., Any], LossKind] = {
     F.cross_entropy: "cross-entropy",
     F.nll_loss: "nll",
     F.binary_cross_entropy: "bce",
@@ -38,7 +37,7 @@ FUNCTIONS: dict[Callable[..., Any], Kind] = {
     F.smooth_l1_loss: "absolute",
     F.huber_loss: "absolute",
 }
-NODES: dict[str, Kind] = {
+NODE_KINDS: dict[str, LossKind] = {
     "NllLoss": "cross-entropy",
     "NllLoss2D": "cross-entropy",
     "BinaryCrossEntropy": "bce",
@@ -50,56 +49,59 @@ NODES: dict[str, Kind] = {
 }
 
 
-def named(loss_fn: Any) -> Kind:
-    """The kind of a loss that is torch's own, also under ``functools.partial``; "other" for the user's own."""
+def get_loss_kind(loss_fn: Any) -> LossKind:
+    """Return the kind of one of torch's losses, also under ``functools.partial``; "other" for a custom loss."""
     while isinstance(loss_fn, partial):
         loss_fn = loss_fn.func
     if isinstance(loss_fn, nn.Module):
-        return next((kind for known, kind in MODULES.items() if type(loss_fn) is known), "other")
+        return next((kind for module_type, kind in _MODULE_KINDS.items() if type(loss_fn) is module_type), "other")
     try:
-        return FUNCTIONS.get(loss_fn, "other")
+        return _FUNCTION_KINDS.get(loss_fn, "other")
     except TypeError:
         return "other"
 
 
-def raised_in(error: BaseException | None) -> Kind:
-    """The kind of the torch loss that an exception came out of; cross-entropy where a class index was out of range."""
-    known = {function.__name__: kind for function, kind in FUNCTIONS.items()}
-    trace, kind = error.__traceback__ if error else None, "cross-entropy" if OUTSIDE.search(str(error)) else "other"
-    while trace is not None:
-        kind = known.get(trace.tb_frame.f_code.co_name, kind)
-        trace = trace.tb_next
-    return cast(Kind, kind)
+def raising_loss_kind(error: BaseException | None) -> LossKind:
+    """Return the kind of the torch loss that raised an exception; cross-entropy for a class index out of range."""
+    kinds_by_name = {function.__name__: kind for function, kind in _FUNCTION_KINDS.items()}
+    traceback, kind = (
+        error.__traceback__ if error else None,
+        "cross-entropy" if _CLASS_OUT_OF_RANGE.search(str(error)) else "other",
+    )
+    while traceback is not None:
+        kind = kinds_by_name.get(traceback.tb_frame.f_code.co_name, kind)
+        traceback = traceback.tb_next
+    return cast(LossKind, kind)
 
 
 def ignore_index(loss_fn: Any) -> int:
-    """The label that the loss leaves out, -100 unless it was set."""
+    """Return the label that the loss ignores, -100 by default."""
     if isinstance(loss_fn, partial):
         return int(loss_fn.keywords.get("ignore_index", -100))
     return int(getattr(loss_fn, "ignore_index", -100))
 
 
-def met(kind: Kind, output: Any, targets: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Targets as a loop must hand them to a binary cross-entropy: floats, of the shape of the output, (N, 1) for (N,).
+def matching_targets(kind: LossKind, output: Any, targets: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return targets in the form that binary cross-entropy requires: floats of the output's shape, (N, 1) for (N,).
 
-    Torch refuses anything else, so that a loop which runs reshapes one of the two itself.
+    Torch rejects anything else, so a loop that runs without errors reshapes one of the two itself.
     """
     if kind not in ("bce", "bce-with-logits") or not isinstance(output, Tensor) or len(targets) != 1:
         return targets
     target = targets[0]
-    if not isinstance(target, Tensor) or not same_but_for_ones(output, target):
+    if not isinstance(target, Tensor) or not _have_same_squeezed_shape(output, target):
         return targets
     return (target.reshape(output.shape).to(output.dtype),)
 
 
-def same_but_for_ones(one: Tensor, other: Tensor) -> bool:
-    """Whether two shapes differ in axes of length one alone."""
-    return [size for size in one.shape if size > 1] == [size for size in other.shape if size > 1]
+def _have_same_squeezed_shape(first: Tensor, second: Tensor) -> bool:
+    """Check whether two shapes differ only in axes of size 1."""
+    return [size for size in first.shape if size > 1] == [size for size in second.shape if size > 1]
 
 
-def scores(output: Any) -> Any:
-    """The tensor that one of torch's own losses takes: the output, its ``logits``, or its first tensor."""
+def score_tensor(output: Any) -> Any:
+    """Return the tensor that torch's own losses receive: the output, its ``logits``, or its first tensor."""
     if isinstance(output, Tensor):
         return output
     logits = getattr(output, "logits", None)
-    return logits if logits is not None else next(iter(tensors(output)), output)
+    return logits if logits is not None else next(iter(tree_tensors(output)), output)

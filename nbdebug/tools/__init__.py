@@ -1,1 +1,1 @@
-"""One question put to a set-up a file; each answers with a Result."""
+"""Tools of the Debugger, each in its own package or module."""

@@ -1,1 +1,1 @@
-"""What is drawn: one dataclass of state and one JavaScript module for each picture."""
+"""Views of results: HTML pages, widgets, charts and tables."""

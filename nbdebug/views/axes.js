@@ -1,9 +1,9 @@
 // @ts-check
-/** Ticks, scales and a canvas: what every chart of the package is drawn with. */
+/** Ticks, scales, theme colors and canvas helpers for all charts. */
 
 /** @typedef {[number, number]} Pair */
 
-/** Round numbers inside a range, about `n` of them. @param {Pair} range @param {number} [n] @returns {number[]} */
+/** Return about `n` round numbers inside a range. @param {Pair} range @param {number} [n] @returns {number[]} */
 export function ticks([lo, hi], n = 5) {
   const raw = (hi - lo) / n;
   if (!(raw > 0)) return [lo];
@@ -14,7 +14,7 @@ export function ticks([lo, hi], n = 5) {
   return out;
 }
 
-/** Powers of ten inside a range, and their 2 and 5 folds where it is narrow. @param {Pair} range @param {number} [n] @returns {number[]} */
+/** Return powers of ten inside a range, and their multiples by 2 and 5 if the range is narrow. @param {Pair} range @param {number} [n] @returns {number[]} */
 export function logTicks([lo, hi], n = 5) {
   const decades = Math.log10(hi / lo), every = Math.max(1, Math.ceil(decades / n));
   if (decades < 1) return ticks([lo, hi], n);
@@ -25,7 +25,7 @@ export function logTicks([lo, hi], n = 5) {
   return out.filter((v) => v >= lo && v <= hi);
 }
 
-/** Maps a data range onto pixels, straight or by logarithm. @param {Pair} from @param {Pair} to @param {boolean} [log] */
+/** Return a function that maps a data range to pixels, linearly or logarithmically. @param {Pair} from @param {Pair} to @param {boolean} [log] */
 export function scale(from, to, log = false) {
   const f = log ? Math.log10 : (/** @type {number} */ v) => v;
   const [a, b] = from.map(f), [c, d] = to, k = (d - c) / (b - a || 1);
@@ -34,7 +34,7 @@ export function scale(from, to, log = false) {
   return at;
 }
 
-/** The range of the finite (for a logarithm: positive) values; never empty. @param {Iterable<number | null>} values @param {boolean} [log] @returns {Pair} */
+/** Return the range of the finite (on a log scale: positive) values; never empty. @param {Iterable<number | null>} values @param {boolean} [log] @returns {Pair} */
 export function extent(values, log = false) {
   let lo = Infinity, hi = -Infinity;
   for (const v of values) {
@@ -43,19 +43,25 @@ export function extent(values, log = false) {
     if (v > hi) hi = v;
   }
   if (lo > hi) return log ? [0.1, 1] : [0, 1];
-  const air = lo < hi ? 0 : Math.abs(lo) / 10 || 1;
-  return [lo - air, hi + air];
+  const padding = lo < hi ? 0 : Math.abs(lo) / 10 || 1;
+  return [lo - padding, hi + padding];
 }
 
-/** A little air around a range; zero joins in where it is near. @param {Pair} range @param {boolean} [log] @returns {Pair} */
-export function roomy([lo, hi], log = false) {
-  const air = (hi - lo) * 0.06, fold = (hi / lo) ** 0.05;
+/** Return the range of the values and zero; never empty. @param {(number | null)[]} values @returns {Pair} */
+export function extentWithZero(values) {
+  const finite = values.filter((v) => v !== null), low = Math.min(0, ...finite), high = Math.max(0, ...finite);
+  return [low, high > low ? high : low + 1];
+}
+
+/** Pad a range; include zero if it is close. @param {Pair} range @param {boolean} [log] @returns {Pair} */
+export function padRange([lo, hi], log = false) {
+  const padding = (hi - lo) * 0.06, fold = (hi / lo) ** 0.05;
   if (log) return [lo / fold, hi * fold];
-  return [lo >= 0 && lo < 0.4 * hi ? 0 : lo - air, hi + air];
+  return [lo >= 0 && lo < 0.4 * hi ? 0 : lo - padding, hi + padding];
 }
 
-/** Makes a canvas sharp at the given size and clears it. @param {HTMLCanvasElement} node @param {number} width @param {number} height */
-export function sharp(node, width, height) {
+/** Resize a canvas for the device pixel ratio and clear it. @param {HTMLCanvasElement} node @param {number} width @param {number} height */
+export function prepareCanvas(node, width, height) {
   const dpr = devicePixelRatio || 1, g = /** @type {CanvasRenderingContext2D} */ (node.getContext("2d"));
   Object.assign(node, { width: Math.round(width * dpr), height: Math.round(height * dpr) });
   Object.assign(node.style, { width: `${width}px`, height: `${height}px` });
@@ -63,13 +69,13 @@ export function sharp(node, width, height) {
   return g;
 }
 
-/** Red, green and blue of a resolved color, from 0 to 255. @param {string} color @returns {[number, number, number]} */
-export function rgbOf(color) {
+/** Return red, green and blue of a resolved color, from 0 to 255. @param {string} color @returns {[number, number, number]} */
+export function parseRgb(color) {
   const [r, g, b] = (color.match(/[\d.]+/g) ?? []).map((v) => (color.startsWith("color(") ? 255 : 1) * Number(v));
   return [r, g, b];
 }
 
-/** Reads colors of the theme as the browser resolves them. @param {HTMLElement} el */
+/** Read the theme's colors as the browser resolves them. @param {HTMLElement} el */
 export function palette(el) {
   const probe = document.createElement("i");
   el.append(probe);
@@ -82,10 +88,10 @@ export function palette(el) {
 }
 
 /**
- * The unbroken stretches of a line in pixels; points that no pixel would show are left out.
+ * Split a line at missing values into segments in pixels; drop points within an already drawn pixel column.
  * @param {number[]} xs @param {(number | null)[]} ys @param {(x: number) => number} atX @param {(y: number) => number} atY @param {boolean} [log]
  */
-export function stretches(xs, ys, atX, atY, log = false) {
+export function lineSegments(xs, ys, atX, atY, log = false) {
   /** @type {Pair[][]} */
   const out = [];
   /** @type {Pair[] | null} */

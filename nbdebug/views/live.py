@@ -1,30 +1,319 @@
-"""The one widget class that shows any view while a cell runs."""
+"""Live display of a running tool: widget, screen, Stop button and progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Event, RLock, Timer
+from types import TracebackType
+from typing import Any, ClassVar
 
-import anywidget
-import traitlets
+from nbdebug.formatting import html_paragraph, to_json_value
+from nbdebug.views.line_chart import pack_rows
+from nbdebug.views.page import View, module_source, static_html, style_sheets
 
-
-class Live(anywidget.AnyWidget):
-    """Hosts one view. Its state is built whenever a page asks for it, and so is whole after a reload."""
-
-    _esm = traitlets.Unicode().tag(sync=True)
-    _css = traitlets.Unicode().tag(sync=True)
-    live = traitlets.Bool(True).tag(sync=True)
-    state = traitlets.Any().tag(sync=True, to_json=lambda _, widget: widget.build())
-
-    def __init__(self, module: str, css: str, build: Callable[[], dict[str, Any]]) -> None:
-        """A widget that runs the text ``module``; ``build`` gives the state of this moment."""
-        self.build = build
-        super().__init__(_esm=module, _css=css)
-        _hear_while_busy(self.comm)
+_RESEND_SECONDS = (1.5, 6.0)
+_displayed_results: list[_DisplayedResult] = []
 
 
-def _hear_while_busy(comm: Any) -> None:
-    """Leaves messages on the thread that the page asked for; the kernel would route them to the busy one."""
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda data, default: default
+def running_shell() -> Any:
+    """Return the running IPython, or None; never imports it."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def in_kernel() -> bool:
+    """Return whether this runs in a notebook kernel."""
+    return getattr(running_shell(), "kernel", None) is not None
+
+
+@dataclass
+class _DisplayedResult:
+    """A result displayed under a cell; with a ``handle`` a later result may collapse it to its ``headline``."""
+
+    result: Callable[[], Any]
+    cell: int
+    headline: str = ""
+    handle: Any = None
+
+
+class Screen:
+    """Interface of all screens; this one displays nothing, as in a script."""
+
+    trouble = ""
+
+    @property
+    def stopped(self) -> bool:
+        """True if the Stop button was pressed."""
+        return False
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add one row to the series of the view."""
+
+    def update(self, view: View) -> None:
+        """Display ``view`` instead of the present one; of several in quick succession only the last is sent."""
+
+    def refresh(self) -> None:
+        """Display what the source of the view has received since the last time."""
+
+    def clicks(self) -> list[dict[str, Any]]:
+        """Return the clicks since the last call, oldest first: stop, pause, resume, or rate with its factor."""
+        return []
+
+    def finish(self, result: Any) -> None:
+        """Replace the live view by the static view of ``result``."""
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None: ...
+
+
+class LiveScreen(Screen):
+    """A view under the running cell, with at most one message per ``every`` seconds and no lost row.
+
+    If the front end fails, the screen stops sending and stores the reason in ``trouble``; the tool goes on.
+    """
+
+    def __init__(self, view: View, clock: Callable[[], float], every: float) -> None:
+        self._view, self._clock, self._every = view, clock, every
+        self._rows: list[dict[str, float]] = []
+        self._needs_full_state = self._has_new_rows = self._stop_acknowledged = False
+        self._pressed, self._lock = Event(), RLock()
+        self._clicks: list[dict[str, Any]] = []
+        self._live: Any = None
+        self._handle: Any = None
+        self._timer: Timer | None = None
+        self._opened_at = clock()
+        self._resend_times: tuple[float, ...] = _RESEND_SECONDS
+        self._sent_at = clock() - every
+        self._attempt(self._open)
+
+    @property
+    def stopped(self) -> bool:
+        """True if the Stop button was pressed."""
+        self._attempt(self._tick)
+        return self._pressed.is_set()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add one row to the series of the view."""
+        if self._live is not None:
+            self._attempt(lambda: self._append_row(row))
+
+    def update(self, view: View) -> None:
+        """Display ``view`` instead of the present one; of several in quick succession only the last is sent."""
+        with self._lock:
+            self._view, self._needs_full_state = view, True
+        self._attempt(self._tick)
+
+    def refresh(self) -> None:
+        """Display what the source of the view has received; too early a call is deferred to the next one."""
+        self._has_new_rows = True
+        self._attempt(self._tick)
+
+    def clicks(self) -> list[dict[str, Any]]:
+        """Return the clicks since the last call, oldest first: stop, pause, resume, or rate with its factor."""
+        with self._lock:
+            pressed, self._clicks = self._clicks, []
+        return pressed
+
+    def finish(self, result: Any) -> None:
+        """Replace the live view by the static view of ``result``."""
+        self._attempt(self._send)
+        handle = self._handle
+        if handle is not None and self._attempt(lambda: self._replace(_bundle(result))):
+            collapse_earlier_results(result)
+            _displayed_results.append(
+                _DisplayedResult(weakref.ref(result), _execution_count(), _collapsed_headline(result), handle)
+            )
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Leave a static view of the last state if no result has replaced it; exceptions propagate."""
+        if self._handle is not None:
+            self._attempt(self._replace_by_static)
+
+    def _open(self) -> None:
+        from IPython.display import display
+
+        from nbdebug.views.live_widget import LiveWidget
+
+        live = LiveWidget(module_source(self._view), style_sheets(*self._view.sheets), self._snapshot)
+        live.on_msg(self._on_message)
+        self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
+        self._live = live
+
+    def _replace_by_static(self) -> None:
+        self._replace({"text/plain": type(self._view).__name__, "text/html": static_html(self._view)})
+
+    def _snapshot(self) -> dict[str, Any]:
+        with self._lock:
+            return self._view.snapshot()
+
+    def _on_message(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
+        """Record a button press; may run on another thread, and therefore does nothing else."""
+        if content.get("kind") == "whole":
+            self._needs_full_state, self._resend_times = True, ()
+            return
+        with self._lock:
+            self._clicks.append(dict(content))
+        if content.get("kind") == "stop":
+            self._pressed.set()
+
+    def _append_row(self, row: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._rows.append(self._view.append(row))
+        self._tick()
+
+    def _tick(self) -> None:
+        """Send pending messages now, or by a timer when they are due and the tool is busy with a long step."""
+        with self._lock:
+            due = self._sent_at + self._every - self._clock()
+            if due <= 0:
+                self._send()
+            elif (self._rows or self._needs_full_state) and self._timer is None:
+                self._timer = Timer(due, self._attempt, (self._on_timer,))
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _on_timer(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._tick()
+
+    def _send(self) -> None:
+        """Send one message with everything pending: rows, or a complete state that contains them."""
+        with self._lock:
+            has_unacknowledged_stop = self._pressed.is_set() and not self._stop_acknowledged
+            if self._live is None or not (
+                self._rows or self._needs_full_state or self._has_new_rows or has_unacknowledged_stop
+            ):
+                return
+            message, buffers = self._message()
+            self._rows, self._needs_full_state, self._has_new_rows, self._stop_acknowledged = (
+                [],
+                False,
+                False,
+                self._pressed.is_set(),
+            )
+            self._sent_at = self._clock()
+            self._live.send({**message, "stopping": self._stop_acknowledged}, buffers)
+
+    def _message(self) -> tuple[dict[str, Any], list[bytes]]:
+        if self._needs_full_state or (self._has_new_rows and self._resend_is_due()):
+            return {"state": self._view.snapshot()}, []
+        if self._has_new_rows:
+            return self._view.changes()
+        columns = list(dict.fromkeys(name for row in self._rows for name in row))
+        first = self._view.count - len(self._rows)
+        message = {"first": first, "columns": columns, "head": self._view.head()}
+        return message, [pack_rows(self._rows, columns)]
+
+    def _resend_is_due(self) -> bool:
+        """Return whether to send the complete state again, for a page that was loading and missed messages.
+
+        The page requests it if the kernel can receive messages while busy; otherwise it is sent at two fixed times.
+        """
+        now = bool(self._resend_times) and self._clock() - self._opened_at >= self._resend_times[0]
+        self._resend_times = self._resend_times[now:]
+        return now
+
+    def _replace(self, bundle: dict[str, str]) -> None:
+        with self._lock:
+            handle, live, self._handle, self._live = self._handle, self._live, None, None
+        try:
+            handle.update(bundle, raw=True)
+        finally:
+            if live is not None:
+                live.close()
+
+    def _attempt(self, callback: Callable[[], None]) -> bool:
+        """Run ``callback``; an exception of the front end must not end a training run."""
+        try:
+            callback()
+        except Exception as error:
+            self.trouble, self._live = f"{type(error).__name__}: {error}", None
+            return False
+        return True
+
+
+def show_view(view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1) -> Screen:
+    """Return a screen with ``view``: live in a notebook kernel, otherwise silent with the same interface."""
+    return LiveScreen(view, clock, every) if in_kernel() else Screen()
+
+
+def display_result(result: Any) -> None:
+    """Display the static view of ``result`` under the cell in a notebook kernel, without a live view before it."""
+    if in_kernel():
+        from IPython.display import display
+
+        display(_bundle(result), raw=True)  # type: ignore[no-untyped-call]
+        _displayed_results.append(_DisplayedResult(weakref.ref(result), _execution_count()))
+
+
+def is_displayed_here(result: object) -> bool:
+    """Return whether a screen displays ``result`` under the running cell, and keep it there."""
+    for displayed in _results_of_this_cell():
+        if displayed.result() is result:
+            displayed.handle = None
+            return True
+    return False
+
+
+def collapse_earlier_results(result: Any) -> None:
+    """Collapse earlier results of this cell to their headlines when ``result`` is a browser too."""
+    for displayed in _results_of_this_cell():
+        if _collapsed_headline(result) and displayed.headline and displayed.handle is not None:
+            displayed.handle.update({"text/plain": displayed.headline}, raw=True)
+            _displayed_results.remove(displayed)
+
+
+def _collapsed_headline(result: Any) -> str:
+    """Return the headline that a result collapses to; "" for one that does not."""
+    return str(getattr(result, "brief", ""))
+
+
+def _results_of_this_cell() -> list[_DisplayedResult]:
+    """Return the results displayed under the running cell."""
+    now = _execution_count()
+    _displayed_results[:] = [displayed for displayed in _displayed_results if displayed.cell == now]
+    return list(_displayed_results)
+
+
+def _execution_count() -> int:
+    return int(getattr(running_shell(), "execution_count", -1))
+
+
+def _bundle(result: Any) -> dict[str, str]:
+    bundle = result._repr_mimebundle_()
+    return dict(bundle[0] if isinstance(bundle, tuple) else bundle)
+
+
+@dataclass
+class ProgressView(View):
+    """A title, the number of processed samples (of the total, if known), and a Stop button."""
+
+    module: ClassVar[str] = "views/progress.js"
+
+    title: str = ""
+    done: int = 0
+    total: int | None = None
+    stoppable: bool = True
+
+    @property
+    def status(self) -> str:
+        """The progress as text."""
+        return f"{self.done:,} of {self.total:,} samples" if self.total else f"{self.done:,} samples"
+
+    def state(self) -> dict[str, Any]:
+        """Return title, text and the share that is done."""
+        share = min(self.done / self.total, 1.0) if self.total else None
+        return {"title": to_json_value(self.title), "status": self.status, "share": share, "stoppable": self.stoppable}
+
+    def html(self) -> str:
+        """Return the same as text."""
+        return html_paragraph(self.title) + html_paragraph(self.status)

@@ -1,12 +1,12 @@
 // @ts-check
 /** @import { Props } from "./kit.js" */
-import { follow, h, heading, keep, root } from "./kit.js";
+import { h, heading, mountView, redrawOnMessage, trackState } from "./kit.js";
 
-/** A bar that fills while a tool goes over data. @param {Props} props */
+/** A progress bar while a tool processes data. @param {Props} props */
 function render({ model, el }) {
   const { node, title, status } = heading(model, model.get("state").stoppable), bar = /** @type {HTMLProgressElement} */ (h("progress.progress", { ariaLabel: "samples" }));
-  root(el, node, bar);
-  follow(model, () => {
+  mountView(el, node, bar);
+  redrawOnMessage(model, () => {
     const state = model.get("state");
     title.textContent = state.title;
     status.textContent = state.status;
@@ -14,4 +14,4 @@ function render({ model, el }) {
   });
 }
 
-export default { initialize: keep(() => {}), render };
+export default { initialize: trackState(() => {}), render };

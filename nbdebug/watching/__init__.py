@@ -1,6 +1,1 @@
-"""Watching the user's own loop, live: every layer, and what the rules say of the run."""
-
-from nbdebug.watching.result import Watched as Watched
-from nbdebug.watching.watch import Watch as Watch
-
-__all__ = ["Watch", "Watched"]
+"""Watch the user's own training loop."""

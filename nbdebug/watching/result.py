@@ -1,28 +1,32 @@
-"""What is left of a run that was watched."""
+"""Result of a watched run, and its view."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nbdebug.curves.shape import Shape, shape
-from nbdebug.record import Record
+from nbdebug.finding import Finding
+from nbdebug.loss_curves.curve_shape import CurveShape, curve_shape
+from nbdebug.records import Record
 from nbdebug.report import Report
 from nbdebug.result import Result
+from nbdebug.watching.view import LayersView
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-    from nbdebug.views.base import View
+    from nbdebug.views.page import View
 
 
 @dataclass(frozen=True)
-class Watched(Result):
-    """A run that was watched: its record, and what the rules say of it.
+class WatchResult(Result):
+    """A watched run: its record, and the findings of the rules.
 
-    ``overhead`` is the share of the time that watching cost, and ``left_out`` of how many steps only the loss was
-    kept, for a budget that was given; ``trouble`` is what could not be watched, and why.
+    ``overhead`` is the share of the run time that watching took, and ``loss_only_steps`` the number of steps that
+    recorded only their loss to stay within a budget set by the user; ``errors`` lists what could not be watched, and
+    why.
     """
 
     record: Record
@@ -30,27 +34,26 @@ class Watched(Result):
     interrupted: bool = False
     overhead: float = 0.0
     report: Report = field(default_factory=Report)
-    trouble: str = ""
-    left_out: int = 0
+    errors: str = ""
+    loss_only_steps: int = 0
 
     @property
     def loss(self) -> list[tuple[int, float]]:
-        """The loss by step."""
+        """The loss as pairs of step and value."""
         return [(int(step), float(value)) for step, value in zip(*self.record.series("loss"), strict=True)]
 
     @property
-    def shape(self) -> Shape:
-        """The shape of the loss curve, by name, with a sentence."""
-        return shape(self.record)
+    def shape(self) -> CurveShape:
+        """The shape of the loss curve: a name and a sentence."""
+        return curve_shape(self.record)
 
     def view(self) -> View:
-        """Curves above, every layer below."""
-        from nbdebug.watching.picture import picture
+        """Return the view: curves on top, every layer below."""
 
-        return picture(self.record, self.report.findings, self.status)
+        return run_view(self.record, self.report.findings, self.status)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a recorded step: step, loss, lr and what else was measured at each; ``record`` has every layer."""
+        """Return one row per recorded step: step, loss, learning rate and other numbers; ``record`` has every layer."""
         import pandas as pd
 
         run = self.record.run
@@ -59,19 +62,24 @@ class Watched(Result):
         return frame.rename(columns={"lr": "learning_rate"})
 
     def draw(self, ax: Axes) -> None:
-        """The loss by step."""
+        """Draw the loss by step."""
         ax.plot(*zip(*self.loss, strict=True) if self.loss else ([], []))
         ax.set(xlabel="step", ylabel="loss")
 
     def __str__(self) -> str:
-        """Steps, the loss at both ends, and what was found."""
-        ends = f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was seen"
-        head = f"nbdebug watch: {self.steps} steps{ends}{' (interrupted)' if self.interrupted else ''}; {self.cost}"
-        early = f"not watched: {self.trouble}" if self.trouble else ""
-        samples = self.record.about.get("not measured")
-        unseen = f"not measured: {samples}" if samples else ""
-        form = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
-        return "\n\n".join(filter(None, [head, form, early, unseen, *map(str, self.report.loud)]))
+        loss_range = (
+            f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was recorded"
+        )
+        headline = (
+            f"nbdebug watch: {self.steps} steps{loss_range}{' (interrupted)' if self.interrupted else ''}; {self.cost}"
+        )
+        error_note = f"not watched: {self.errors}" if self.errors else ""
+        reason = self.record.about.get("not measured")
+        samples_note = f"not measured: {reason}" if reason else ""
+        shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
+        return "\n\n".join(
+            filter(None, [headline, shape_note, error_note, samples_note, *map(str, self.report.faults)])
+        )
 
     @property
     def status(self) -> str:
@@ -80,11 +88,18 @@ class Watched(Result):
 
     @property
     def cost(self) -> str:
-        """The overhead in words."""
-        return cost(self.overhead, self.left_out)
+        """The overhead as text."""
+        return describe_cost(self.overhead, self.loss_only_steps)
 
 
-def cost(overhead: float, left_out: int) -> str:
-    """What watching took, in words, and what was left out for it."""
-    took = f"watching took {overhead:.1%} of the time"
-    return f"{took}; of {left_out:,} steps only the loss was kept, for the budget" if left_out else took
+def describe_cost(overhead: float, loss_only_steps: int) -> str:
+    """Return the overhead as text, with the number of steps that recorded only the loss."""
+    text = f"overhead {overhead:.1%}"
+    only_loss = f"for {loss_only_steps:,} steps only the loss was recorded, to stay within budget"
+    return f"{text}; {only_loss}" if loss_only_steps else text
+
+
+def run_view(record: Record, findings: Iterable[Finding], status: str, live: bool = False) -> LayersView:
+    """Return the view: curves on top, every layer below, and buttons while live."""
+    finding_dicts = [finding.to_dict() for finding in findings]
+    return LayersView(record=record, findings=finding_dicts, title="Training", status=status, controls=live)

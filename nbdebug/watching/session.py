@@ -1,7 +1,8 @@
-"""One run under watch: what is done at each event of the user's loop."""
+"""One watched run: the handlers of each event of the user's loop, with a fast path for plain steps."""
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable
@@ -11,277 +12,387 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.graph.source import Line
-from nbdebug.loop import Follower
-from nbdebug.numbers import MOST, Sampler
-from nbdebug.preserve import blocks
-from nbdebug.probes.batches import batches, comes_from
-from nbdebug.probes.loss_call import loss_call
-from nbdebug.probes.loss_calls import loss_calls
-from nbdebug.probes.losses import Roots, backwards
-from nbdebug.probes.modes import passes
-from nbdebug.probes.outputs import Outputs
-from nbdebug.probes.scaling import scaling
-from nbdebug.probes.steps import every_step
-from nbdebug.record import Record
-from nbdebug.replay import Ring
+from nbdebug.hooks.module_hooks import (
+    SubmoduleOutputs,
+    observe_first_loss_call,
+    observe_forward_passes,
+    observe_loss_calls,
+)
+from nbdebug.hooks.training_events import (
+    ALL_EVENTS,
+    LOSS_ONLY,
+    BackwardRoots,
+    is_iterator_of,
+    observe_all_steps,
+    observe_backward_passes,
+    observe_batches,
+    observe_grad_scaler,
+)
+from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.preserve import open_blocks
+from nbdebug.records import Record
+from nbdebug.replay import RingBuffer
 from nbdebug.setup import Setup
-from nbdebug.watching.described import described
-from nbdebug.watching.fixed import Fixed
-from nbdebug.watching.lens import Lens
-from nbdebug.watching.look import Look
-from nbdebug.watching.meter import Meter
-from nbdebug.watching.places import Match, Places
-from nbdebug.watching.recorder import Number, Recorder, kept, total
-from nbdebug.watching.resting import Resting
-from nbdebug.watching.strides import Strides, root
+from nbdebug.source.location import SourceLine
+from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler
+from nbdebug.watching.held_out_samples import FixedSamples
+from nbdebug.watching.layer_statistics import LayerStatistics
+from nbdebug.watching.optimizer_steps import LayerSnapshot, Match, StepSampler, WatchedModules, square_root
+from nbdebug.watching.step_recorder import Number, StepRecorder, defer_scalar, describe_setup, sum_if_on_host
+from nbdebug.watching.time_budget import TimeBudget
 
-THOROUGH = 8  # looks of a fixed rhythm, of which one asks for dead units and the largest values
+_FULL_SNAPSHOT_INTERVAL = 8  # with `every`, one snapshot in so many includes dead units and largest values
 
 
-class Session:
-    """Hears the events of a loop and fills a record; after each whole step ``boundary`` is true once."""
+class FastPath:
+    """Handles the events of ``LOSS_AND_REPLAY`` and ``LOSS_ONLY`` steps with the same results as the full path.
 
-    def __init__(self, setup: Setup, meter: Meter, match: Match = None) -> None:
-        self.setup, self.meter = setup, meter
-        self.record = Record(about=described(setup))
-        self.follower, self.recorder = Follower(setup), Recorder(self.record)
-        watched = Places(setup.eager, match)
-        self.most, self.looks = MOST if meter.every is None else MOST // 4, 0
-        sampler = Sampler(list(watched.parameters.values()), self.most)
-        self.watched, self.lens = watched, Lens(watched, sampler, self.record)
-        self.strides, self.outputs = Strides(watched, sampler), Outputs(setup.eager, self.take, watched.picks)
-        self.fixed = Fixed.of(setup)
-        self.record.about.update(self.fixed.about)
-        self.record.modules = watched.layers(set())
-        self.measure(0)
-        self.fixed.spent = 0.0
-        self.boundary = self.ended = self.pulled = False
+    Each method except ``after_loss_only_step`` returns whether it applies; it has no effect if it does not.
+    """
+
+    def __init__(self, session: WatchSession) -> None:
+        self.session, self.time_budget, self.ring = session, session.time_budget, session.ring
+        self.loop_monitor, self.recorder, self.step_sampler = (
+            session.loop_monitor,
+            session.recorder,
+            session.step_sampler,
+        )
+
+    def before_backward(self, roots: BackwardRoots) -> bool:
+        """Handle a backward pass that is about to run, including the work that usually follows it."""
+        session, ring, loop_monitor = self.session, self.ring, self.loop_monitor
+        is_plain = (
+            not ring.deferred and not ring.is_stepping and ring.scaler is None and loop_monitor.tracked_optimizers
+        )
+        if not is_plain or len(roots) != 1 or self.recorder.evaluation_losses:
+            return False
+        try:
+            loss = float(roots[0].item())
+        except (RuntimeError, TypeError):  # more than one value, or complex
+            return False
+        if not (self.time_budget.visibility is LOSS_ONLY and math.isfinite(loss)):
+            self.time_budget.attempt("replay", ring.on_backward_begin, roots, loss)
+        self.recorder.row.losses.append(loss)
+        loop_monitor.count_untracked_backward()
+        if session.batches_per_epoch and loop_monitor.backward_passes % session.batches_per_epoch == 0:
+            session.epoch_ended = True
+        return True
+
+    def before_step(self, optimizer: torch.optim.Optimizer | None) -> bool:
+        """Handle an optimizer that is about to step."""
+        if (
+            optimizer is None
+            or optimizer is not self.loop_monitor.first_optimizer
+            or self.step_sampler.snapshot
+            or self.time_budget.measures_norms
+        ):
+            return False
+        if self.loop_monitor.tracked_optimizers[id(optimizer)].interval.clip:
+            self.session.record_clipping(optimizer)
+        self.time_budget.attempt("replay", self.ring.on_step_begin, optimizer)
+        return True
+
+    def after_step(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Handle an optimizer that has stepped; if nothing is due, the next step takes the fast path again."""
+        session, loop_monitor, recorder, now = self.session, self.loop_monitor, self.recorder, time.perf_counter()
+        if (
+            optimizer is not loop_monitor.first_optimizer
+            or self.step_sampler.snapshot
+            or self.step_sampler.squared_norm is not None
+            or session.epoch_ended
+        ):
+            return False
+        loop_monitor.count_untracked_step(loop_monitor.tracked_optimizers[id(optimizer)])
+        self.ring.on_step_end(optimizer)
+        recorder.finish_step(optimizer, now)
+        session.at_boundary = True
+        if (
+            loop_monitor.is_inspection_due
+            or loop_monitor.marks_graphs
+            or not self.time_budget.stays_loss_and_replay(recorder.step, now)
+        ):
+            session.prepare_step()
+        return True
+
+    def after_loss_only_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Handle an optimizer that has stepped in a step that records only its loss."""
+        session, loop_monitor, now = self.session, self.loop_monitor, time.perf_counter()
+        if optimizer is not loop_monitor.first_optimizer:
+            return
+        loop_monitor.count_untracked_step(loop_monitor.tracked_optimizers[id(optimizer)])
+        self.ring.count_loss_only_step()
+        self.recorder.finish_loss_only_step(optimizer, now)
+        session.at_boundary = True
+        if session.epoch_ended:
+            session.measure_at_epoch_end()
+        if loop_monitor.is_inspection_due or not self.time_budget.stays_loss_only(self.recorder.step, now):
+            session.prepare_step()
+
+
+class WatchSession:
+    """Handles the events of a loop and fills a record; ``at_boundary`` is true once after each whole step."""
+
+    def __init__(self, setup: Setup, time_budget: TimeBudget, match: Match = None) -> None:
+        self.setup, self.time_budget = setup, time_budget
+        self.record = Record(about=describe_setup(setup))
+        self.loop_monitor, self.recorder = LoopMonitor(setup), StepRecorder(self.record)
+        modules = WatchedModules(setup.eager_model, match)
+        self.max_values, self.snapshot_count = (
+            MAX_SAMPLES_PER_TENSOR if time_budget.every is None else MAX_SAMPLES_PER_TENSOR // 4,
+            0,
+        )
+        sampler = TensorSampler(list(modules.parameters.values()), self.max_values)
+        self.modules, self.layer_statistics = modules, LayerStatistics(modules, sampler, self.record)
+        self.step_sampler, self.outputs = (
+            StepSampler(modules, sampler),
+            SubmoduleOutputs(setup.eager_model, self.take_output, modules.selects),
+        )
+        self.fixed_samples = FixedSamples.from_setup(setup)
+        self.record.about.update(self.fixed_samples.data_summary)
+        self.record.modules = modules.layers(set())
+        self.measure_fixed_samples(0)
+        self.fixed_samples.total_seconds = 0.0
+        self.at_boundary = self.epoch_ended = self.gradients_changed = False
         self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
-        self.skipped, self.ring = 0, Ring(setup)
-        self.lines: dict[str, Line] = {}
-        self.batches = int(self.record.about.get("batches_per_epoch", 0))
-        self.rests = Resting(self)
-        self.prepare()
+        self.skipped_steps, self.ring = 0, RingBuffer(setup)
+        self.lines: dict[str, SourceLine] = {}
+        self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
+        self.fast_path = FastPath(self)
+        self.prepare_step()
 
-    def probes(self, between: Callable[[], None]) -> list[AbstractContextManager[None]]:
-        """All that listens, each with its cost counted and its failures kept to itself.
+    def hooks(self, between_steps: Callable[[], None]) -> list[AbstractContextManager[None]]:
+        """Return all hooks; each counts its cost and stores its exceptions.
 
-        ``between`` is called after each whole step, and may end the loop by raising.
+        ``between_steps`` is called after each whole step, and may end the loop by raising.
         """
-        timed, follower, setup = self.meter.timed, self.follower, self.setup
-        done, losses = timed("steps", self.step_done), timed("losses", self.backward_done)
-        targets = timed("replay", self.ring.loss_called, always=False)
+        timed, loop_monitor, setup = self.time_budget.timed, self.loop_monitor, self.setup
+        on_step, on_backward = timed("steps", self.after_step), timed("losses", self.after_backward)
+        on_loss_call = timed("replay", self.ring.on_loss_call, always=False)
 
-        def then(act: Callable[[Any], None]) -> Callable[[Any], None]:
-            def call(*given: Any) -> None:
-                act(*given)
-                if self.boundary:
-                    self.boundary = False
-                    between()
+        def notify_after(callback: Callable[[Any], None]) -> Callable[[Any], None]:
+            def call(*args: Any) -> None:
+                callback(*args)
+                if self.at_boundary:
+                    self.at_boundary = False
+                    between_steps()
 
             return call
 
         return [
-            backwards(timed("backward", self.backward_begins), then(losses)),
-            every_step(timed("gradients", self.step_begins, always=False), then(done)),
-            *follower.probes(self.meter.guarded),
-            passes(setup.model, timed("passes", self.passes), timed("outputs", follower.passed), follower.wants_output),
-            scaling(timed("replay", self.ring.scaled)),
-            loss_call(setup.loss_fn, self.called),
-            loss_calls(setup.loss_fn, targets, timed("evaluations", self.evaluated)),
-            batches(timed("batches", self.drawn)),
+            observe_backward_passes(timed("backward", self.before_backward), notify_after(on_backward)),
+            observe_all_steps(timed("gradients", self.before_step, always=False), notify_after(on_step)),
+            *loop_monitor.hooks(self.time_budget.guarded),
+            observe_forward_passes(
+                setup.model,
+                timed("passes", self.model_called),
+                timed("outputs", loop_monitor.on_forward_end),
+                loop_monitor.wants_output,
+            ),
+            observe_grad_scaler(timed("replay", self.ring.on_grad_scaler)),
+            observe_first_loss_call(setup.loss_fn, self.loss_called),
+            observe_loss_calls(setup.loss_fn, on_loss_call, timed("evaluations", self.evaluation_loss_computed)),
+            observe_batches(timed("batches", self.batch_drawn)),
         ]
 
-    def called(self, line: Line) -> None:
-        """The loss was called, for the first time, at a line of the user's."""
+    def loss_called(self, line: SourceLine) -> None:
+        """Record the user's line that called the loss first."""
         self.lines["loss"] = line
 
-    def prepare(self) -> None:
-        """Makes ready for the next step: a look, where one is due."""
-        self.strides.look, self.strides.square = None, None
-        self.meter.next_step(self.recorder.step)
-        self.follower.rest(not self.meter.following)
-        self.ring.resting = self.follower.resting
-        self.meter.asleep &= self.follower.resting
-        self.ring.asleep = self.meter.asleep
-        if self.meter.looking and self.lens.wants():
-            self.looks += 1
-            thorough = self.meter.every is None or self.looks % THOROUGH == 1
-            self.strides.look = Look(self.recorder.step, self.most, thorough)
-            self.strides.extremes.next(thorough)
+    def prepare_step(self) -> None:
+        """Prepare the next step, with a snapshot if one is due."""
+        self.step_sampler.snapshot, self.step_sampler.squared_norm = None, None
+        self.time_budget.begin_step(self.recorder.step, self.loop_monitor.needs_all_events)
+        self.loop_monitor.visibility = self.ring.visibility = self.time_budget.visibility
+        if self.time_budget.takes_snapshot and self.layer_statistics.wants_snapshot():
+            self.snapshot_count += 1
+            is_full = self.time_budget.every is None or self.snapshot_count % _FULL_SNAPSHOT_INTERVAL == 1
+            self.step_sampler.snapshot = LayerSnapshot(self.recorder.step, self.max_values, is_full)
+            self.step_sampler.largest_values.advance(is_full)
             self.outputs.open()
         else:
-            self.strides.settle()
+            self.step_sampler.complete_pending()
             self.outputs.close()
 
-    def take(self, place: str, module: nn.Module, output: Tensor) -> None:
-        """An output of a submodule, on a step that is looked at."""
-        look, begun = self.strides.look, time.perf_counter()
-        if look is not None and len(blocks) <= self.meter.outside:
-            self.meter.attempt("activations", look.take, place, module, output)
-        self.meter.spent += time.perf_counter() - begun
+    def take_output(self, output_name: str, module: nn.Module, output: Tensor) -> None:
+        """Add the output of a submodule to the snapshot."""
+        snapshot, started = self.step_sampler.snapshot, time.perf_counter()
+        if snapshot is not None and len(open_blocks) <= self.time_budget.outer_blocks:
+            self.time_budget.attempt("activations", snapshot.add_output, output_name, module, output)
+        self.time_budget.spent_seconds += time.perf_counter() - started
 
-    def drawn(self, given: tuple[Any, Any, float]) -> None:
-        """A batch was drawn from some loader."""
-        self.follower.drawn(given)
-        iterator, batch, seconds = given
-        if not comes_from(iterator, self.setup.train_loader):
+    def batch_drawn(self, event: tuple[Any, Any, float]) -> None:
+        """Handle a batch that a loader has yielded."""
+        self.loop_monitor.on_batch(event)
+        iterator, batch, seconds = event
+        if not is_iterator_of(iterator, self.setup.train_loader):
             return
-        if not self.meter.asleep:
-            self.meter.attempt("replay", self.ring.batch_drawn, batch)
-        self.recorder.waited += seconds
+        if self.time_budget.visibility is not LOSS_ONLY:
+            self.time_budget.attempt("replay", self.ring.on_batch, batch)
+        self.recorder.wait_seconds += seconds
         if self.iterator is None or self.iterator() is not iterator:
-            # Held weakly: a loader's workers end with its iterator.
+            # A weak reference, since a loader's workers end with its iterator.
             self.iterator, self.recorder.epoch = weakref.ref(iterator), self.recorder.epoch + 1
-            self.record.note(self.recorder.step, "epoch", f"epoch {self.recorder.epoch}")
+            self.record.add_event(self.recorder.step, "epoch", f"epoch {self.recorder.epoch}")
 
-    def passes(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """The model is about to be called."""
+    def model_called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Handle the model about to be called."""
         training = torch.is_grad_enabled()
-        if training and module.training and not self.meter.asleep:
-            self.meter.attempt("replay", self.ring.forward_begins, module, args, kwargs)
-        if not (training and self.follower.resting) or self.follower.modes.split == "val":
-            self.follower.modes.begins()
+        if training and module.training and self.time_budget.visibility is not LOSS_ONLY:
+            self.time_budget.attempt("replay", self.ring.on_forward_begin, module, args, kwargs)
+        if not training or self.time_budget.visibility is ALL_EVENTS or self.loop_monitor.mode_monitor.split == "val":
+            self.loop_monitor.mode_monitor.on_forward_begin()
 
-    def evaluated(self, loss: Tensor) -> None:
-        """The user's own loss of a batch that is not trained on."""
-        self.recorder.evaluation.append(kept(loss))
+    def evaluation_loss_computed(self, loss: Tensor) -> None:
+        """Record the user's own loss of a batch that is not trained on."""
+        self.recorder.evaluation_losses.append(defer_scalar(loss))
 
-    def backward_begins(self, roots: Roots) -> bool:
-        """A backward pass is about to run; True where its end need not be told of."""
-        if self.follower.resting and self.rests.backward(roots):
+    def before_backward(self, roots: BackwardRoots) -> bool:
+        """Handle a backward pass about to run; return True if its end need not be reported."""
+        if self.time_budget.visibility is not ALL_EVENTS and self.fast_path.before_backward(roots):
             return True
-        self.skips()
-        self.recorder.evaluated()
-        self.follower.backward_begins(roots)
-        self.losses = [kept(self.follower.plain(one)) for one in roots if one.numel() == 1]
-        self.meter.attempt("replay", self.ring.backward_begins, roots, total(self.losses))
+        self.record_skipped_steps()
+        self.recorder.end_evaluation()
+        self.loop_monitor.on_backward_begin(roots)
+        self.losses = [defer_scalar(self.loop_monitor.unscaled_loss(root)) for root in roots if root.numel() == 1]
+        self.time_budget.attempt("replay", self.ring.on_backward_begin, roots, sum_if_on_host(self.losses))
         return False
 
-    def backward_done(self, roots: Roots) -> None:
-        """A backward pass has run; where no optimizer is known, it counts as a step."""
-        self.pulled = True
-        self.follower.backward_done()
-        self.meter.attempt("replay", self.ring.backward_done)
-        if not self.follower.concerned:
+    def after_backward(self, roots: BackwardRoots) -> None:
+        """Handle a finished backward pass; it counts as a step if no optimizer is known."""
+        self.gradients_changed = True
+        self.loop_monitor.on_backward_end()
+        self.time_budget.attempt("replay", self.ring.on_backward_end)
+        if not self.loop_monitor.concerns_model:
             return
         self.recorder.row.losses += self.losses
-        self.ended = self.ended or bool(self.batches and self.follower.backwards % self.batches == 0)
-        if not self.follower.steppers:
-            self.step_begins(None)
-            self.strides.after(None)
+        self.epoch_ended = self.epoch_ended or bool(
+            self.batches_per_epoch and self.loop_monitor.backward_passes % self.batches_per_epoch == 0
+        )
+        if not self.loop_monitor.tracked_optimizers:
+            self.before_step(None)
+            self.step_sampler.sample_weights_after(None)
             self.end_of_step(None)
 
-    def step_begins(self, optimizer: torch.optim.Optimizer | None, *_: Any) -> None:
-        """An optimizer is about to step."""
-        if self.follower.resting and self.rests.step_begins(optimizer):
+    def before_step(self, optimizer: torch.optim.Optimizer | None, *_: Any) -> None:
+        """Handle an optimizer about to step."""
+        if self.time_budget.visibility is not ALL_EVENTS and self.fast_path.before_step(optimizer):
             return
-        if optimizer is not None and not self.follower.concerns(optimizer):
+        if optimizer is not None and not self.loop_monitor.accepts_optimizer(optimizer):
             return
         if optimizer is not None:
-            self.follower.step_begins(optimizer)
-            self.clipped(optimizer)
-        self.pulled = False
-        if self.meter.norming:
-            begun = time.perf_counter()
-            self.strides.norm(optimizer)
+            self.loop_monitor.on_step_begin(optimizer)
+            self.record_clipping(optimizer)
+        self.gradients_changed = False
+        if self.time_budget.measures_norms:
+            started = time.perf_counter()
+            self.step_sampler.add_norm(optimizer)
             now = time.perf_counter()
-            self.meter.norms.took(now - begun, now)
-        if self.strides.look is not None:
-            self.strides.gradients(optimizer)
+            self.time_budget.norm_throttle.record(now - started, now)
+        if self.step_sampler.snapshot is not None:
+            self.step_sampler.sample_gradients(optimizer)
         if optimizer is not None:
-            self.meter.attempt("replay", self.ring.step_begins, optimizer, self.strides.finite)
-        if self.strides.look is not None:
-            self.strides.before()
+            self.time_budget.attempt("replay", self.ring.on_step_begin, optimizer, self.step_sampler.is_finite)
+        if self.step_sampler.snapshot is not None:
+            self.step_sampler.sample_weights_before()
 
-    def step_done(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        """An optimizer has stepped; a step of the first one ends a row. A closure has made its gradients only now."""
-        if self.meter.asleep:
-            return self.rests.slept(optimizer)
-        if (self.follower.resting and self.rests.step_done(optimizer)) or not self.follower.concerns(optimizer):
+    def after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Handle an optimizer step; a step of the first one ends a row. With a closure, gradients exist only now."""
+        if self.time_budget.visibility is LOSS_ONLY:
+            return self.fast_path.after_loss_only_step(optimizer)
+        if (
+            self.time_budget.visibility is not ALL_EVENTS and self.fast_path.after_step(optimizer)
+        ) or not self.loop_monitor.accepts_optimizer(optimizer):
             return
-        self.follower.step_done(optimizer)
-        self.meter.attempt("replay", self.ring.step_done, optimizer)
-        if self.pulled and self.strides.look is not None:
-            self.strides.look.gradients, self.strides.square = None, None
-            self.strides.norm(optimizer)
-            self.strides.gradients(optimizer)
-        if self.strides.look is not None:
-            self.strides.after(optimizer, self.meter.every == 1 and self.follower.resting)
-        if optimizer is self.follower.first:
+        self.loop_monitor.on_step_end(optimizer)
+        self.time_budget.attempt("replay", self.ring.on_step_end, optimizer)
+        if self.gradients_changed and self.step_sampler.snapshot is not None:
+            self.step_sampler.snapshot.gradients, self.step_sampler.squared_norm = None, None
+            self.step_sampler.add_norm(optimizer)
+            self.step_sampler.sample_gradients(optimizer)
+        if self.step_sampler.snapshot is not None:
+            self.step_sampler.sample_weights_after(
+                optimizer, self.time_budget.every == 1 and self.time_budget.visibility is not ALL_EVENTS
+            )
+        if optimizer is self.loop_monitor.first_optimizer:
             self.end_of_step(optimizer)
 
-    def clipped(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keeps the norm that clipping has found before this step, and by how much it shortened it."""
-        clip = self.follower.steppers[id(optimizer)].interval.clip
+    def record_clipping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Record the gradient norm measured by clipping before this step, and the clipping factor."""
+        clip = self.loop_monitor.tracked_optimizers[id(optimizer)].interval.clip
         if clip is not None and clip.norm is not None:
-            self.recorder.row.numbers["raw_gradient_norm"] = kept(clip.norm)
-            self.recorder.row.numbers["clip_scale"] = kept((clip.limit / (clip.norm + 1e-6)).clamp(max=1.0))
+            self.recorder.row.numbers["raw_gradient_norm"] = defer_scalar(clip.norm)
+            self.recorder.row.numbers["clip_scale"] = defer_scalar((clip.limit / (clip.norm + 1e-6)).clamp(max=1.0))
 
-    def skips(self) -> None:
-        """Ends the rows of steps that a GradScaler has left out since the last backward pass."""
-        count, recorder = self.follower.scalers.skipped, self.recorder
-        if count == self.skipped:
+    def record_skipped_steps(self) -> None:
+        """Finish the rows of steps that a GradScaler has skipped since the last backward pass."""
+        count, recorder = self.loop_monitor.grad_scaler_monitor.skipped_steps, self.recorder
+        if count == self.skipped_steps:
             return
-        self.skipped = count
+        self.skipped_steps = count
         if recorder.row.losses:
             recorder.row.numbers["skipped"] = 1.0
             recorder.next_row()
-        elif recorder.waiting:
-            recorder.waiting[-1].numbers["skipped"] = 1.0
-        self.record.note(recorder.step - 1, "skipped", "the GradScaler left this step out")
+        elif recorder.pending:
+            recorder.pending[-1].numbers["skipped"] = 1.0
+        self.record.add_event(recorder.step - 1, "skipped", "the GradScaler skipped this step")
 
     def end_of_step(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """Closes the row of a step, and writes what was looked at."""
+        """Finish the row of a step, and store its snapshot."""
         now = time.perf_counter()
-        if self.strides.square is not None:
-            self.recorder.row.numbers["gradient_norm"] = root(self.strides.square)
-        if self.strides.look is not None:
-            self.meter.attempt("layers", self.lens.write, self.strides.look)
-        self.recorder.finish(optimizer, now)
-        self.boundary = True
-        self.epoch_ends()
-        self.prepare()
+        if self.step_sampler.squared_norm is not None:
+            self.recorder.row.numbers["gradient_norm"] = square_root(self.step_sampler.squared_norm)
+        if self.step_sampler.snapshot is not None:
+            self.time_budget.attempt("layers", self.layer_statistics.add, self.step_sampler.snapshot)
+        self.recorder.finish_step(optimizer, now)
+        self.at_boundary = True
+        self.measure_at_epoch_end()
+        self.prepare_step()
 
-    def epoch_ends(self) -> None:
-        """Measures the fixed samples, where an epoch has ended and they have not taken too much yet."""
-        if not self.ended or self.meter.must_save(time.perf_counter()):
+    def measure_at_epoch_end(self) -> None:
+        """Measure the fixed samples at the end of an epoch, if their time budget allows it."""
+        if not self.epoch_ended or self.time_budget.exceeds_strict_budget(time.perf_counter()):
             return
-        if self.fixed.spent + self.fixed.cost <= self.meter.budget / 2 * self.meter.elapsed:
-            self.measure(self.recorder.step - 1)
+        if (
+            self.fixed_samples.total_seconds + self.fixed_samples.last_seconds
+            <= self.time_budget.budget / 2 * self.time_budget.elapsed
+        ):
+            self.measure_fixed_samples(self.recorder.step - 1)
 
-    def measure(self, step: int) -> None:
-        """Measures the fixed samples now."""
-        self.ended, self.measured = False, step
-        if row := self.fixed.measured():
+    def measure_fixed_samples(self, step: int) -> None:
+        """Measure the fixed samples now."""
+        self.epoch_ended, self.last_measured_step = False, step
+        if row := self.fixed_samples.evaluate():
             self.record.evaluations.append(step, row, "fixed")
 
     def fetch(self) -> None:
-        """Brings in the numbers and the looks that wait."""
+        """Fetch pending numbers and snapshots."""
         self.recorder.fetch()
-        begun = time.perf_counter()
-        self.meter.attempt("layers", self.strides.settle)
-        self.meter.attempt("layers", self.lens.flush)
-        self.meter.looks.owes(time.perf_counter() - begun)
+        started = time.perf_counter()
+        self.time_budget.attempt("layers", self.step_sampler.complete_pending)
+        self.time_budget.attempt("layers", self.layer_statistics.flush)
+        self.time_budget.snapshot_throttle.charge(time.perf_counter() - started)
 
     def close(self) -> None:
-        """Brings in all that still waits, once the probes are closed."""
+        """Fetch everything pending, after the hooks are removed."""
         self.outputs.close()
-        self.skips()
-        self.recorder.evaluated()
+        self.record_skipped_steps()
+        self.recorder.end_evaluation()
         if self.recorder.row.losses:
             self.recorder.next_row()
         self.fetch()
-        if self.recorder.step - 1 > self.measured:
-            self.measure(self.recorder.step - 1)
-        places = {one.partition("|")[2].split("#")[0].split("[")[0] for one in self.record.drawn if one[:3] == "act"}
-        self.record.modules = self.watched.layers(places)
-        if self.fixed.trouble:
-            self.record.about["not measured"] = f"fixed samples ({self.fixed.trouble})"
+        if self.recorder.step - 1 > self.last_measured_step:
+            self.measure_fixed_samples(self.recorder.step - 1)
+        called = {
+            name.partition("|")[2].split("#")[0].split("[")[0]
+            for name in self.record.histogram_names
+            if name[:3] == "act"
+        }
+        self.record.modules = self.modules.layers(called)
+        if self.fixed_samples.error_message:
+            self.record.about["not measured"] = f"fixed samples ({self.fixed_samples.error_message})"
 
     @property
-    def rates(self) -> list[float]:
+    def learning_rates(self) -> list[float]:
         """The learning rates of the steps."""
-        return [float(one) for one in self.record.series("lr")[1]]
+        return [float(value) for value in self.record.series("lr")[1]]

@@ -1,11 +1,11 @@
-"""Watching the user's own loop: the block around it."""
+"""The block around the user's own training loop, with its live controls."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -13,39 +13,115 @@ from typing import Any, Literal
 
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
-from nbdebug.graph.source import Line
-from nbdebug.loop.disproved import disproved
-from nbdebug.record import Record
-from nbdebug.record.file import Writer
-from nbdebug.replay import Replay, abandoned, replay
-from nbdebug.report import Report, merged
+from nbdebug.loop_monitor.conclusions import disproved_assumptions
+from nbdebug.options import StopOn
+from nbdebug.records import Record
+from nbdebug.records.record import RecordWriter
+from nbdebug.replay import Replay, freeze_abandoned_pass, replay
+from nbdebug.report import Report, merge_reports
+from nbdebug.rule_engine.checkup import judge_result
 from nbdebug.setup import Setup
-from nbdebug.tools.checkup import judged
-from nbdebug.tools.clip import ClipThreshold, clip_threshold
-from nbdebug.views.screen import put, show
-from nbdebug.watching.controls import Controls, StopOn, Stopped
-from nbdebug.watching.judge import Judge
-from nbdebug.watching.meter import Meter
-from nbdebug.watching.picture import picture
-from nbdebug.watching.places import Match
-from nbdebug.watching.result import Watched, cost
-from nbdebug.watching.session import Session
+from nbdebug.source.location import SourceLine
+from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
+from nbdebug.views.live import display_result, show_view
+from nbdebug.watching.optimizer_steps import Match
+from nbdebug.watching.result import WatchResult, describe_cost, run_view
+from nbdebug.watching.rule_schedule import RuleSchedule
+from nbdebug.watching.session import WatchSession
+from nbdebug.watching.time_budget import TimeBudget
 
-TITLE = "Findings of this run"
-SAVE_SECONDS, BETWEEN_SECONDS = 2.0, 0.05
+_PAUSE_POLL_SECONDS = 0.05
+_FINDINGS_TITLE = "Findings of this run"
+SAVE_SECONDS, MIN_REFRESH_SECONDS = 2.0, 0.05
+
+
+class _RunStopped(KeyboardInterrupt):
+    """Ends the loop after a whole step like an interrupt; ``Watch`` catches it."""
+
+
+@dataclass
+class _RunControls:
+    """Requests of the user, and what to do when a rule reports a finding.
+
+    ``poll_clicks`` returns the button presses since the last call. ``stop_on`` ends the run at an error, or also at a
+    warning; ``on_finding`` is called with each new finding, or is "pause".
+    """
+
+    setup: Setup
+    poll_clicks: Callable[[], Iterable[Mapping[str, Any]]]
+    stop_on: StopOn | None = None
+    on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None
+    paused: bool = False
+    stop_reason: str = ""
+    notes: list[str] = field(default_factory=list)
+    new_findings: list[Finding] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.stop_on not in (None, "error", "warning"):
+            raise SetupError(
+                f"stop_on is {self.stop_on!r}; expected 'error', 'warning' or None. Leave it out to go on."
+            )
+        if not (self.on_finding in (None, "pause") or callable(self.on_finding)):
+            raise SetupError(
+                f"on_finding is {self.on_finding!r}; expected a function, 'pause' or None. Pass a function."
+            )
+
+    def apply_requests(self) -> None:
+        """Apply the requests since the last step; raise ``RunStopped`` if the run should end."""
+        self.process_clicks()
+        for finding in self.new_findings:
+            self.handle_finding(finding)
+        self.new_findings.clear()
+        while self.paused and not self.stop_reason:
+            time.sleep(_PAUSE_POLL_SECONDS)
+            self.process_clicks()
+        if self.stop_reason:
+            raise _RunStopped(self.stop_reason)
+
+    def process_clicks(self) -> None:
+        """Process button presses."""
+        for click in self.poll_clicks():
+            kind = click.get("kind")
+            if kind == "stop":
+                self.stop_reason = "the Stop button"
+            elif kind in ("pause", "resume"):
+                self.paused = kind == "pause"
+            elif kind == "rate" and click.get("factor") in (0.5, 2):
+                self.scale_learning_rates(float(click["factor"]))
+
+    def handle_finding(self, finding: Finding) -> None:
+        """Call ``on_finding``, pause, or request a stop, as configured."""
+        if callable(self.on_finding):
+            self.on_finding(finding)
+        elif self.on_finding == "pause":
+            self.paused = True
+        if finding.severity in {None: (), "error": ("error",), "warning": ("error", "warning")}[self.stop_on]:
+            self.stop_reason = f"{finding.code} {finding.name}"
+
+    def scale_learning_rates(self, factor: float) -> None:
+        """Multiply every learning rate, including the base rates of a scheduler."""
+        for optimizer in self.setup.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * factor
+                if "initial_lr" in group:
+                    group["initial_lr"] = group["initial_lr"] * factor
+        base_lrs = getattr(self.setup.scheduler, "base_lrs", None)
+        if base_lrs is not None:
+            self.setup.scheduler.base_lrs = [lr * factor for lr in base_lrs]
+        self.notes.append(f"learning rate × {factor:g}, as you asked")
 
 
 class Watch:
-    """A block around the user's own training loop; its ``result`` is there when the block ends.
+    """A block around the user's own training loop; its ``result`` is available when the block ends.
 
-    ``keep`` is given what the rules say of the loop; the other options are those of ``Debugger.watch``. What watching
-    cannot do is said in the result and never raised into the loop.
+    ``on_report`` is called with the report of the rules; the other options are those of ``Debugger.watch``. What cannot
+    be watched is reported in the result and never raises inside the loop.
     """
 
     def __init__(
         self,
         setup: Setup,
-        keep: Callable[[Report], None] = lambda _: None,
+        on_report: Callable[[Report], None] = lambda _: None,
         *,
         budget: float | None = None,
         every: int | None = None,
@@ -54,182 +130,191 @@ class Watch:
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
     ) -> None:
-        self.setup, self.keep, self.match = setup, keep, match
-        self.meter = Meter(budget, every)
-        self.writer = Writer(Path(save)) if save is not None else None
-        self.controls = Controls(setup, self.clicks, stop_on, on_finding)
-        self.result: Watched | None = None
-        self.session: Session | None = None
-        self.again, self.fetched = 0.0, False
+        self.setup, self.on_report, self.match = setup, on_report, match
+        self.time_budget = TimeBudget(budget, every)
+        self.writer = RecordWriter(Path(save)) if save is not None else None
+        self.controls = _RunControls(setup, self.clicks, stop_on, on_finding)
+        self.result: WatchResult | None = None
+        self.session: WatchSession | None = None
+        self.next_refresh, self.has_new_rows = 0.0, False
         self.record = Record()
-        self.replayed: Replay | None = None
+        self.replay_result: Replay | None = None
 
     def __enter__(self) -> Watch:
-        """Opens the probes and the live view."""
         if self.session is not None:
-            raise SetupError("this watch was used before; expected a new one. Call watch() again for another run.")
-        self.session = session = Session(self.setup, self.meter, self.match)
+            raise SetupError("this watch was already used; expected a new one. Call watch() again for another run.")
+        self.session = session = WatchSession(self.setup, self.time_budget, self.match)
         self.record = session.record
         self.record.about["run"] = token_hex(6)
-        self.judge = Judge(self.record, self.controls.new.append)
-        self.stack, self.probes = ExitStack(), ExitStack()
-        self.save()
-        self.view = picture(self.record, (), "", live=True)
-        self.screen = self.stack.enter_context(show(self.view))
-        self.tick = self.meter.timed("live view", self.refresh)
-        for probe in session.probes(self.between):
-            self.probes.enter_context(probe)
-        self.meter.start()
+        self.rule_schedule = RuleSchedule(self.record, self.controls.new_findings.append)
+        self.stack, self.active_hooks = ExitStack(), ExitStack()
+        self.write_file()
+        self.view = run_view(self.record, (), "", live=True)
+        self.screen = self.stack.enter_context(show_view(self.view))
+        self.timed_refresh = self.time_budget.timed("live view", self.refresh_view)
+        for hook in session.hooks(self.between_steps):
+            self.active_hooks.enter_context(hook)
+        self.time_budget.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        """Closes the probes and leaves a static picture in place of the live view; exceptions pass through."""
+        """Remove the hooks and replace the live view by a static one; exceptions propagate."""
         assert self.session is not None
-        overhead = self.meter.share
-        self.probes.close()
+        overhead = self.time_budget.overhead
+        self.active_hooks.close()
         with self.stack:
             self.session.close()
-            self.not_finite()
+            self.record_non_finite_losses()
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
             if not interrupted:
-                self.meter.attempt("replay", abandoned, self.session.ring)
+                self.time_budget.attempt("replay", freeze_abandoned_pass, self.session.ring)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
-            report = self.judged()
+            report = self.run_rules()
             steps = self.session.recorder.step - 1
-            left_out = self.meter.left_out
-            self.result = Watched(self.record, steps, interrupted, overhead, report, self.trouble, left_out)
+            loss_only_steps = self.time_budget.loss_only_steps
+            self.result = WatchResult(
+                self.record, steps, interrupted, overhead, report, self.error_summary, loss_only_steps
+            )
             self.screen.finish(self.result)
-        self.meter.attempt("file", self.save)
-        if report.findings:  # those that the picture marks, notes too
-            put(report)
-        return isinstance(error, Stopped)
+        self.time_budget.attempt("file", self.write_file)
+        if report.findings:  # those marked in the view, including notes
+            display_result(report)
+        return isinstance(error, _RunStopped)
 
-    def between(self) -> None:
-        """What is done after whole steps, not too often; raises Stopped where the user wants the run to end."""
-        begun = time.perf_counter()
-        if begun < self.again and not self.controls.reason:
+    def between_steps(self) -> None:
+        """Process what is due between steps, at most every 50 ms; raise Stopped if the user ends the run."""
+        started = time.perf_counter()
+        if started < self.next_refresh and not self.controls.stop_reason:
             return
-        self.again = begun + BETWEEN_SECONDS
-        self.tick(None)
-        begun = time.perf_counter()
+        self.next_refresh = started + MIN_REFRESH_SECONDS
+        self.timed_refresh(None)
+        started = time.perf_counter()
         try:
-            self.controls.obey()
-        except Stopped as reason:
-            self.tell()
-            self.note("stopped", f"stopped by {reason}")
+            self.controls.apply_requests()
+        except _RunStopped as reason:
+            self.record_notes()
+            self.add_event("stopped", f"stopped by {reason}")
             raise
         except Exception as error:
-            self.meter.troubles["on_finding"] = f"{type(error).__name__}: {error}"
-        self.tell()
-        self.meter.forget(time.perf_counter() - begun)
+            self.time_budget.errors["on_finding"] = f"{type(error).__name__}: {error}"
+        self.record_notes()
+        self.time_budget.exclude(time.perf_counter() - started)
 
-    def tell(self) -> None:
-        """Keeps what was done at the user's wish."""
+    def record_notes(self) -> None:
+        """Record the actions of the user as events."""
         for text in self.controls.notes:
-            self.note("note", text)
+            self.add_event("note", text)
         self.controls.notes.clear()
 
-    def refresh(self, _: None) -> None:
-        """Brings in what waits and shows it, asks a rule (another time, if steps are short), updates the file."""
+    def refresh_view(self, _: None) -> None:
+        """Fetch pending numbers, update the view and the file, and run a rule (at another time if steps are short)."""
         assert self.session is not None
-        recorder, before, begun = self.session.recorder, self.fetched, time.perf_counter()
-        if begun < self.meter.shows.again and self.meter.must_save(begun):
+        recorder, had_new_rows, started = self.session.recorder, self.has_new_rows, time.perf_counter()
+        if started < self.time_budget.display_throttle.next_time and self.time_budget.exceeds_strict_budget(started):
             return
-        self.fetched = recorder.due
-        if self.fetched:
+        self.has_new_rows = recorder.fetch_is_due
+        if self.has_new_rows:
             self.session.fetch()
-            self.not_finite()
-            self.view.findings = [one.to_dict() for one in self.judge.report]
-            self.view.status = f"{recorder.step - 1} steps; {cost(self.meter.share, self.meter.left_out)}"
+            self.record_non_finite_losses()
+            self.view.findings = [finding.to_dict() for finding in self.rule_schedule.report]
+            self.view.status = (
+                f"{recorder.step - 1} steps; "
+                f"{describe_cost(self.time_budget.overhead, self.time_budget.loss_only_steps)}"
+            )
             self.screen.refresh()
-        if before or not self.fetched:
-            self.meter.attempt("rules", self.judge.advance, recorder.step)
-        if self.writer is not None and time.perf_counter() - self.saved > SAVE_SECONDS:
-            self.meter.attempt("file", self.save)
+        if had_new_rows or not self.has_new_rows:
+            self.time_budget.attempt("rules", self.rule_schedule.advance, recorder.step)
+        if self.writer is not None and time.perf_counter() - self.last_save > SAVE_SECONDS:
+            self.time_budget.attempt("file", self.write_file)
         now = time.perf_counter()
-        self.meter.shows.took(now - begun, now)
-        self.meter.shows.again = min(self.meter.shows.again, now + SAVE_SECONDS)
+        self.time_budget.display_throttle.record(now - started, now)
+        self.time_budget.display_throttle.next_time = min(
+            self.time_budget.display_throttle.next_time, now + SAVE_SECONDS
+        )
 
     def clicks(self) -> list[dict[str, Any]]:
-        """What was pressed since the last time; the view is told that it was heard."""
-        found = self.screen.clicks()
-        for one in found:
-            self.view.answer(one)
-        if found or self.controls.paused:
+        """Return the clicks since the last call, after acknowledging them in the view."""
+        new_clicks = self.screen.clicks()
+        for click in new_clicks:
+            self.view.answer(click)
+        if new_clicks or self.controls.paused:
             self.screen.refresh()
-        return found
+        return new_clicks
 
-    def not_finite(self) -> None:
-        """Tells of losses that arrived and are not finite; on an accelerator only now."""
+    def record_non_finite_losses(self) -> None:
+        """Record non-finite losses; on an accelerator their values arrive only now."""
         assert self.session is not None
-        wrong = self.session.recorder.wrong
-        for step, loss in wrong:
-            if not self.record.happened("nonfinite"):
-                self.record.note(step, "nonfinite", f"the loss is {loss}")
+        non_finite = self.session.recorder.non_finite_losses
+        for step, loss in non_finite:
+            if not self.record.events_of_kind("nonfinite"):
+                self.record.add_event(step, "nonfinite", f"the loss is {loss}")
             if self.session.ring.deferred:
-                self.session.ring.seen_non_finite(step, loss=loss)
-        wrong.clear()
+                self.session.ring.on_non_finite(step, loss=loss)
+        non_finite.clear()
 
-    def save(self) -> None:
-        """Writes what is new to the file, where one is wanted."""
-        self.saved = time.perf_counter()
+    def write_file(self) -> None:
+        """Write new rows to the file, if there is one."""
+        self.last_save = time.perf_counter()
         if self.writer is not None:
             self.writer.update(self.record)
 
-    def note(self, kind: str, text: str) -> None:
-        """Keeps that something has happened at this step."""
+    def add_event(self, kind: str, text: str) -> None:
+        """Record an event at the current step."""
         assert self.session is not None
-        self.record.note(self.session.recorder.step - 1, kind, text)
+        self.record.add_event(self.session.recorder.step - 1, kind, text)
 
     def log(self, **values: float) -> None:
-        """Adds values that only you know to the record, at this step: ``run.log(accuracy=0.9)``."""
+        """Add your own values to the record at the current step: ``run.log(accuracy=0.9)``."""
         if self.session is None:
-            raise SetupError("nothing runs yet; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
+            raise SetupError("no run is active; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
         row = {name: float(value) for name, value in values.items()}
         self.record.evaluations.append(self.session.recorder.step - 1, row, " ".join(sorted(row)))
 
     @property
-    def trouble(self) -> str:
-        """What could not be watched, and why."""
-        return "; ".join(f"{what} ({why})" for what, why in self.meter.troubles.items())
+    def error_summary(self) -> str:
+        """The parts that could not be watched, with the reasons."""
+        return "; ".join(f"{activity} ({reason})" for activity, reason in self.time_budget.errors.items())
 
     @property
-    def loss_line(self) -> Line | None:
+    def loss_line(self) -> SourceLine | None:
         """The line that called the loss first."""
         return self.session.lines.get("loss") if self.session else None
 
     def replay(self) -> Replay | None:
-        """The first step whose loss or gradient was not finite, run again; None where there was none.
+        """Run the first step with a non-finite loss or gradient again; return None if there was none.
 
-        Names the operation, forward or backward, its line and the samples; nothing of yours is changed.
+        Names the operation (forward or backward), its line and the samples. Does not change your objects.
         """
         incident = self.session.ring.incident if self.session else None
         if incident is None:
             return None
-        if self.replayed is None or self.replayed.step != incident.step:
-            with self.meter.unheard():
-                self.replayed = replay(self.setup, incident)
-        return self.replayed
+        if self.replay_result is None or self.replay_result.step != incident.step:
+            with self.time_budget.suspended():
+                self.replay_result = replay(self.setup, incident)
+        return self.replay_result
 
     def clip_threshold(self) -> ClipThreshold:
-        """A bound for the norm of the gradient, from the norms of this run, with the picture.
+        """Return a threshold for gradient clipping, from the gradient norms of this run, with a chart.
 
-        Raises SetupError where too few were seen.
+        Raises SetupError if too few norms were recorded.
         """
         return clip_threshold(self.record)
 
-    def judged(self) -> Report:
-        """What the rules say of the loop; nothing where it was not seen."""
+    def run_rules(self) -> Report:
+        """Run the rules on the loop; return an empty report if no backward pass was observed."""
         session = self.session
-        if session is None or not session.follower.backwards:
+        if session is None or not session.loop_monitor.backward_passes:
             return Report()
         try:
-            again, loop = self.replay(), session.follower.seen(session.rates)
-            said = judged(self.setup, loop=loop, record=self.record, incident=again)
-            shown = replace(said, disproved=disproved(loop, self.record))
-            report = replace(merged([shown, again.report] if again else [shown]), title=TITLE)
+            replayed, loop_summary = self.replay(), session.loop_monitor.summary(session.learning_rates)
+            report_of_rules = judge_result(self.setup, loop=loop_summary, record=self.record, incident=replayed)
+            visible_report = replace(report_of_rules, disproved=disproved_assumptions(loop_summary, self.record))
+            report = replace(
+                merge_reports([visible_report, replayed.report] if replayed else [visible_report]),
+                title=_FINDINGS_TITLE,
+            )
         except Exception as error:
-            self.meter.troubles["rules"] = f"{type(error).__name__}: {error}"
+            self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        self.keep(report)
+        self.on_report(report)
         return report

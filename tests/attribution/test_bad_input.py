@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.attribution import NotDifferentiable, NotExplained, attribute
-from nbdebug.exceptions import SetupError
+from nbdebug.attribution import attribute
+from nbdebug.exceptions import NotDifferentiable, NotExplained, SetupError
 from nbdebug.setup import Setup
 from tests.attribution.networks import Hidden, Steps, mlp
 
@@ -29,10 +29,10 @@ X, B = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), torch.rand
         ({"target": "true"}, "labels is None; expected the labels"),
         ({"target": [0, 1]}, "expected one class, or one for each of 3 samples"),
         ({"space": "odds"}, "space is 'odds'; expected one of logits, probability"),
-        ({"background": None, "method": "expected_gradients"}, "background is None; expected samples"),
+        ({"background": None, "method": "expected_gradients"}, "background is None; expected background samples"),
         ({"background": torch.randn(5, 7)}, r"samples of shape \(7,\); expected \(4,\)"),
         ({"background": torch.randn(0, 4)}, "background has no samples"),
-        ({"background": B[0]}, r"expected \(4,\). Pass background\[None\] for a single one"),
+        ({"background": B[0]}, r"expected \(4,\). Pass background\[None\] for a single sample"),
         ({"background": "zeros"}, "background is a str without tensors"),
         ({"target": None}, "target is None; expected 'predicted', 'true' or a class"),
         ({"rows": 0}, "rows is 0; expected a whole number of 1 or more"),
@@ -40,11 +40,11 @@ X, B = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), torch.rand
         ({"target": True}, "target is True; expected 'predicted', 'true' or a class"),
         ({"score": 3}, "score is 3; expected a function"),
         ({"score": lambda output: output.nothing}, "model raised AttributeError|breaks on the samples"),
-        ({"background": 3}, r"background is a int without tensors; expected .*\. Pass rows of numbers"),
+        ({"background": 3}, r"background is a int without tensors; expected .*\. Pass an array of samples"),
         ({"background": B.to_sparse()}, "background holds a sparse or meta tensor"),
         ({"background": B.to("meta")}, "background holds a sparse or meta tensor"),
         ({"background": (B, B)}, "background has 2 inputs; expected 1"),
-        ({"background": pandas.DataFrame({"a": ["x"] * 3})}, "a table holds no numbers"),
+        ({"background": pandas.DataFrame({"a": ["x"] * 3})}, "a table has non-numeric columns"),
         ({"method": "expected_gradients", "nodes": 2.5}, "nodes is 2.5; expected a whole number of 1 or more"),
         ({"method": "lime", "samples": "x"}, "samples is 'x'; expected a whole number of 1 or more"),
         ({"method": "lime", "samples": None}, "samples is None"),
@@ -54,7 +54,7 @@ X, B = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), torch.rand
         ({"method": "permutation", "permutations": 0}, "permutations is 0; expected a whole number of 1 or more"),
         ({"method": "expected_gradients", "nodes": 0}, "nodes is 0; expected a whole number of 1 or more"),
         ({"method": "expected_gradients", "error": "low"}, "error is 'low'; expected a number of 0 or more"),
-        ({"method": "gradcam"}, "expected pictures or series"),
+        ({"method": "gradcam"}, "expected images or series"),
         ({"method": "saliency", "nodes": 3}, "saliency has no option 'nodes'"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_background_that_is_not_finite_is_refused_with_the_sample(method: str)
 
 @pytest.mark.parametrize("inputs", [X.double(), X.long(), torch.randn(3, 5)])
 def test_samples_that_the_model_breaks_on_are_refused(inputs: Tensor) -> None:
-    with pytest.raises(SetupError, match=r"the model breaks on the samples, .*Pass samples of that shape and dtype"):
+    with pytest.raises(SetupError, match=r"the model raises on the samples, .*Pass samples of that shape and dtype"):
         attribute(mlp(), inputs, background=inputs)
 
 
@@ -128,8 +128,8 @@ def test_a_part_that_goes_past_the_gradient_is_told() -> None:
 
     found = attribute(Half(), X, background=B, method="expected_gradients")
     assert not found.converged
-    assert "past the gradient" in found.notes[0]
-    assert "NOT complete" in str(found)
+    assert "the gradient misses" in found.notes[0]
+    assert "NOT converged" in str(found)
 
 
 def test_a_function_has_no_gradients_and_is_explained_as_a_black_box() -> None:
@@ -150,13 +150,13 @@ def test_integers_without_an_embedding_are_refused() -> None:
             return self.body(x.float() / 255)
 
     x = torch.randint(256, (3, 4), dtype=torch.uint8)
-    with pytest.raises(NotExplained, match=r"input is uint8 and no nn.Embedding takes it"):
+    with pytest.raises(NotExplained, match=r"input is uint8 and is not passed to an nn.Embedding"):
         attribute(Scaled(), x, background=x, method="expected_gradients")
 
 
 def test_a_background_of_one_sample_is_told() -> None:
     found = attribute(mlp(), X, background=B[:1])
-    assert any("one sample" in note for note in found.notes)
+    assert any("single sample" in note for note in found.notes)
 
 
 def test_a_large_background_is_sampled_until_the_error_is_small() -> None:

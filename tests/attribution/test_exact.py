@@ -218,10 +218,10 @@ def test_gradcam_says_where_a_layer_gives_nothing_for_the_class() -> None:
         model[3].weight[0], model[3].weight[1] = 1.0, -1.0
         model[0].bias.fill_(9.0)
     x = rows(2, 1, 8, 8)
-    assert not any("speaks for the class" in note for note in attribute(model, x, 0, "gradcam").notes)
+    assert not any("support the class" in note for note in attribute(model, x, 0, "gradcam").notes)
     against = attribute(model, x, 1, "gradcam")
     assert not against.array.any()
-    assert "in 2 of 2 samples nothing that this layer gives speaks for the class" in against.notes
+    assert "the map is empty for 2 of 2 samples: this layer does not support the class" in against.notes
 
 
 def test_gradcam_of_a_large_picture_takes_two_forward_and_one_backward_pass() -> None:

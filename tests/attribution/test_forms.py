@@ -71,7 +71,7 @@ def test_a_compiled_model_is_explained_by_its_python_code() -> None:
 
 def test_a_model_of_low_precision_is_explained_on_a_copy() -> None:
     found = attribute(mlp().bfloat16(), X, background=B)
-    assert "float32, on a copy" in found.notes[0]
+    assert "on a float32 copy" in found.notes[0]
     assert found.converged
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.attribution import NotExplained, attribute
-from nbdebug.exceptions import SetupError
+from nbdebug.attribution import attribute
+from nbdebug.exceptions import NotExplained, SetupError
 from nbdebug.setup import Setup
 from tests.attribution.networks import Hidden, Mixed, Sequence, mlp
 from tests.preserve.fingerprint import fingerprint
@@ -58,14 +58,14 @@ def test_deepshap_says_loudly_that_it_misses() -> None:
     found = attribute(model, X, method="deepshap", background=B, package="shap")
     assert not found.converged
     assert "no rule for LayerNorm" in found.notes[1]
-    assert found.notes[2].startswith("DO NOT BELIEVE these: the sum misses")
+    assert found.notes[2].startswith("NOT RELIABLE: the completeness gap is")
 
 
 @pytest.mark.parametrize(
     ("model", "inputs", "said"),
     [
-        (Hidden(), X, "zero everywhere|deepshap breaks on this model"),
-        (Sequence(), torch.zeros(3, 6, dtype=torch.long), "tokens or several inputs; expected one of real numbers"),
+        (Hidden(), X, "zero everywhere|deepshap fails on this model"),
+        (Sequence(), torch.zeros(3, 6, dtype=torch.long), "tokens or several inputs; expected one real-valued input"),
         (Mixed(), (X, torch.zeros(3, 2, dtype=torch.long)), "tokens or several inputs"),
         (torch.jit.script(relu()), X, "is TorchScript; expected Python layers"),
     ],
@@ -88,13 +88,19 @@ def test_a_model_that_cannot_be_copied_is_refused() -> None:
         attribute(relu(), X, method="deepshap", background=B, package="other")
 
 
+def test_an_alias_of_a_method_is_accepted() -> None:
+    found, alias = (attribute(relu(), X, method=name, background=B) for name in ("expected_gradients_fast", "quick"))
+    assert alias.method == found.method == "expected_gradients_fast"
+    assert np.array_equal(alias.array, found.array)
+
+
 def test_lime_of_a_linear_model_has_its_closed_form() -> None:
     model = nn.Linear(4, 3)
     found = attribute(model, X, method="lime", background=B)
     wanted = ((X - B.mean(0)) * model.weight[found.classes]).detach().numpy()
     assert np.linalg.norm(found.array - wanted) < 0.02 * np.linalg.norm(wanted)
     assert found.converged
-    assert "R² 1.00" in found.notes[0]
+    assert "model is 1.00 for" in found.notes[0]
 
 
 def test_lime_of_pictures_gives_patches_their_coefficient() -> None:
@@ -128,6 +134,6 @@ def test_lime_says_where_the_score_is_not_linear() -> None:
 
     found = attribute(product, torch.ones(1, 6), method="lime", background=-torch.ones(2, 6))
     assert not found.converged
-    assert any("is low: the score is not linear there" in note for note in found.notes)
+    assert any("is low: the score is not locally linear" in note for note in found.notes)
     with pytest.raises(SetupError, match="samples is 3 and size None; expected 10 or more"):
         attribute(product, torch.ones(1, 6), method="lime", background=-torch.ones(2, 6), samples=3)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.attribution import ENGINES, attribute
-from nbdebug.attribution.trust import examine
+from nbdebug.attribution import METHODS, attribute
+from nbdebug.attribution.reliability import examine
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from tests.attribution.networks import Hidden, Mixed, Recurrent, Residual, Sequence, Writing, mlp
@@ -33,7 +33,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Any]]] = {
     "mixed": (Mixed, lambda count: (torch.randn(count, 4), torch.randint(5, (count, 2)))),
     "no_grad": (Hidden, real(4)),
 }
-METHODS = [name for name in ENGINES if name not in ("kernel", "partition", "permutation")] + ["auto"]
+TESTED_METHODS = [name for name in METHODS if name not in ("kernel", "partition", "permutation")] + ["auto"]
 SLOW = ["kernel", "partition", "permutation"]
 
 
@@ -59,7 +59,7 @@ class Case:
         return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_engine_leaves_no_trace(name: str, method: str) -> None:
     case = Case(name)
@@ -126,7 +126,7 @@ def test_a_setup_gives_the_background_and_its_loader_moves_not() -> None:
     found = attribute(setup, x)
     before.check()
     assert found.lines == 30
-    assert found.named(0) in ("a", "b", "c")
+    assert found.explained_class(0) in ("a", "b", "c")
 
 
 def test_it_works_where_gradients_are_off() -> None:

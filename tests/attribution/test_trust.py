@@ -11,17 +11,15 @@ import torch
 from torch import nn
 
 from nbdebug.attribution import Attribution, attribute
-from nbdebug.attribution.pieces import patches
-from nbdebug.attribution.prepare import aim, plain_parts, problem_of
-from nbdebug.attribution.trust import Measure, Trust, examine
-from nbdebug.attribution.trust.cells import cells_of
-from nbdebug.attribution.trust.conclude import concluded
-from nbdebug.attribution.trust.curves import stand_in
-from nbdebug.attribution.trust.measure import rank_correlation
-from nbdebug.attribution.trust.orders import orders
+from nbdebug.attribution.input_features import patch_indices
+from nbdebug.attribution.preparation import build_problem, get_plain_parts, resolve_target
+from nbdebug.attribution.reliability import Reliability, ReliabilityMeasure, examine
+from nbdebug.attribution.reliability.examine import conclude
+from nbdebug.attribution.reliability.perturbation_curves import get_segments, replacements_for, sample_random_orders
 from nbdebug.exceptions import SetupError
+from nbdebug.statistics.estimates import median_rank_correlation
 from nbdebug.tools.explain import explain
-from nbdebug.tools.explain.panel_trust import PANEL
+from nbdebug.tools.explain.panels.reliability import PANEL
 from tests.attribution.networks import Mixed, Sequence
 
 
@@ -40,7 +38,7 @@ def learned() -> tuple[nn.Module, torch.Tensor]:
     return model, x
 
 
-def examined(learned: tuple[nn.Module, torch.Tensor], change: float = 0) -> Trust:
+def examined(learned: tuple[nn.Module, torch.Tensor], change: float = 0) -> Reliability:
     model, x = learned
     found = attribute(model, x[:10], background=x[100:180])
     return examine(model, x[:10], spoiled(found) if change else found, x[100:180])
@@ -56,7 +54,7 @@ def test_a_good_attribution_is_green_in_all_five(learned: tuple[nn.Module, torch
     trust = examined(learned)
     assert [one.light for one in trust.measures] == ["green"] * 5, str(trust)
     assert trust.light == "green"
-    assert trust.conclusion.startswith("These attributions fit what the model does")
+    assert trust.conclusion.startswith("These attributions agree with how the model reacts")
 
 
 def test_a_shuffled_attribution_is_red(learned: tuple[nn.Module, torch.Tensor]) -> None:
@@ -64,7 +62,7 @@ def test_a_shuffled_attribution_is_red(learned: tuple[nn.Module, torch.Tensor]) 
     assert trust.light == "red"
     assert trust["deletion and insertion"].light != "green"
     assert trust["agreement"].light == "red"
-    assert "against them" in trust.conclusion
+    assert "failed: " in trust.conclusion
 
 
 def test_deletion_and_insertion_run_from_the_sample_to_the_background(learned: tuple[nn.Module, torch.Tensor]) -> None:
@@ -90,18 +88,18 @@ def test_attributions_of_another_model_are_not_stable(learned: tuple[nn.Module, 
 
 def test_random_orders_find_the_terms_of_a_sum() -> None:
     weights, x = torch.tensor([1.0, -2.0, 3.0, 0.5]), torch.randn(40, 4)
-    problem = problem_of(lambda given: given @ weights.double().numpy(), x[:3].double(), x[3:].double())
-    aim(problem, 0, "logits")
-    found = orders(
-        problem, cells_of(problem, attribute(problem.model, x[:3].double(), 0, "occlusion", x[3:].double())), 9
+    problem = build_problem(lambda given: given @ weights.double().numpy(), x[:3].double(), x[3:].double())
+    resolve_target(problem, 0, "logits")
+    found = sample_random_orders(
+        problem, get_segments(problem, attribute(problem.model, x[:3].double(), 0, "occlusion", x[3:].double())), 9
     )
-    other = stand_in(plain_parts(problem)[0])
+    other = replacements_for(get_plain_parts(problem)[0])
     expected = (x[:3].double() - other[np.arange(40) % len(other)].mean(0)) * weights
     assert np.allclose(found.values, expected.numpy(), atol=1e-6)
 
 
 def test_pictures_are_compared_by_patches() -> None:
-    labels = patches((3, 20, 10)).reshape(3, 20, 10)
+    labels = patch_indices((3, 20, 10)).reshape(3, 20, 10)
     assert len(np.unique(labels)) == 7 * 4
     assert (labels[0] == labels[2]).all()
     assert len(np.unique(labels[:, :3, :3])) == 1
@@ -112,9 +110,9 @@ def test_cells_of_three_inputs_follow_each_other() -> None:
     model = nn.Bilinear(2, 3, 1)
     found = attribute(lambda a, b, c: model(torch.tensor(a), torch.tensor(b)) + c.sum(1, keepdims=True), tuple(x),
                       method="occlusion", background=tuple(x))  # fmt: skip
-    cells = cells_of(problem_of(model, tuple(x), tuple(x)), found)
-    assert (cells.count, cells.of.tolist()) == (9, list(range(9)))
-    assert np.allclose(cells.summed(found), found.flat)
+    cells = get_segments(build_problem(model, tuple(x), tuple(x)), found)
+    assert (cells.count, cells.segment_index.tolist()) == (9, list(range(9)))
+    assert np.allclose(cells.sum_attributions(found), found.flat)
 
 
 def test_tokens_are_examined_in_all_but_what_does_not_apply() -> None:
@@ -141,7 +139,7 @@ def test_an_engine_that_is_slow_is_not_asked_again(learned: tuple[nn.Module, tor
     model, x = learned
     found = attribute(model, x[:2], background=x[100:180])
     trust = examine(model, x[:2], replace(found, seconds=60.0), x[100:180])
-    assert trust["stability"].said == "not measured: expected_gradients took 60 s, and would be asked again"
+    assert trust["stability"].meaning == "not measured: expected_gradients took 60 s and would have to run again"
     assert trust["agreement"].light == "green"
 
 
@@ -156,23 +154,23 @@ def test_what_a_model_raises_leaves_the_other_measurements() -> None:
 
     x, model = torch.randn(30, 4), Moody(4, 1)
     trust = examine(model, x[:2], attribute(model, x[:2], method="saliency"), x[2:])
-    assert "not measured: the model raised KeyError: 'too many'" in trust["agreement"].said
+    assert "not measured: the model raised KeyError: 'too many'" in trust["agreement"].meaning
     assert trust["stability"].light == "green"
 
 
 def test_trust_is_told_in_html_and_in_words(learned: tuple[nn.Module, torch.Tensor]) -> None:
     trust = examined(learned, 1)
-    assert trust.html().startswith("<p>Trust: red. Conclude nothing")
-    assert "against them: agreement, deletion and insertion, stability" in str(trust)
+    assert trust.html().startswith("<p>Trust: red. Do not draw conclusions")
+    assert "failed: agreement, deletion and insertion, stability" in str(trust)
 
 
 def test_nothing_is_claimed_of_what_was_not_measured() -> None:
     lights = ("gray", "green", "gray", "green", "green")
     names = ("completeness", "agreement", "deletion and insertion", "randomization", "stability")
-    trust = concluded([Measure(name, None, light, "") for name, light in zip(names, lights, strict=True)])
+    trust = conclude([ReliabilityMeasure(name, None, light, "") for name, light in zip(names, lights, strict=True)])
     assert trust.light == "yellow"
     assert trust.conclusion.endswith("not measured: deletion and insertion.")
-    assert concluded([Measure(name, None, "gray", "") for name in names]).light == "gray"
+    assert conclude([ReliabilityMeasure(name, None, "gray", "") for name in names]).light == "gray"
 
 
 def test_an_engine_is_asked_again_with_its_options() -> None:
@@ -223,14 +221,14 @@ def test_what_cannot_be_measured_is_gray_with_the_reason() -> None:
     found = attribute(np.negative, torch.randn(3, 4), 0, "occlusion", torch.randn(5, 4))
     trust = examine(np.negative, torch.randn(3, 4), found, torch.randn(5, 4))
     assert trust["randomization"].light == "gray"
-    assert "no weights" in trust["randomization"].said
+    assert "no weights" in trust["randomization"].meaning
     assert list(trust.to_frame().columns) == ["name", "value", "light", "said"]
 
 
 def test_other_inputs_are_refused(learned: tuple[nn.Module, torch.Tensor]) -> None:
     model, x = learned
     found = attribute(model, x[:3], background=x[100:150])
-    with pytest.raises(SetupError, match="found has 3 samples; expected 5"):
+    with pytest.raises(SetupError, match="the attribution has 3 samples; expected 5"):
         examine(model, x[:5], found, x[100:150])
 
 
@@ -238,5 +236,5 @@ def test_rank_correlation_is_spearmans() -> None:
     a, b = np.random.default_rng(0).normal(size=(2, 1, 20))
     from scipy.stats import spearmanr
 
-    assert rank_correlation(a, b) == pytest.approx(spearmanr(a[0], b[0]).statistic)
-    assert np.isnan(rank_correlation(np.ones((2, 3)), a[:, :3].repeat(2, 0)))
+    assert median_rank_correlation(a, b) == pytest.approx(spearmanr(a[0], b[0]).statistic)
+    assert np.isnan(median_rank_correlation(np.ones((2, 3)), a[:, :3].repeat(2, 0)))

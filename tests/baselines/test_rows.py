@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from nbdebug.baselines import baselines
-from nbdebug.baselines.features import MOST_COLUMNS, matrix
+from nbdebug.baselines import measure_baselines
+from nbdebug.baselines.input_features import MAX_COLUMNS, feature_matrix
 from nbdebug.exceptions import SetupError
-from nbdebug.rules.loops import layers, rings, run
+from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
 from nbdebug.tools.errors import errors as browse
 from tests.baselines.trained import browser_of, classes
@@ -56,8 +56,8 @@ def test_learners_are_never_asked_for_rows_that_they_learned() -> None:
     loader = DataLoader(TensorDataset(noise, labels), batch_size=50)
     setup = Setup(ByHeart(labels), loader, loss_fn=nn.CrossEntropyLoss())
     errors = browse(setup)
-    found = baselines(setup, errors)
-    linear = found.of("linear", "accuracy")
+    found = measure_baselines(setup, errors.table, errors.dataset)
+    linear = found.get("linear", "accuracy")
     assert linear is not None
     assert linear.rows == 200
     assert 0.3 < linear.value < 0.7
@@ -80,15 +80,15 @@ class Slow(Dataset[Any]):
 
 def test_slow_data_are_read_for_as_long_as_there_is_time() -> None:
     loader = DataLoader(Slow(), batch_size=64, shuffle=True)
-    setup = Setup(layers(8, 8, 2), loader, DataLoader(Slow(600), 64), loss_fn=nn.CrossEntropyLoss())
+    setup = Setup(mlp(8, 8, 2), loader, DataLoader(Slow(600), 64), loss_fn=nn.CrossEntropyLoss())
     errors = browse(setup)
     errors.baselines(seconds=0.5)
-    found = baselines(setup, errors, seconds=2.0)
+    found = measure_baselines(setup, errors.table, errors.dataset, seconds=2.0)
     assert 20 < found.trained_on < 4000
-    linear = found.of("linear", "accuracy")
+    linear = found.get("linear", "accuracy")
     assert linear is not None
     assert linear.rows < 600
-    assert any("there was time to ask learners for" in one for one in found.notes)
+    assert any("time limit reached" in one for one in found.notes)
 
 
 class Stream(IterableDataset[Any]):
@@ -99,7 +99,7 @@ class Stream(IterableDataset[Any]):
 
 
 def test_a_stream_gives_the_labels_and_no_learner() -> None:
-    setup = Setup(layers(8, 8, 2), DataLoader(Stream(), 50), loss_fn=nn.CrossEntropyLoss())
+    setup = Setup(mlp(8, 8, 2), DataLoader(Stream(), 50), loss_fn=nn.CrossEntropyLoss())
     found = browse(setup).baselines()
     assert found.names == ("majority", "prior", "blind")
     assert found.trained_on == 300
@@ -109,7 +109,7 @@ def test_a_stream_gives_the_labels_and_no_learner() -> None:
 def test_training_labels_that_do_not_fit_are_told() -> None:
     x, y = rings(200)
     loader = DataLoader(TensorDataset(x, y + 5), batch_size=50)
-    setup = Setup(layers(8, 8, 2), loader, DataLoader(TensorDataset(x, y), 50), loss_fn=nn.CrossEntropyLoss())
+    setup = Setup(mlp(8, 8, 2), loader, DataLoader(TensorDataset(x, y), 50), loss_fn=nn.CrossEntropyLoss())
     found = browse(setup).baselines()
     assert found.names == ("majority", "prior", "blind")
     assert "could not be read" in found.notes[0]
@@ -121,10 +121,10 @@ INPUTS: dict[str, tuple[Tensor, int]] = {
     "images with channels last": (torch.rand(5, 64, 64, 3), 3 * 18 * 18),
     "bytes": (torch.randint(0, 255, (5, 1, 8, 8), dtype=torch.uint8), 64),
     "tokens": (torch.randint(0, 500, (5, 40)), None),
-    "many tokens": (torch.randint(0, 50_000, (5, 40)), MOST_COLUMNS),
+    "many tokens": (torch.randint(0, 50_000, (5, 40)), MAX_COLUMNS),
     "categories": (torch.tensor([[0, 2], [1, 0], [2, 2], [0, 1], [1, 1]]), 3 + 2 * 3),
     "one category": (torch.tensor([0, 2, 1, 1, 0]), 3 + 3),
-    "series": (torch.rand(5, 400, 9), MOST_COLUMNS),
+    "series": (torch.rand(5, 400, 9), MAX_COLUMNS),
     "with gaps": (torch.tensor([[1.0, float("nan")]] * 5), 2),
 }
 
@@ -132,18 +132,18 @@ INPUTS: dict[str, tuple[Tensor, int]] = {
 @pytest.mark.parametrize("name", INPUTS)
 def test_inputs_of_any_kind_become_columns(name: str) -> None:
     given, columns = INPUTS[name]
-    found = matrix([given])
+    found = feature_matrix([given])
     assert found.shape == (5, columns if columns is not None else int(given.max()) + 1)
     assert np.isfinite(found).all()
 
 
 def test_categories_and_numbers_stand_side_by_side() -> None:
-    assert matrix([torch.rand(5, 3), torch.tensor([[0], [1], [1], [0], [2]])]).shape == (5, 3 + 3 + 3)
+    assert feature_matrix([torch.rand(5, 3), torch.tensor([[0], [1], [1], [0], [2]])]).shape == (5, 3 + 3 + 3)
 
 
 def test_another_task_is_refused() -> None:
     x = torch.rand(64, 8)
-    setup = run(layers(8, 8, 3), (x, x[:, :3].round()), (x, x[:, :3].round()), nn.BCEWithLogitsLoss())
+    setup = training_setup(mlp(8, 8, 3), (x, x[:, :3].round()), (x, x[:, :3].round()), nn.BCEWithLogitsLoss())
     errors = browse(setup)
-    with pytest.raises(SetupError, match="expected one class or one number a row"):
+    with pytest.raises(SetupError, match="expected one class or one number per row"):
         errors.baselines()

@@ -7,8 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.judging import clusters
-from nbdebug.rules.loops import layers, run, train, waves
+from nbdebug.rules.examples import gaussian_clusters, mlp, train, training_setup, waves
 from nbdebug.setup import Setup
 from nbdebug.tools.errors import Errors
 from nbdebug.tools.errors import errors as browse
@@ -19,8 +18,8 @@ SHARES = [0.4, 0.3, 0.2, 0.1]
 
 def classes(epochs: int = 10, names: list[str] | None = None, seed: int = 0) -> Setup:
     """Four classes that overlap a little."""
-    data = [clusters(rows, CENTERS, SHARES, seed + i) for i, rows in enumerate((600, 400))]
-    setup = run(layers(2, 32, 4), data[0], data[1], nn.CrossEntropyLoss(), lr=3e-3)
+    data = [gaussian_clusters(rows, CENTERS, SHARES, seed + i) for i, rows in enumerate((600, 400))]
+    setup = training_setup(mlp(2, 32, 4), data[0], data[1], nn.CrossEntropyLoss(), lr=3e-3)
     setup.class_names = names
     train(setup, epochs)
     return setup
@@ -28,7 +27,7 @@ def classes(epochs: int = 10, names: list[str] | None = None, seed: int = 0) -> 
 
 def numbers(epochs: int = 20) -> Setup:
     """A smooth function of four numbers."""
-    setup = run(layers(4, 32, 1), waves(600), waves(400, seed=1), nn.MSELoss())
+    setup = training_setup(mlp(4, 32, 1), waves(600), waves(400, seed=1), nn.MSELoss())
     train(setup, epochs)
     return setup
 

@@ -25,9 +25,9 @@ from tests.kernels.kernel import Kernel, Message, started
 SETUP = """
 import threading, time
 import ipykernel, torch, nbdebug
-from nbdebug.rules.programs import classifier
-from nbdebug.views.curves import Curves
-from nbdebug.views.screen import show
+from nbdebug.rules.examples import classifier
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live import show_view
 
 setup = classifier()
 model, optimizer, batches = setup.model, setup.optimizers[0], list(setup.train_loader)
@@ -45,7 +45,7 @@ print(ipykernel.__version__)
 """
 STOPPABLE = """
 threads = []
-screen = show(Curves(stoppable=True)).__enter__()
+screen = show_view(LineChart(stoppable=True)).__enter__()
 screen._live.on_msg(lambda *_: threads.append(threading.current_thread() is threading.main_thread()))
 began = time.monotonic()
 while time.monotonic() < began + 1.5 and not screen.stopped:
@@ -68,19 +68,19 @@ print("never")
 """
 ASKABLE = """
 from nbdebug.result import Result
-from nbdebug.views import answers
+from nbdebug.views import kernel_bridge
 
 class Askable(Result):
     heard = []
     def view(self):
-        return Curves()
+        return LineChart()
     def answer(self, asked):
         self.heard.append(threading.current_thread() is threading.main_thread())
         return {}
 
 result = Askable()
-name = answers.name_of(result)
-print(name, answers._bridge.model_id)
+name = kernel_bridge.register_result(result)
+print(name, kernel_bridge._bridge.model_id)
 """
 KEPT = "print(run.result.steps > 20, run.result.interrupted, len(optimizer._optimizer_step_post_hooks))"
 ASKED = """
@@ -151,7 +151,7 @@ def test_a_click_on_a_view_that_is_closed_is_no_error(kernel: Kernel) -> None:
         if message["msg_type"] == "comm_open":
             comms.append(message["content"]["comm_id"])
 
-    assert kernel.run("with show(Curves(stoppable=True)) as screen:\n    pass", during) == ("", "")
+    assert kernel.run("with show_view(LineChart(stoppable=True)) as screen:\n    pass", during) == ("", "")
     for way in {kernel.subshell, None}:
         kernel.click(comms[-1], {"kind": "stop"}, way)
     assert kernel.run("print(screen.stopped)") == ("False", "")

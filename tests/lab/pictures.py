@@ -22,9 +22,9 @@ def main() -> None:
     """Runs the tutorial once for each theme."""
     PICTURES.mkdir(exist_ok=True)
     with started() as browser, tempfile.TemporaryDirectory() as folder, serving(browser, Path(folder, "lab")) as lab:
-        shutil.copyfile(demo.tutorial(), lab.notebooks / demo.NAME)
+        shutil.copyfile(demo.tutorial_path(), lab.notebooks / demo.FIRST_TUTORIAL)
         for theme in ("light", "dark"):
-            with lab.open(demo.NAME, theme, size=(WIDTH, 7000), scale=2) as page:
+            with lab.open(demo.FIRST_TUTORIAL, theme, size=(WIDTH, 7000), scale=2) as page:
                 page.run_all()
                 page.wait_idle(120)
                 take(page, PICTURES / f"checkup-{theme}.png")

@@ -1,4 +1,4 @@
-"""The contest and the batch-size finder in real JupyterLab, while they run and when they are stopped."""
+"""The optimizer comparison and the batch-size finder in JupyterLab, while running and when stopped."""
 
 from __future__ import annotations
 

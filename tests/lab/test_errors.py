@@ -18,7 +18,7 @@ SETUP = """
 import time
 import numpy as np
 import nbdebug
-from nbdebug.tools.errors.given import of_predictions
+from nbdebug.tools.errors.tool import errors_from_predictions
 
 rng = np.random.default_rng(0)
 targets = rng.integers(0, 3, 300)
@@ -26,8 +26,8 @@ scores = rng.normal(0, 1, (300, 3)).astype(np.float32)
 scores[np.arange(300), targets] += 1.5
 pictures = rng.integers(0, 255, (300, 12, 12)).astype(np.uint8)
 """
-SHOW = "result = of_predictions(scores, targets, pictures, class_names=['a', 'b', 'c'])\nresult"
-TOLD = "print(result.selected, result.marks.tagged('wrong label'), result.table.grid.counts[2, 0])"
+SHOW = "result = errors_from_predictions(scores, targets, pictures, class_names=['a', 'b', 'c'])\nresult"
+TOLD = "print(result.selected, result.tags.tagged('wrong label'), result.table.grid.counts[2, 0])"
 PLACE = "[panel.content.activeCellIndex, panel.content.mode, panel.content.model.cells.length]"
 BUSY = "time.sleep(3)\nprint('slept')"
 
@@ -141,7 +141,7 @@ def test_where_the_kernel_began_anew_the_page_says_so(browsed: Browsed) -> None:
         lab.page.evaluate("() => panel.sessionContext.session.kernel.restart()")
         lab.page.wait_for_function("() => panel.sessionContext.session?.kernel?.status === 'idle'")
         click(lab, 2, 0)
-        lab.output(1).get_by_text("Python is no longer there").wait_for()
+        lab.output(1).get_by_text("Python is no longer available").wait_for()
         assert lab.output(1).locator("code", has_text="result.rows(cells=[(2, 0)])").is_visible()
         lab.run_cell(0)
         lab.run_cell(1)
@@ -173,7 +173,9 @@ after = nbdebug.errors(torch.nn.Linear(4, 3), loader, loss_fn=torch.nn.CrossEntr
 """
 
 
-@pytest.mark.parametrize(("last", "heading"), [("after.compare(before)", "What changed"), ("", "What it gets wrong")])
+@pytest.mark.parametrize(
+    ("last", "heading"), [("after.compare(before)", "Comparison of two models"), ("", "Model errors")]
+)
 def test_of_several_browsers_of_a_cell_the_last_one_is_shown(
     jupyter_lab: Lab, notebook: Callable[..., str], last: str, heading: str
 ) -> None:
@@ -187,4 +189,4 @@ def test_of_several_browsers_of_a_cell_the_last_one_is_shown(
         assert lab.output(1).get_by_role("heading", name=heading, exact=True).count() == 1
         said = [one["data"]["text/plain"] for one in lab.outputs(1) if set(one["data"]) == {"text/plain"}]
         assert len(said) == (2 if last else 1)
-        assert all(one.startswith("nbdebug errors: ") and "% of 60 samples right" in one for one in said)
+        assert all(one.startswith("nbdebug errors: ") and "% of 60 samples correct" in one for one in said)

@@ -25,7 +25,7 @@ model[3].bias.data = torch.tensor([3.0, 0.0, 0.0])  # it says a
 dbg = nbdebug.Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), class_names=["a", "b", "c"])
 """
 SHOW = "errors = dbg.errors()\nerrors"
-TOLD = "print([(one.keys, [found.method for _, found in one.computed()]) for one in errors.known['explain'].values()])"
+TOLD = "print([(one.keys, [found.method for _, found in one.computed()]) for one in errors._cache['explain'].values()])"
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def test_a_cell_leads_to_a_sample_and_the_sample_to_its_reasons(opened: Callable
         narrow(lab)
         cards(lab).first.dblclick()
         sample = lab.output(1).locator(".nb-e-detail")
-        sample.get_by_role("button", name="Why does it say that?").click()
+        sample.get_by_role("button", name="Explain this prediction").click()
         sample.locator("canvas").first.wait_for()
-        assert "it is c" in sample.locator(".nb-x-head .nb-x-verdict").inner_text()
+        assert "true class c" in sample.locator(".nb-x-head .nb-x-verdict").inner_text()
         sample.get_by_label("method").select_option("occlusion")
         sample.locator(".nb-x-caption", has_text="occlusion").wait_for()
         key = sample.locator(".nb-x-head b").inner_text().removeprefix("sample ")

@@ -13,42 +13,43 @@ import time
 import torch
 from torch import nn
 
-from nbdebug.record import Layer, Record
-from nbdebug.record.bins import COUNT, MIDDLE, edges, packed
-from nbdebug.record.record import layer_columns
-from nbdebug.record.table import Table
-from nbdebug.views.layers import Layers
-from nbdebug.views.screen import show
+from nbdebug.records import Record, RecordedModule
+from nbdebug.tensors.histogram_bins import BIN_COUNT, ZERO_BIN, bin_edges, pack_counts
+from nbdebug.records.record import layer_columns
+from nbdebug.records.table import StepTable
+from nbdebug.watching.view import LayersView
+from nbdebug.views.live import show_view
 
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 weights = {name: one for name, one in model.named_parameters() if "weight" in name}
 drawn = [f"weight|{name}" for name in weights]
-record = Record(drawn=drawn, layers=Table([*layer_columns(drawn), *(f"update.ratio|{name}" for name in weights)]))
-record.modules = [Layer(name[:1], "Linear", (name,), True) for name in weights]
-bounds = torch.tensor(edges(), dtype=torch.float32)
+columns = [*layer_columns(drawn), *(f"update.ratio|{name}" for name in weights)]
+record = Record(histogram_names=drawn, layers=StepTable(columns))
+record.modules = [RecordedModule(name[:1], "Linear", (name,), True) for name in weights]
+bounds = torch.tensor(bin_edges(), dtype=torch.float32)
 
 
 def counts(one):
-    bins = MIDDLE + one.sign().long() * torch.bucketize(one.abs(), bounds).clamp(max=MIDDLE)
-    return torch.bincount(bins.flatten(), minlength=COUNT)
+    bins = ZERO_BIN + one.sign().long() * torch.bucketize(one.abs(), bounds).clamp(max=ZERO_BIN)
+    return torch.bincount(bins.flatten(), minlength=BIN_COUNT)
 
 
 def look(step, before):
     values = [v for one in weights.values() for v in (one.norm(), one.mean(), one.std(), one.abs().max(), 0, 0)]
     values += [(one - old).norm() / one.norm() for one, old in zip(weights.values(), before)]
     record.layers.append(step, torch.tensor(values).numpy())
-    record.shapes.append(step, packed(torch.stack([counts(one) for one in weights.values()]).numpy()))
+    record.shapes.append(step, pack_counts(torch.stack([counts(one) for one in weights.values()]).numpy()))
 
 
-view, step, heard = Layers(record, controls=True), 0, []
-with show(view, every=0.05) as screen:
+view, step, heard = LayersView(record, controls=True), 0, []
+with show_view(view, every=0.05) as screen:
     while not screen.stopped and step < 100_000:
         for click in screen.clicks():
             heard.append(click["kind"])
             view.answer(click)
-        if view.heard["paused"]:
+        if view.acknowledged["paused"]:
             screen.refresh()
             time.sleep(0.02)
             continue

@@ -62,7 +62,7 @@ def swept(jupyter_lab: Lab, notebook: Callable[..., str]) -> Swept:
 
 def handle(lab: LabPage) -> Any:
     """What reads the curves."""
-    return lab.output(1).get_by_role("slider", name="read the curves")
+    return lab.output(1).get_by_role("slider", name="learning rate to read")
 
 
 def use(lab: LabPage) -> Any:
@@ -145,7 +145,7 @@ def test_where_the_kernel_began_anew_the_page_says_what_to_write(swept: Swept) -
         lab.page.evaluate("() => panel.sessionContext.session.kernel.restart()")
         lab.page.wait_for_function("() => panel.sessionContext.session?.kernel?.status === 'idle'")
         use(lab).click()
-        lab.output(1).get_by_text("To use it, write").wait_for()
+        lab.output(1).get_by_text("To use it, run").wait_for()
         assert use(lab).is_hidden()
         lab.run_cell(0)
         lab.run_cell(1)

@@ -55,10 +55,10 @@ with dbg.watch() as watch:
 AWAITING = """
 import asyncio
 
-from nbdebug.views.curves import Curves
-from nbdebug.views.screen import show
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live import show_view
 
-with show(Curves(title="Awaiting")) as screen:
+with show_view(LineChart(title="Awaiting")) as screen:
     for step in range(100_000):
         screen.append({"step": step, "loss": 1 / (1 + step)})
         await asyncio.sleep(0.02)

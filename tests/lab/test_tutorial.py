@@ -19,8 +19,8 @@ VIEWS = ["findings", "overfit", "findings", "overfit", "curves", "findings"]
 @pytest.fixture
 def tutorial(jupyter_lab: Lab) -> str:
     """The name of a copy on the server."""
-    shutil.copyfile(demo.tutorial(), jupyter_lab.notebooks / demo.NAME)
-    return demo.NAME
+    shutil.copyfile(demo.tutorial_path(), jupyter_lab.notebooks / demo.FIRST_TUTORIAL)
+    return demo.FIRST_TUTORIAL
 
 
 def verdicts(lab: Any) -> list[str]:
@@ -46,7 +46,7 @@ def test_the_committed_outputs_can_be_read_before_they_are_trusted(jupyter_lab: 
     with jupyter_lab.open(tutorial, size=(1200, 7000)) as lab:
         lab.page.locator(".jp-Notebook").get_by_text("110 steps").first.wait_for()
         text = lab.page.inner_text(".jp-Notebook")
-        for said in ("L201", "return F.softmax(x, dim=1)", "fail: The loss came to", "pass: The examples", "110 steps"):
+        for said in ("L201", "return F.softmax(x, dim=1)", "fail: The loss reached", "pass: The examples", "110 steps"):
             assert said in text
         assert lab.page.locator(".jp-Notebook canvas").count() == 0
 
@@ -69,7 +69,7 @@ def test_it_runs_from_top_to_bottom_and_opens_again_without_a_kernel(jupyter_lab
 
 
 def test_its_committed_outputs_are_static_pages() -> None:
-    notebook: Any = nbformat.read(demo.tutorial(), as_version=4)
+    notebook: Any = nbformat.read(demo.tutorial_path(), as_version=4)
     assert "widgets" not in notebook.metadata
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     pages = [output["data"] for output in outputs if "nbdebug" in output.get("data", {}).get("text/html", "")]
@@ -81,7 +81,7 @@ def test_its_committed_outputs_are_static_pages() -> None:
 
 def test_the_demo_page_complains_of_nothing_and_asks_nobody(page: Any, tmp_path: Path) -> None:
     report, asked = tmp_path / "report.html", []
-    report.write_text(demo.page(nbformat.read(demo.tutorial(), as_version=4)), encoding="utf-8")
+    report.write_text(demo.notebook_html(nbformat.read(demo.tutorial_path(), as_version=4)), encoding="utf-8")
     page.on("request", lambda request: asked.append(request.url))
     page.goto(report.as_uri())
     page.locator(".nb-plot canvas").last.wait_for()

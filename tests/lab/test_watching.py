@@ -33,7 +33,7 @@ with dbg.watch(every=2) as run:
             optimizer.step()
             time.sleep(0.03)
 """
-RATE = "print(optimizer.param_groups[0]['lr'], run.result.steps, run.record.happened('note')[0].text)"
+RATE = "print(optimizer.param_groups[0]['lr'], run.result.steps, run.record.events_of_kind('note')[0].text)"
 
 
 def status(lab: LabPage) -> Any:

@@ -17,10 +17,8 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from nbdebug.metrics.curves import area_interval, curves
-from nbdebug.metrics.intervals import wilson
-from nbdebug.metrics.thin import thinned
-from nbdebug.metrics.thresholds import thresholds
+from nbdebug.metrics.roc import auc_interval, class_curves, simplify_curve, sweep_thresholds
+from nbdebug.statistics.intervals import wilson_interval
 
 
 def drawn(rows: int, seed: int = 0, gap: float = 1.0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +30,7 @@ def drawn(rows: int, seed: int = 0, gap: float = 1.0, share: float = 0.3) -> tup
 def test_curves_and_areas_are_those_of_scikit_learn() -> None:
     chance, target = drawn(500)
     chance = chance.round(2)
-    found = curves(chance, target)
+    found = class_curves(chance, target)
     assert found is not None
     x, y, at = roc_curve(target, chance, drop_intermediate=False)
     assert (found.roc.x == x).all()
@@ -44,14 +42,14 @@ def test_curves_and_areas_are_those_of_scikit_learn() -> None:
     assert (found.precision_recall.thresholds[::-1][:-1] == at).all()
     assert found.roc.area == pytest.approx(roc_auc_score(target, chance), rel=1e-14)
     assert found.precision_recall.area == pytest.approx(average_precision_score(target, chance), rel=1e-14)
-    assert (found.of, found.rows) == (int(target.sum()), 500)
+    assert (found.positives, found.rows) == (int(target.sum()), 500)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_areas_agree_to_the_last_digit(seed: int) -> None:
     chance, target = drawn(40 + 50 * seed, seed)
     chance = chance.astype(np.float32).round(1 + seed % 4)
-    found = curves(chance, target)
+    found = class_curves(chance, target)
     assert found is not None
     assert found.roc.area == pytest.approx(roc_auc_score(target, chance), rel=4e-16, abs=0)
     assert found.precision_recall.area == pytest.approx(average_precision_score(target, chance), rel=4e-16, abs=0)
@@ -59,14 +57,14 @@ def test_areas_agree_to_the_last_digit(seed: int) -> None:
 
 @pytest.mark.parametrize("target", [np.zeros(5), np.ones(5)])
 def test_one_class_alone_has_no_curve(target: np.ndarray) -> None:
-    assert curves(np.linspace(0, 1, 5), target) is None
+    assert class_curves(np.linspace(0, 1, 5), target) is None
 
 
 def test_a_perfect_area_is_not_certain() -> None:
-    low, high = area_interval(1.0, 10, 10)
+    low, high = auc_interval(1.0, 10, 10)
     assert 0.7 < low < 0.99
     assert high == 1
-    assert area_interval(0.0, 10, 10) == (0.0, pytest.approx(1 - low))
+    assert auc_interval(0.0, 10, 10) == (0.0, pytest.approx(1 - low))
 
 
 def test_intervals_hold_their_level() -> None:
@@ -74,7 +72,7 @@ def test_intervals_hold_their_level() -> None:
     true_precision = average_precision_score(*drawn(400_000, 99)[::-1])
     area, precision = [], []
     for seed in range(400):
-        found = curves(*drawn(150, seed))
+        found = class_curves(*drawn(150, seed))
         assert found is not None
         area.append(found.roc.low <= true_area <= found.roc.high)
         precision.append(found.precision_recall.low <= true_precision <= found.precision_recall.high)
@@ -85,9 +83,9 @@ def test_intervals_hold_their_level() -> None:
 def test_each_threshold_counts_as_scikit_learn_does() -> None:
     chance, target = drawn(300, 1)
     chance = chance.astype(np.float32).round(2)
-    found = thresholds(chance, target)
+    found = sweep_thresholds(chance, target)
     frame = found.to_frame(alarm=2, miss=5)
-    assert 0.5 in found.at
+    assert 0.5 in found.values
     for row in frame.itertuples():
         said = chance >= np.float32(row.threshold)
         (tn, fp), (fn, tp) = confusion_matrix(target, said, labels=[False, True])
@@ -97,27 +95,27 @@ def test_each_threshold_counts_as_scikit_learn_does() -> None:
         assert row.f1 == f1_score(target, said)
         if said.any():
             assert row.precision == precision_score(target, said)
-    for low, below in zip(found.at, found.below, strict=True):
+    for low, below in zip(found.values, found.below, strict=True):
         assert (chance < np.float32(low)).sum() == (0 if np.isnan(below) else (chance <= np.float32(below)).sum())
 
 
 def test_few_thresholds_stand_for_many() -> None:
-    found = thresholds(*drawn(100_000, 2))
-    kept = found.some(200)
+    found = sweep_thresholds(*drawn(100_000, 2))
+    kept = found.page_indices(200)
     assert 100 < len(kept) <= 200
-    assert found.at[kept[0]] == found.at[0]
+    assert found.values[kept[0]] == found.values[0]
     assert np.nanmax(found.f1) == np.nanmax(found.f1[kept])
-    assert 0.5 in found.at[kept]
-    assert thresholds([0.25, 0.75], [0, 1]).some().tolist() == [0, 1, 2]
+    assert 0.5 in found.values[kept]
+    assert sweep_thresholds([0.25, 0.75], [0, 1]).page_indices().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("rows", [30, 3_000, 300_000])
 @pytest.mark.parametrize("share", [0.01, 0.5])
 def test_a_thinned_curve_looks_the_same(rows: int, share: float) -> None:
-    found = curves(*drawn(rows, 3, share=max(share, 3 / rows)))
+    found = class_curves(*drawn(rows, 3, share=max(share, 3 / rows)))
     assert found is not None
     for one in (found.roc, found.precision_recall):
-        kept = thinned(one.x, one.y)
+        kept = simplify_curve(one.x, one.y)
         assert len(kept) <= 200
         assert kept[0] == 0
         assert kept[-1] == len(one.x) - 1
@@ -137,8 +135,8 @@ def farthest_off(x: np.ndarray, y: np.ndarray, kept: np.ndarray) -> float:
 
 
 def test_areas_are_found_as_shares_of_so_many_rows() -> None:
-    found = curves(*drawn(200, 5))
+    found = class_curves(*drawn(200, 5))
     assert found is not None
-    of = found.of
+    of = found.positives
     one = found.precision_recall
-    assert (one.low, one.high) == tuple(map(float, wilson(one.area * of, of)))
+    assert (one.low, one.high) == tuple(map(float, wilson_interval(one.area * of, of)))

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.at_once import at_once
-from nbdebug.predictions.collect import collect
+from nbdebug.predictions.collection import collect_predictions
+from nbdebug.predictions.sample_indices import get_tensor_reader
 from nbdebug.setup import Setup
 
 ROWS = 23
@@ -42,7 +42,7 @@ READ: dict[str, DataLoader[Any]] = {
 @pytest.mark.parametrize("name", READ)
 def test_they_are_what_the_loader_gives(name: str) -> None:
     loader = READ[name]
-    found = at_once(loader)
+    found = get_tensor_reader(loader)
     assert found is not None
     for mine, theirs in zip(found, loader, strict=True):
         assert type(mine) is type(theirs)
@@ -81,18 +81,18 @@ LEFT: dict[str, DataLoader[Any]] = {
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_may_do_more_is_read_as_it_is(name: str) -> None:
-    assert at_once(LEFT[name]) is None
+    assert get_tensor_reader(LEFT[name]) is None
 
 
 def test_what_is_made_when_asked_for_is_seen_by_the_model() -> None:
     loader = DataLoader(pairs(Augmented), batch_size=4)
     model = nn.Linear(2, 3)
-    table = collect(Setup(model, loader, loss_fn=nn.CrossEntropyLoss()), loader)
+    table = collect_predictions(Setup(model, loader, loss_fn=nn.CrossEntropyLoss()), loader)
     x = loader.dataset.tensors[0]  # type: ignore[attr-defined]
     assert torch.equal(torch.from_numpy(table.prediction), model(-x).argmax(1))
 
 
 def test_a_place_that_is_not_there_is_named() -> None:
     loader = DataLoader(pairs(), batch_sampler=[[1, 2], [3, ROWS]])
-    with pytest.raises(SetupError, match=rf"sample {ROWS} of the data set raised IndexError"):
-        collect(Setup(nn.Linear(2, 3), loader, loss_fn=nn.CrossEntropyLoss()), loader)
+    with pytest.raises(SetupError, match=rf"sample {ROWS} of the dataset raised IndexError"):
+        collect_predictions(Setup(nn.Linear(2, 3), loader, loss_fn=nn.CrossEntropyLoss()), loader)

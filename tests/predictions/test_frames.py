@@ -8,16 +8,16 @@ import pytest
 
 import nbdebug
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
+from nbdebug.predictions import ClassificationTable
 
 
 def frame() -> pd.DataFrame:
     return pd.DataFrame({"label": ["a", "b", None, "b"], "pred": ["a", "a", "a", "c"], "age": [4, 3, 2, 1]})
 
 
-def table(given: object, **options: object) -> Predictions:
+def table(given: object, **options: object) -> ClassificationTable:
     found = nbdebug.errors(given, **options).table  # type: ignore[arg-type]
-    assert isinstance(found, Predictions)
+    assert isinstance(found, ClassificationTable)
     return found
 
 
@@ -49,7 +49,7 @@ def test_scores_are_columns_of_classes() -> None:
     scores = np.random.default_rng(0).dirichlet(np.ones(3), 20).astype(np.float32)
     given = pd.DataFrame(scores, columns=["p0", "p1", "p2"]).assign(y=np.arange(20) % 3, site="x")
     found = table(given, target="y", scores=["p0", "p1", "p2"])
-    wanted = Predictions.of(scores, np.arange(20) % 3)
+    wanted = ClassificationTable.from_arrays(scores, np.arange(20) % 3)
     assert found.prediction.tolist() == wanted.prediction.tolist()
     np.testing.assert_array_equal(found.columns["loss"], wanted.columns["loss"])
     assert {*found.columns} == {*wanted.columns, "site"}
@@ -60,7 +60,9 @@ def test_scores_are_columns_of_classes() -> None:
 
 
 def test_a_frame_that_to_frame_gave_comes_back() -> None:
-    first = Predictions.of(np.eye(3)[[0, 1, 2, 1]], [0, 1, 1, 1], index=[5, 9, 2, 7], columns={"age": [1, 2, 3, 4]})
+    first = ClassificationTable.from_arrays(
+        np.eye(3)[[0, 1, 2, 1]], [0, 1, 1, 1], index=[5, 9, 2, 7], columns={"age": [1, 2, 3, 4]}
+    )
     again = table(first.to_frame())
     pd.testing.assert_frame_equal(again.to_frame(), first.to_frame())
 

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import nbdebug
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.disk.parts import read_parts, write_part
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.distributed import read_parts, write_part
 
 pytest.importorskip("duckdb")
 
@@ -34,7 +34,7 @@ def evaluate(rank: int, address: str, folder: str) -> None:
     loader = DataLoader(data, batch_size=4, sampler=DistributedSampler(data, shuffle=True, seed=3))
     with torch.no_grad():
         scores, targets, places = zip(*((model(x), y, at) for x, y, at in loader), strict=True)
-    table = Predictions.of(torch.cat(scores), torch.cat(targets), index=torch.cat(places).numpy())
+    table = ClassificationTable.from_arrays(torch.cat(scores), torch.cat(targets), index=torch.cat(places).numpy())
     write_part(folder, rank, table)
     distributed.barrier()
     distributed.destroy_process_group()
@@ -49,23 +49,25 @@ def test_two_ranks_make_the_table_of_one(tmp_path: Path) -> None:
     ]
     model, data = model_and_data()
     with torch.no_grad():
-        whole = Predictions.of(model(data.tensors[0]), data.tensors[1], index=np.arange(ROWS))
+        whole = ClassificationTable.from_arrays(model(data.tensors[0]), data.tensors[1], index=np.arange(ROWS))
     found = read_parts(folder, world=RANKS)
-    assert isinstance(found, Predictions)
+    assert isinstance(found, ClassificationTable)
     pd.testing.assert_frame_equal(found.to_frame(), whole.to_frame(), rtol=1e-5)
-    assert found.notes == (*whole.notes, "1 rows tell of samples that an earlier row tells of; they do not count")
+    assert found.notes == (*whole.notes, "1 rows repeat a sample of an earlier row and are left out")
     assert (
         nbdebug.errors(predictions=folder).headline
         == nbdebug.errors(predictions=found.prediction, targets=found.target).headline
     )
 
 
-def part(rows: range, names: list[str] | None = None) -> Predictions:
-    return Predictions.of([row % 2 for row in rows], [row % 3 % 2 for row in rows], index=[*rows], class_names=names)
+def part(rows: range, names: list[str] | None = None) -> ClassificationTable:
+    return ClassificationTable.from_arrays(
+        [row % 2 for row in rows], [row % 3 % 2 for row in rows], index=[*rows], class_names=names
+    )
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="holds no parts; expected one of each rank"):
+    with pytest.raises(SetupError, match="holds no parts; expected one per rank"):
         read_parts(tmp_path)
     write_part(tmp_path, 1, part(range(5)), world=4)
     write_part(tmp_path, 3, part(range(5, 9)), world=4)
@@ -81,7 +83,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 def test_classes_must_be_called_the_same(tmp_path: Path) -> None:
     write_part(tmp_path, 0, part(range(5), ["cat", "dog"]), world=2)
     write_part(tmp_path, 1, part(range(5, 9), ["dog", "cat"]), world=2)
-    with pytest.raises(SetupError, match=r"has the classes .*; expected .* Give all parts the same class_names"):
+    with pytest.raises(SetupError, match=r"has the classes .*; expected .* Pass the same class_names for all parts"):
         read_parts(tmp_path)
     write_part(tmp_path, 1, part(range(5, 9)), world=2)
     with pytest.raises(SetupError, match="has the classes 0, 1; expected cat, dog"):
@@ -89,8 +91,8 @@ def test_classes_must_be_called_the_same(tmp_path: Path) -> None:
 
 
 def test_numbers_of_classes_that_a_rank_never_saw_are_no_other_classes(tmp_path: Path) -> None:
-    write_part(tmp_path, 0, Predictions.of([0, 1], [0, 0], index=[4, 0]), world=2)
-    write_part(tmp_path, 1, Predictions.of([2, 1], [2, 2], index=[1, 3]), world=2)
+    write_part(tmp_path, 0, ClassificationTable.from_arrays([0, 1], [0, 0], index=[4, 0]), world=2)
+    write_part(tmp_path, 1, ClassificationTable.from_arrays([2, 1], [2, 2], index=[1, 3]), world=2)
     found = read_parts(tmp_path)
     assert found.classes == ("0", "1", "2")
     assert (found.index.tolist(), found.target.tolist()) == ([0, 1, 3, 4], [0, 2, 2, 0])
@@ -101,11 +103,11 @@ def test_ranks_that_all_saw_everything_count_once(tmp_path: Path) -> None:
         write_part(tmp_path, rank, part(range(50)), world=3)
     found = read_parts(tmp_path)
     assert len(found) == 50
-    assert found.notes[-1].startswith("100 rows tell of samples")
+    assert found.notes[-1].startswith("100 rows repeat a sample")
 
 
 def test_a_part_knows_its_places_and_its_rank(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="index is None; expected the place of each row"):
-        write_part(tmp_path, 0, Predictions.of([0], [0]))
+    with pytest.raises(SetupError, match="index is None; expected the dataset index of each row"):
+        write_part(tmp_path, 0, ClassificationTable.from_arrays([0], [0]))
     with pytest.raises(SetupError, match="rank is 2; expected 0 to 1"):
         write_part(tmp_path, 2, part(range(3)), world=2)

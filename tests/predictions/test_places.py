@@ -13,8 +13,8 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Sampler, SequentialSampler
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.collect import collect
-from nbdebug.predictions.table import Table
+from nbdebug.predictions.collection import collect_predictions
+from nbdebug.predictions.table import PredictionTable
 from nbdebug.setup import Setup
 
 ROWS = 21
@@ -44,11 +44,11 @@ class Backwards(Sampler[int]):
         return ROWS
 
 
-def passed(loader: Any, **options: Any) -> Table:
+def passed(loader: Any, **options: Any) -> PredictionTable:
     torch.manual_seed(0)
     setup = Setup(nn.Linear(1, 3), loader, loss_fn=nn.CrossEntropyLoss())
     place = lambda batch, output: {"place": batch.args[0][:, 0]}  # noqa: E731
-    return collect(setup, setup.train_loader, more=place, **options)
+    return collect_predictions(setup, setup.train_loader, more=place, **options)
 
 
 LOADERS: dict[str, dict[str, Any]] = {
@@ -105,12 +105,12 @@ def dropping(samples: list[Any]) -> Any:
 @pytest.mark.parametrize(
     ("loader", "why"),
     [
-        (lambda: DataLoader(Stream(), batch_size=7), "a stream has no places"),
-        (lambda: [Numbered()[torch.arange(7)]], "a list does not tell which sample is which"),
+        (lambda: DataLoader(Stream(), batch_size=7), "an iterable dataset has no indices"),
+        (lambda: [Numbered()[torch.arange(7)]], "a list does not provide dataset indices"),
         (lambda: iter([Numbered()[torch.arange(7)]]), "the loader can be read only once"),
-        (lambda: Skipping(Numbered(), batch_size=7), "Skipping iterates in a way of its own"),
-        (lambda: DataLoader(Numbered(), 7, collate_fn=dropping), "the batches do not hold what the sampler chose"),
-        (lambda: DataLoader(Numbered(), 7, num_workers=2, in_order=False), "in_order=False gives batches in the order"),
+        (lambda: Skipping(Numbered(), batch_size=7), "Skipping overrides __iter__"),
+        (lambda: DataLoader(Numbered(), 7, collate_fn=dropping), "the batches do not match the indices"),
+        (lambda: DataLoader(Numbered(), 7, num_workers=2, in_order=False), "in_order=False returns batches in"),
     ],
 )
 def test_where_places_are_lost_it_says_what_cannot_be_shown(loader: Any, why: str) -> None:
@@ -118,7 +118,7 @@ def test_where_places_are_lost_it_says_what_cannot_be_shown(loader: Any, why: st
     assert table.index is None
     assert table.notes[-1].startswith(why)
     assert table.notes[-1].endswith(
-        "so samples cannot be shown, tagged by their place or made a subset. Pass index=, or a DataLoader of a data set"
+        "so samples cannot be shown, tagged by index or made a subset. Pass index=, or a DataLoader of a dataset"
     )
 
 
@@ -133,11 +133,11 @@ def test_places_that_the_user_knows_are_taken() -> None:
 
 def test_columns_of_a_pass_must_fit() -> None:
     setup = Setup(nn.Linear(1, 3), DataLoader(Numbered(), 7), loss_fn=nn.CrossEntropyLoss())
-    with pytest.raises(SetupError, match="more gave 1 values of 'a'; expected 7"):
-        collect(setup, setup.train_loader, more=lambda batch, output: {"a": [1]})
+    with pytest.raises(SetupError, match="more returned 1 values of 'a'; expected 7"):
+        collect_predictions(setup, setup.train_loader, more=lambda batch, output: {"a": [1]})
     names = chain("a", repeat("b"))
-    with pytest.raises(SetupError, match="more gave b; expected a"):
-        collect(setup, setup.train_loader, more=lambda batch, output: {next(names): output[:, 0]})
+    with pytest.raises(SetupError, match="more returned b; expected a"):
+        collect_predictions(setup, setup.train_loader, more=lambda batch, output: {next(names): output[:, 0]})
 
 
 class Layered(nn.Module):
@@ -167,14 +167,14 @@ def test_the_embedding_is_the_pooled_output_of_a_layer() -> None:
         "flat": model.flat(x.flatten(1)),
     }
     for name, values in wanted.items():
-        found = collect(setup, loader, embed=name).embedding
+        found = collect_predictions(setup, loader, embed=name).embedding
         np.testing.assert_allclose(found, values.detach().numpy(), atol=1e-6)
-    assert collect(setup, loader, embed=model.conv).embedding.shape == (10, 4)
-    assert collect(setup, loader).embedding is None
+    assert collect_predictions(setup, loader, embed=model.conv).embedding.shape == (10, 4)
+    assert collect_predictions(setup, loader).embedding is None
     assert not model.conv._forward_hooks
     with pytest.raises(SetupError, match=r"embed is 'cnov'; expected a layer of the model. Did you mean 'conv'\?"):
-        collect(setup, loader, embed="cnov")
+        collect_predictions(setup, loader, embed="cnov")
     with pytest.raises(SetupError, match="a Linear of another model"):
-        collect(setup, loader, embed=nn.Linear(1, 1))
-    with pytest.raises(SetupError, match="embed is 'unused', which gave no tensor"):
-        collect(setup, loader, embed="unused")
+        collect_predictions(setup, loader, embed=nn.Linear(1, 1))
+    with pytest.raises(SetupError, match="embed is 'unused', which returned no tensor"):
+        collect_predictions(setup, loader, embed="unused")

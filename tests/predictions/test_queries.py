@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.extremes import highest, lowest
-from nbdebug.predictions.query import Query
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.table import Query, highest_positions, lowest_positions
 
 
 def random_values(kind: str, count: int, random: np.random.Generator) -> np.ndarray:
@@ -29,17 +28,17 @@ def test_extremes_are_the_ends_of_a_stable_sort(kind: str, count: int) -> None:
     values = np.zeros(count) if kind == "same" else random_values(kind, count, random)
     real = values.astype(float)
     for most in (0, 1, 7, 500, count, count + 5):
-        assert lowest(values, most).tolist() == np.argsort(real, kind="stable")[:most].tolist()
-        assert highest(values, most).tolist() == np.argsort(-real, kind="stable")[:most].tolist()
+        assert lowest_positions(values, most).tolist() == np.argsort(real, kind="stable")[:most].tolist()
+        assert highest_positions(values, most).tolist() == np.argsort(-real, kind="stable")[:most].tolist()
 
 
 def test_extremes_know_the_ends_of_whole_numbers() -> None:
     ends = np.array([0, -(2**63), 2**63 - 1, -1])
-    assert highest(ends, 4).tolist() == [2, 0, 3, 1]
-    assert highest(np.array([0, 2**64 - 1, 5], np.uint64), 3).tolist() == [1, 2, 0]
+    assert highest_positions(ends, 4).tolist() == [2, 0, 3, 1]
+    assert highest_positions(np.array([0, 2**64 - 1, 5], np.uint64), 3).tolist() == [1, 2, 0]
 
 
-def table(count: int, classes: int, seed: int) -> Predictions:
+def table(count: int, classes: int, seed: int) -> ClassificationTable:
     random = np.random.default_rng(seed)
     target = random.integers(-1, classes, count)
     prediction = np.where(random.random(count) < 0.7, target, random.integers(-1, classes, count))
@@ -50,10 +49,12 @@ def table(count: int, classes: int, seed: int) -> Predictions:
         "name": np.array(["ann", "bob"])[random.integers(0, 2, count)],
         "old": random.random(count) < 0.5,
     }
-    return Predictions.of(prediction, target, class_names=[f"c{i}" for i in range(classes)], columns=columns)
+    return ClassificationTable.from_arrays(
+        prediction, target, class_names=[f"c{i}" for i in range(classes)], columns=columns
+    )
 
 
-def brute(one: Predictions, query: Query) -> tuple[list[int], int]:
+def brute(one: ClassificationTable, query: Query) -> tuple[list[int], int]:
     """The rows of a query by a look at every row."""
 
     def asked(row: int) -> bool:
@@ -117,7 +118,7 @@ def test_a_page_deep_in_a_large_cell_is_right() -> None:
     random = np.random.default_rng(0)
     target = random.integers(0, 2, 600_000)
     loss = random.exponential(size=len(target)).astype(np.float32).round(3)
-    one = Predictions.of(
+    one = ClassificationTable.from_arrays(
         np.where(random.random(len(target)) < 0.95, target, 1 - target), target, columns={"loss": loss}
     )
     inside = np.flatnonzero((one.target == 1) & (one.prediction == 1))
@@ -130,12 +131,12 @@ def test_a_page_deep_in_a_large_cell_is_right() -> None:
 
 
 def test_rows_without_scores_stay_in_their_order() -> None:
-    one = Predictions.of([0, 1, 1, 0, 1], [0, 1, 0, 0, 1])
+    one = ClassificationTable.from_arrays([0, 1, 1, 0, 1], [0, 1, 0, 0, 1])
     assert one.page(Query(cells=((1, 1),))).rows.tolist() == [1, 4]
     assert one.page(Query(cells=((0, 0),), start=1)).rows.tolist() == [3]
 
 
 def test_the_matrix_is_the_same_before_and_after_the_cells_are_known() -> None:
     first, second = table(500, 5, 0), table(500, 5, 0)
-    assert second.cells.matrix.tolist() == first.matrix.tolist() == second.matrix.tolist()
+    assert second.cell_rows.matrix.tolist() == first.matrix.tolist() == second.matrix.tolist()
     assert first.matrix.sum() == ((first.target >= 0) & (first.prediction >= 0)).sum()

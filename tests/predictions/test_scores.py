@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbdebug.predictions.scores import best_first, form_of
+from nbdebug.predictions.class_scores import detect_form, top_classes
 
 
 @pytest.mark.parametrize("classes", [2, 5, 20, 21, 300])
@@ -13,7 +13,7 @@ def test_the_best_are_those_of_a_stable_sort_also_where_chances_are_equal(classe
     """Of equal chances the first class comes first, also among those that the top has no more room for."""
     chances = np.random.default_rng(classes).integers(0, 6, (200, classes)).astype(np.float32) / 5
     wanted = np.argsort(-chances, axis=1, kind="stable")[:, :5]
-    best, found = best_first(np.asfortranarray(chances), min(5, classes))
+    best, found = top_classes(np.asfortranarray(chances), min(5, classes))
     assert (best == wanted).all()
     assert (found == np.take_along_axis(chances, wanted, 1)).all()
 
@@ -22,5 +22,5 @@ def test_a_form_is_told_by_the_first_rows_that_are_whole() -> None:
     """Rows with NaN tell nothing, however many come first."""
     chances = np.full((5000, 4), 0.25, np.float32)
     chances[:3000] = np.nan
-    assert form_of(chances) == "probabilities"
-    assert form_of(chances * 2) == form_of(chances[:3000]) == "logits"
+    assert detect_form(chances) == "probabilities"
+    assert detect_form(chances * 2) == detect_form(chances[:3000]) == "logits"

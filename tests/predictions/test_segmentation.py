@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import inside
-from nbdebug.predictions.query import Query
-from nbdebug.predictions.segmentation import Segmentation
+from nbdebug.predictions import per_element
+from nbdebug.predictions.segmentation import SegmentationTable
+from nbdebug.predictions.table import Query
 
 IMAGES = 40
 
@@ -34,7 +34,7 @@ def drawn(classes: int = 3, seed: int = 0, images: int = IMAGES) -> tuple[Tensor
 def test_measures_are_those_of_scikit_learn() -> None:
     scores, target = drawn()
     said = scores.argmax(1)
-    table = Segmentation.of(scores, target, class_names=["sky", "road", "car"])
+    table = SegmentationTable.from_arrays(scores, target, class_names=["sky", "road", "car"])
     assert table.matrix.tolist() == sk.confusion_matrix(target.flatten(), said.flatten()).tolist()
     assert list(table.iou.values()) == sk.jaccard_score(target.flatten(), said.flatten(), average=None).tolist()
     assert table.metrics["mean_iou"].value == np.mean(list(table.iou.values()))
@@ -47,34 +47,37 @@ def test_measures_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(table.columns["loss"], loss.numpy(), rtol=1e-5)
     assert table.columns["wrong pixels"].tolist() == (said != target).sum((1, 2)).tolist()
     assert table.grid.unit == "pixels"
-    assert table.worst == "loss"
+    assert table.severity_column == "loss"
 
 
 def test_masks_do_as_well_as_scores() -> None:
     scores, target = drawn()
-    table, whole = Segmentation.of(scores.argmax(1), target), Segmentation.of(scores, target)
+    table, whole = (
+        SegmentationTable.from_arrays(scores.argmax(1), target),
+        SegmentationTable.from_arrays(scores, target),
+    )
     assert table.matrix.tolist() == whole.matrix.tolist()
     assert table.columns["iou"].tolist() == whole.columns["iou"].tolist()
-    assert table.worst == "wrong pixels"
+    assert table.severity_column == "wrong pixels"
     assert "loss" not in table.columns
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    truth = Segmentation.of(*drawn(seed=1000, images=1000)).metrics["mean_iou"].value
+    truth = SegmentationTable.from_arrays(*drawn(seed=1000, images=1000)).metrics["mean_iou"].value
     hits = 0
     for seed in range(100):
-        found = Segmentation.of(*drawn(seed=seed)).metrics["mean_iou"]
+        found = SegmentationTable.from_arrays(*drawn(seed=seed)).metrics["mean_iou"]
         hits += found.low <= truth <= found.high
     assert 0.89 <= hits / 100 <= 0.99
 
 
 def test_a_cell_leads_to_the_images_with_the_most_of_it() -> None:
     scores, target = drawn()
-    table = Segmentation.of(scores, target)
-    inside = ((target == 1) & (scores.argmax(1) == 2)).sum((1, 2))
-    rows = table.in_cell(1, 2)
-    assert sorted(rows.tolist()) == inside.nonzero().flatten().tolist()
-    assert (np.diff(inside.numpy()[rows]) <= 0).all()
+    table = SegmentationTable.from_arrays(scores, target)
+    per_element = ((target == 1) & (scores.argmax(1) == 2)).sum((1, 2))
+    rows = table.rows_in_cell(1, 2)
+    assert sorted(rows.tolist()) == per_element.nonzero().flatten().tolist()
+    assert (np.diff(per_element.numpy()[rows]) <= 0).all()
     page = table.page(Query(cells=((1, 2),), start=1, count=3))
     assert page.rows.tolist() == rows[1:4].tolist()
     assert page.total == len(rows)
@@ -88,7 +91,7 @@ def test_two_classes_have_the_iou_of_the_second() -> None:
     target[3] = 0
     logit[3] = -9
     for given in (logit, logit[:, 0], logit.sigmoid(), scores):
-        table = Segmentation.of(given, target, class_names=["none", "cell"])
+        table = SegmentationTable.from_arrays(given, target, class_names=["none", "cell"])
         for i in (0, 5):
             wanted = sk.jaccard_score(target[i].flatten(), (logit[i] > 0).flatten())
             assert table.columns["iou"][i] == np.float32(wanted)
@@ -100,12 +103,15 @@ def test_two_classes_have_the_iou_of_the_second() -> None:
 def test_what_is_ignored_counts_nowhere() -> None:
     scores, target = drawn()
     target[:, :4] = 255
-    table, below = Segmentation.of(scores, target, ignore_index=255), Segmentation.of(scores[:, :, 4:], target[:, 4:])
+    table, below = (
+        SegmentationTable.from_arrays(scores, target, ignore_index=255),
+        SegmentationTable.from_arrays(scores[:, :, 4:], target[:, 4:]),
+    )
     assert table.matrix.tolist() == below.matrix.tolist()
     np.testing.assert_allclose(table.columns["loss"], below.columns["loss"], rtol=1e-5)
     assert (table.overlay(0)["target"][:4] == -1).all()
     target[2] = 255
-    empty = Segmentation.of(scores, target, ignore_index=255)
+    empty = SegmentationTable.from_arrays(scores, target, ignore_index=255)
     assert np.isnan(empty.columns["loss"][2])
     assert np.isnan(empty.columns["accuracy"][2])
 
@@ -116,39 +122,39 @@ def test_wrong_pixels_at_a_boundary_are_told() -> None:
     said = target.clone()
     said[0, 0, 4] = said[0, 1, 5] = 1  # the second and the first pixel from the boundary
     said[0, 2, 3] = 1  # the third
-    table = Segmentation.of(said, target)
+    table = SegmentationTable.from_arrays(said, target)
     assert table.columns["boundary"][0] == np.float32(2 / 3)
     assert np.isnan(table.columns["boundary"][1])
 
 
 def test_masks_are_kept_as_bytes() -> None:
     scores, target = drawn()
-    table = Segmentation.of(scores, target, class_names=["sky", "road", "car"], index=range(100, 140))
+    table = SegmentationTable.from_arrays(scores, target, class_names=["sky", "road", "car"], index=range(100, 140))
     assert table.overlay(3)["prediction"].tolist() == scores[3].argmax(0).tolist()
     assert table.overlay(3)["target"].tolist() == target[3].tolist()
-    assert "masks are kept with the table" in table.notes
+    assert "masks are stored with the table" in table.notes
     some = table.take([5, 3])
     assert some.overlay(1)["target"].tolist() == target[3].tolist()
     assert some.matrix.sum() == 240
-    assert some.said(1) == table.said(3)
+    assert some.describe_row(1) == table.describe_row(3)
     matrix = sk.confusion_matrix(target[3].flatten(), scores[3].argmax(0).flatten())
     np.fill_diagonal(matrix, 0)
-    assert table.said(3)["said"].startswith(f"{matrix.max()} pixels of ")
-    assert Segmentation.of(target, target).said(0) == {"said": "every pixel right"}
+    assert table.describe_row(3)["said"].startswith(f"{matrix.max()} pixels of ")
+    assert SegmentationTable.from_arrays(target, target).describe_row(0) == {"said": "all pixels correct"}
     assert table.to_frame().index.tolist() == list(range(100, 140))
 
 
 def test_counts_are_fetched_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, target = drawn()
-    whole = Segmentation.of(scores, target).matrix
-    monkeypatch.setattr(inside, "AT_ONCE", 200)
-    assert Segmentation.of(scores, target).matrix.tolist() == whole.tolist()
+    whole = SegmentationTable.from_arrays(scores, target).matrix
+    monkeypatch.setattr(per_element, "MAX_PENDING_COUNTS", 200)
+    assert SegmentationTable.from_arrays(scores, target).matrix.tolist() == whole.tolist()
 
 
 def test_scores_that_are_no_numbers_count_nowhere() -> None:
     scores, target = drawn()
     scores[0, 1, 2, 3] = torch.nan
-    table = Segmentation.of(scores, target)
+    table = SegmentationTable.from_arrays(scores, target)
     assert table.matrix.sum() == IMAGES * 120 - 1
     assert np.isfinite(table.columns["loss"]).all()
 
@@ -168,5 +174,5 @@ def test_scores_that_are_no_numbers_count_nowhere() -> None:
 )
 def test_what_does_not_fit_is_refused(given: Any, named: Any, said: str) -> None:
     with pytest.raises(SetupError) as error:
-        Segmentation.of(*given, **named)
+        SegmentationTable.from_arrays(*given, **named)
     assert said in str(error.value)

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.query import Query
-from nbdebug.predictions.reconstruction import Reconstruction
-from nbdebug.predictions.sequences import Sequences
+from nbdebug.predictions.regression import ReconstructionTable
+from nbdebug.predictions.sequences import SequenceTable
+from nbdebug.predictions.table import Query
 
 TAGS = ["O", "PER", "LOC"]
 
@@ -29,7 +29,7 @@ def drawn(classes: int = 3, rows: int = 30, steps: int = 8) -> tuple[Tensor, Ten
 
 def test_columns_are_what_torch_computes() -> None:
     scores, target = drawn()
-    table = Sequences.of(scores, target, class_names=TAGS)
+    table = SequenceTable.from_arrays(scores, target, class_names=TAGS)
     for i, (row, true) in enumerate(zip(scores, target, strict=True)):
         known = true >= 0
         loss = F.cross_entropy(row[known], true[known], reduction="none")
@@ -44,12 +44,12 @@ def test_columns_are_what_torch_computes() -> None:
     assert table.metrics["loss"].value == pytest.approx(float(flat), rel=1e-5)
     assert table.metrics["perplexity"].value == pytest.approx(float(flat.exp()), rel=1e-5)
     assert all(one.low < one.value < one.high for one in table.metrics.values())
-    assert "tokens right" in table.headline()
+    assert "tokens correct" in table.headline()
 
 
 def test_tags_have_a_grid_that_leads_to_sequences() -> None:
     scores, target = drawn()
-    table = Sequences.of(scores, target, class_names=TAGS)
+    table = SequenceTable.from_arrays(scores, target, class_names=TAGS)
     off = (target == 1) & (scores.argmax(2) == 0)
     assert table.grid.counts[1, 0] == int(off.sum())
     assert table.grid.counts.sum() == int((target >= 0).sum())
@@ -61,21 +61,21 @@ def test_tags_have_a_grid_that_leads_to_sequences() -> None:
 
 def test_the_tokens_of_a_sequence_have_words_and_losses() -> None:
     scores, target = drawn()
-    table = Sequences.of(scores, target, class_names=TAGS)
+    table = SequenceTable.from_arrays(scores, target, class_names=TAGS)
     loss = F.cross_entropy(scores.transpose(1, 2), target, reduction="none")
     tokens = table.tokens(4)
     assert [text for text, _ in tokens] == [TAGS[i] if i >= 0 else "" for i in target[4].tolist()]
     for at, (_, found) in enumerate(tokens):
         assert found is None if target[4, at] < 0 else found == pytest.approx(float(loss[4, at]), abs=1e-4)
     worst = int(table.columns["worst at"][4])
-    assert f"the worst is number {worst}, {TAGS[int(target[4, worst])]!r} loss " in table.said(4)["said"]
+    assert table.describe_row(4)["said"].endswith(f" at token {worst} {TAGS[int(target[4, worst])]!r}")
     assert table.take([9, 4]).tokens(1) == tokens
 
 
 @pytest.mark.parametrize("decode", [lambda number: f"w{number}", [f"w{i}" for i in range(300)]])
 def test_a_large_vocabulary_has_a_frame_in_place_of_a_grid(decode: Any) -> None:
     scores, target = drawn(300)
-    table = Sequences.of(scores, target, decode=decode)
+    table = SequenceTable.from_arrays(scores, target, decode=decode)
     assert table.grid is None
     assert table.right is None
     assert table.headline().startswith("perplexity ")
@@ -94,17 +94,17 @@ def test_a_large_vocabulary_has_a_frame_in_place_of_a_grid(decode: Any) -> None:
 
 def test_a_class_of_your_own_may_be_ignored_and_a_broken_score_counts_nowhere() -> None:
     scores, target = drawn()
-    table = Sequences.of(scores, target.where(target >= 0, 2), ignore_index=2)
+    table = SequenceTable.from_arrays(scores, target.where(target >= 0, 2), ignore_index=2)
     assert table.matrix[2].sum() == 0
     scores[0, 0, 0] = torch.nan
-    broken = Sequences.of(scores, target)
+    broken = SequenceTable.from_arrays(scores, target)
     assert broken.columns["tokens"][0] == int((target[0] >= 0).sum()) - 1
     assert np.isfinite(broken.metrics["loss"].value)
     target[3] = -100
-    empty = Sequences.of(scores, target)
+    empty = SequenceTable.from_arrays(scores, target)
     assert np.isnan(empty.columns["loss"][3])
     assert empty.columns["worst at"][3] == -1
-    assert empty.said(3) == {"said": "no token counts"}
+    assert empty.describe_row(3) == {"said": "no valid token"}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_class_of_your_own_may_be_ignored_and_a_broken_score_counts_nowhere() 
 )
 def test_what_does_not_fit_is_refused(given: Any, named: Any, said: str) -> None:
     with pytest.raises(SetupError) as error:
-        Sequences.of(*given, **named)
+        SequenceTable.from_arrays(*given, **named)
     assert said in str(error.value)
 
 
@@ -131,7 +131,7 @@ def test_reconstructions_are_measured_by_sample() -> None:
     target = torch.randn(20, 1, 5, 5, generator=generator)
     output = target + 0.1 * torch.randn(target.shape, generator=generator)
     output[4, 0, 2, 2] += 3
-    table = Reconstruction.of(output, target, index=range(20))
+    table = ReconstructionTable.from_arrays(output, target, index=range(20))
     square = (output - target).square().flatten(1).mean(1)
     np.testing.assert_allclose(table.columns["loss"], square.numpy(), rtol=1e-5)
     np.testing.assert_allclose(table.columns["unexplained"], (square / target.flatten(1).var(1, correction=0)).numpy())
@@ -140,10 +140,10 @@ def test_reconstructions_are_measured_by_sample() -> None:
     assert table.metrics["rmse"].value == pytest.approx(float((output - target).square().mean().sqrt()), rel=1e-5)
     assert table.grid is None
     assert table.right is None
-    assert table.said(0)["said"].startswith(f"rmse {float(square[0].sqrt()):.4g}, largest ")
+    assert table.describe_row(0)["said"].startswith(f"rmse {float(square[0].sqrt()):.4g}, largest ")
     output[1] = torch.nan
-    broken = Reconstruction.of(output, target)
-    assert "1 samples have a value that is not finite, and count in no metric" in broken.notes
+    broken = ReconstructionTable.from_arrays(output, target)
+    assert "1 samples have a non-finite value and are left out of the metrics" in broken.notes
     assert "RMSE 0." in broken.headline()
     with pytest.raises(SetupError, match=r"the target is \(20, 1, 5, 5\); expected \(20, 1, 25\)"):
-        Reconstruction.of(output.flatten(2), target)
+        ReconstructionTable.from_arrays(output.flatten(2), target)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.cells import Cells
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.classification import ConfusionCells
 
 
 def logits(rows: int = 400, classes: int = 6, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,7 +23,7 @@ def logits(rows: int = 400, classes: int = 6, seed: int = 0) -> tuple[torch.Tens
 
 def test_columns_are_what_torch_computes() -> None:
     scores, target = logits()
-    table = Predictions.of(scores, target)
+    table = ClassificationTable.from_arrays(scores, target)
     chances = scores.softmax(1)
     best = chances.topk(5, 1)
     assert table.prediction.tolist() == scores.argmax(1).tolist()
@@ -36,14 +36,14 @@ def test_columns_are_what_torch_computes() -> None:
     }
     for name, values in wanted.items():
         np.testing.assert_allclose(table.columns[name], values.numpy(), rtol=2e-5, atol=1e-6)
-    same = Predictions.of(chances, target)
-    assert same.notes == ("predictions were taken for probabilities",)
+    same = ClassificationTable.from_arrays(chances, target)
+    assert same.notes == ("predictions are interpreted as probabilities",)
     np.testing.assert_allclose(same.columns["loss"], table.columns["loss"], rtol=1e-4, atol=1e-6)
 
 
 def test_a_loss_beyond_the_smallest_probability_is_still_a_number() -> None:
     scores, target = torch.tensor([[0.0, 200.0, 3.0], [90.0, 0.0, -50.0]]), torch.tensor([0, 2])
-    table = Predictions.of(scores, target)
+    table = ClassificationTable.from_arrays(scores, target)
     wanted = torch.nn.functional.cross_entropy(scores, target, reduction="none")
     np.testing.assert_allclose(table.columns["loss"], wanted.numpy(), rtol=1e-6)
     assert (table.columns["entropy"] >= 0).all()
@@ -51,7 +51,7 @@ def test_a_loss_beyond_the_smallest_probability_is_still_a_number() -> None:
 
 def test_many_classes_give_the_same_best_ones() -> None:
     scores, target = logits(300, 500)
-    table = Predictions.of(scores, target)
+    table = ClassificationTable.from_arrays(scores, target)
     assert table.top.tolist() == scores.topk(5, 1).indices.tolist()
 
 
@@ -68,21 +68,23 @@ def test_many_classes_give_the_same_best_ones() -> None:
     ],
 )
 def test_labels_and_scores_of_all_kinds(predictions: Any, targets: Any) -> None:
-    table = Predictions.of(predictions, targets)
+    table = ClassificationTable.from_arrays(predictions, targets)
     assert table.matrix.tolist() == [[1, 1], [0, 1]]
     assert table.right.tolist() == [True, True, False]
     assert len(table.to_frame()) == 3
 
 
 def test_names_are_those_of_the_classes() -> None:
-    table = Predictions.of(["dog", "cat"], ["dog", "dog"], class_names=["dog", "cat", "cow"])
+    table = ClassificationTable.from_arrays(["dog", "cat"], ["dog", "dog"], class_names=["dog", "cat", "cow"])
     assert table.classes == ("dog", "cat", "cow")
     assert table.to_frame().prediction.tolist() == ["dog", "cat"]
-    assert Predictions.of(np.array([0, 2]), np.array([0, 1])).classes == ("0", "1", "2")
+    assert ClassificationTable.from_arrays(np.array([0, 2]), np.array([0, 1])).classes == ("0", "1", "2")
 
 
 def test_what_is_to_be_ignored_is_in_no_cell() -> None:
-    table = Predictions.of(np.array([0, 1, 1]), np.array([0, -100, 255]), class_names=["a", "b"], ignore_index=255)
+    table = ClassificationTable.from_arrays(
+        np.array([0, 1, 1]), np.array([0, -100, 255]), class_names=["a", "b"], ignore_index=255
+    )
     assert table.matrix.tolist() == [[1, 0], [0, 0]]
     assert table.to_frame().target.tolist() == ["a", "", ""]
 
@@ -90,26 +92,26 @@ def test_what_is_to_be_ignored_is_in_no_cell() -> None:
 def test_scores_that_are_no_numbers_have_no_prediction() -> None:
     scores, target = logits(10)
     scores[3, 2] = torch.nan
-    table = Predictions.of(scores, target)
+    table = ClassificationTable.from_arrays(scores, target)
     assert table.prediction[3] == -1
     assert np.isnan(table.columns["loss"][3])
     assert table.matrix.sum() == 9
-    assert "without a prediction, since a score is no number: 1 rows" in table.notes
+    assert "1 rows have a non-finite score and no prediction" in table.notes
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([0, 1], [0, 1, 1]), "targets has 3 rows and predictions 2; expected as many"),
+        (([0, 1], [0, 1, 1]), "targets has 3 rows and predictions 2; expected equal numbers"),
         ((np.zeros((2, 3, 4), np.float32), [0, 1]), "predictions has shape (2, 3, 4); expected rows × classes"),
         ((np.zeros((2, 3), np.float32), [0, 5]), "targets go up to 5; expected less than 3"),
-        (([0, 1], np.array([[0.3, 0.6], [0.5, 0.5]])), "targets has shape (2, 2); expected one label a row"),
-        (([0, 1], [0.5, 1.0]), "targets holds fractions; expected labels of classes"),
+        (([0, 1], np.array([[0.3, 0.6], [0.5, 0.5]])), "targets has shape (2, 2); expected one label per row"),
+        (([0, 1], [0.5, 1.0]), "targets holds fractions; expected class labels"),
     ],
 )
 def test_what_does_not_fit_is_refused(given: tuple[Any, Any], said: str) -> None:
     with pytest.raises(SetupError) as error:
-        Predictions.of(*given)
+        ClassificationTable.from_arrays(*given)
     assert said in str(error.value)
 
 
@@ -117,17 +119,17 @@ def test_what_does_not_fit_is_refused(given: tuple[Any, Any], said: str) -> None
     ("named", "said"),
     [
         ({"class_names": ["a"]}, "class_names has 1 names; expected 2"),
-        ({"class_names": ["a", "a"]}, "class_names holds a name twice"),
+        ({"class_names": ["a", "a"]}, "class_names has duplicates"),
         ({"columns": {"age": [1]}}, "column 'age' has 1 rows; expected 2"),
         ({"index": [1, 2, 3]}, "index has 3 rows; expected 2"),
     ],
 )
 def test_columns_and_names_must_fit(named: dict[str, Any], said: str) -> None:
     with pytest.raises(SetupError) as error:
-        Predictions.of([0, 1], [0, 1], **named)
+        ClassificationTable.from_arrays([0, 1], [0, 1], **named)
     assert said in str(error.value)
     with pytest.raises(SetupError, match="class_names lacks 'b'"):
-        Predictions.of(["a", "b"], ["a", "a"], class_names=["a"])
+        ClassificationTable.from_arrays(["a", "b"], ["a", "a"], class_names=["a"])
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
@@ -135,21 +137,21 @@ def test_the_worst_rows_of_a_cell_come_first(most: int) -> None:
     random = np.random.default_rng(0)
     target, prediction = random.integers(-1, 4, 5000), random.integers(0, 4, 5000)
     loss = random.random(5000).astype(np.float32)
-    cells = Cells(target, prediction, 4, loss)
+    cells = ConfusionCells(target, prediction, 4, loss)
     for i, j in ((0, 0), (2, 3)):
         inside = np.flatnonzero((target == i) & (prediction == j))
         assert cells.count(i, j) == len(inside)
-        assert cells.all(i, j).tolist() == inside.tolist()
+        assert cells.all_rows(i, j).tolist() == inside.tolist()
         assert cells.rows(i, j, most).tolist() == inside[np.argsort(-loss[inside], kind="stable")][:most].tolist()
     assert (
         cells.matrix.tolist()
-        == Predictions(target=target, prediction=prediction, classes=tuple("abcd")).matrix.tolist()
+        == ClassificationTable(target=target, prediction=prediction, classes=tuple("abcd")).matrix.tolist()
     )
 
 
 def test_some_rows_make_a_table_of_their_own() -> None:
     scores, target = logits(20)
-    table = Predictions.of(scores, target, index=range(100, 120), columns={"age": np.arange(20)})
+    table = ClassificationTable.from_arrays(scores, target, index=range(100, 120), columns={"age": np.arange(20)})
     some = table.take(np.flatnonzero(~table.right))
     assert not some.right.any()
     assert some.to_frame().index.tolist() == (100 + some.columns["age"]).tolist()

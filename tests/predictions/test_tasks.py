@@ -15,14 +15,13 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.collect import collect
-from nbdebug.predictions.multilabel import MultiLabel
-from nbdebug.predictions.reconstruction import Reconstruction
-from nbdebug.predictions.regression import Regression
-from nbdebug.predictions.segmentation import Segmentation
-from nbdebug.predictions.sequences import Sequences
-from nbdebug.predictions.table import Table
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.collection import collect_predictions
+from nbdebug.predictions.multilabel import MultiLabelTable
+from nbdebug.predictions.regression import ReconstructionTable, RegressionTable
+from nbdebug.predictions.segmentation import SegmentationTable
+from nbdebug.predictions.sequences import SequenceTable
+from nbdebug.predictions.table import PredictionTable
 from nbdebug.setup import Setup
 
 ROWS = 10
@@ -39,9 +38,11 @@ class Said(nn.Module):
         return self.change(x * self.weight)
 
 
-def passed(x: Tensor, target: Tensor, loss: Any, change: Callable[[Tensor], Any] = lambda x: x, **given: Any) -> Table:
+def passed(
+    x: Tensor, target: Tensor, loss: Any, change: Callable[[Tensor], Any] = lambda x: x, **given: Any
+) -> PredictionTable:
     loader = DataLoader(TensorDataset(x, target), 4)
-    table = collect(Setup(Said(change), loader, loss_fn=loss, **given), loader)
+    table = collect_predictions(Setup(Said(change), loader, loss_fn=loss, **given), loader)
     assert table.index.tolist() == list(range(ROWS))
     assert len(table) == ROWS
     assert table.headline()
@@ -59,26 +60,26 @@ def whole(most: int, *shape: int) -> Tensor:
 WEIGHT = torch.tensor([1.0, 2.0, 3.0])
 CLASSES = nn.CrossEntropyLoss()
 BITS = nn.BCEWithLogitsLoss()
-CASES: dict[str, tuple[Tensor, Tensor, Any, type[Table]]] = {
-    "classes": (real(3), whole(3), CLASSES, Predictions),
-    "classes, by axis": (real(3), whole(3, 1), lambda o, t: F.cross_entropy(o, t[:, 0]), Predictions),
-    "one logit": (real(1), whole(2, 1).float(), BITS, Predictions),
-    "one flat logit": (real(), whole(2).float(), BITS, Predictions),
-    "one probability": (real().sigmoid(), whole(2).float(), nn.BCELoss(), Predictions),
-    "labels": (real(4), whole(2, 4).float(), BITS, MultiLabel),
-    "probable labels": (real(4).sigmoid(), whole(2, 4).float(), F.binary_cross_entropy, MultiLabel),
-    "a number": (real(1), real(1) + 1, nn.MSELoss(), Regression),
-    "a flat number": (real(), real() + 1, nn.L1Loss(), Regression),
-    "numbers": (real(3), real(3) + 1, F.huber_loss, Regression),
-    "a map of numbers": (real(1, 9, 9), real(1, 9, 9) + 1, nn.MSELoss(), Reconstruction),
-    "the input": (real(1, 9, 9), real(1, 9, 9), nn.MSELoss(), Reconstruction),
-    "pixels": (real(3, 6, 5), whole(3, 6, 5), CLASSES, Segmentation),
-    "a mask": (real(1, 6, 5), whole(2, 1, 6, 5).float(), BITS, Segmentation),
-    "a flat mask": (real(6, 5), whole(2, 6, 5).float(), BITS, Segmentation),
-    "voxels": (real(3, 2, 6, 5), whole(3, 2, 6, 5), CLASSES, Segmentation),
-    "tags": (real(3, 7), whole(3, 7), CLASSES, Sequences),
-    "as many tags as tokens": (real(7, 7), whole(7, 7), CLASSES, Sequences),
-    "soft classes": (real(3), real(3).softmax(1), CLASSES, Predictions),
+CASES: dict[str, tuple[Tensor, Tensor, Any, type[PredictionTable]]] = {
+    "classes": (real(3), whole(3), CLASSES, ClassificationTable),
+    "classes, by axis": (real(3), whole(3, 1), lambda o, t: F.cross_entropy(o, t[:, 0]), ClassificationTable),
+    "one logit": (real(1), whole(2, 1).float(), BITS, ClassificationTable),
+    "one flat logit": (real(), whole(2).float(), BITS, ClassificationTable),
+    "one probability": (real().sigmoid(), whole(2).float(), nn.BCELoss(), ClassificationTable),
+    "labels": (real(4), whole(2, 4).float(), BITS, MultiLabelTable),
+    "probable labels": (real(4).sigmoid(), whole(2, 4).float(), F.binary_cross_entropy, MultiLabelTable),
+    "a number": (real(1), real(1) + 1, nn.MSELoss(), RegressionTable),
+    "a flat number": (real(), real() + 1, nn.L1Loss(), RegressionTable),
+    "numbers": (real(3), real(3) + 1, F.huber_loss, RegressionTable),
+    "a map of numbers": (real(1, 9, 9), real(1, 9, 9) + 1, nn.MSELoss(), ReconstructionTable),
+    "the input": (real(1, 9, 9), real(1, 9, 9), nn.MSELoss(), ReconstructionTable),
+    "pixels": (real(3, 6, 5), whole(3, 6, 5), CLASSES, SegmentationTable),
+    "a mask": (real(1, 6, 5), whole(2, 1, 6, 5).float(), BITS, SegmentationTable),
+    "a flat mask": (real(6, 5), whole(2, 6, 5).float(), BITS, SegmentationTable),
+    "voxels": (real(3, 2, 6, 5), whole(3, 2, 6, 5), CLASSES, SegmentationTable),
+    "tags": (real(3, 7), whole(3, 7), CLASSES, SequenceTable),
+    "as many tags as tokens": (real(7, 7), whole(7, 7), CLASSES, SequenceTable),
+    "soft classes": (real(3), real(3).softmax(1), CLASSES, ClassificationTable),
 }
 
 
@@ -132,17 +133,17 @@ def test_a_loss_of_the_users_own_is_taken_where_it_can_be_had() -> None:
     for loss in (Focal(honest=False), lambda output, target: F.cross_entropy(output, target)):
         table = passed(x, target, loss)
         np.testing.assert_allclose(table.columns["loss"], usual, rtol=1e-5)
-        assert "the loss is cross-entropy: your own loss gives no value for a single sample" in table.notes
+        assert "the loss is cross-entropy: your own loss function has no per-sample value" in table.notes
 
 
 def test_tokens_come_in_all_layouts() -> None:
     x, target = real(7, 3), whole(3, 7)
-    wanted = Sequences.of(x, target).columns
+    wanted = SequenceTable.from_arrays(x, target).columns
     middle = passed(x, target, CLASSES, lambda x: x.transpose(1, 2))
     last = passed(x, target, lambda o, t: F.cross_entropy(o.flatten(0, 1), t.flatten()))
     flat = passed(x, target, lambda o, t: F.cross_entropy(o, t.flatten()), lambda x: x.flatten(0, 1))
     for table in (middle, last, flat):
-        assert isinstance(table, Sequences)
+        assert isinstance(table, SequenceTable)
         for name, values in wanted.items():
             np.testing.assert_allclose(table.columns[name], values, rtol=1e-5)
         assert table.matrix.sum() == 7 * ROWS
@@ -156,9 +157,9 @@ def test_tokens_with_time_first_are_told_by_the_sampler() -> None:
     x, target = real(7, 3), whole(3, 7)
     loader = DataLoader(TensorDataset(x, target), 4, collate_fn=turned)
     loss = lambda o, t: F.cross_entropy(o.flatten(0, 1), t.flatten())  # noqa: E731
-    table = collect(Setup(Said(), loader, loss_fn=loss), loader)
+    table = collect_predictions(Setup(Said(), loader, loss_fn=loss), loader)
     assert len(table) == len(table.index) == ROWS
-    np.testing.assert_allclose(table.columns["loss"], Sequences.of(x, target).columns["loss"], rtol=1e-5)
+    np.testing.assert_allclose(table.columns["loss"], SequenceTable.from_arrays(x, target).columns["loss"], rtol=1e-5)
 
 
 class Causal(nn.Module):
@@ -179,8 +180,8 @@ def test_a_model_with_a_loss_of_its_own_predicts_the_next_token() -> None:
     tokens = whole(5, 7)
     batches = [{"input_ids": part, "labels": part.clone()} for part in tokens.split(4)]
     model = Causal()
-    table = collect(Setup(model, batches), batches)
-    assert isinstance(table, Sequences)
+    table = collect_predictions(Setup(model, batches), batches)
+    assert isinstance(table, SequenceTable)
     wanted = [float(model(row[None], row[None]).loss.detach()) for row in tokens]
     np.testing.assert_allclose(table.columns["loss"], wanted, rtol=1e-5)
     assert table.columns["tokens"].tolist() == [6] * ROWS
@@ -192,8 +193,8 @@ def test_targets_as_texts_are_classes() -> None:
     said = [names[i] for i in whole(3).tolist()]
     batches = [(x[:6], said[:6]), (x[6:], said[6:])]
     setup = Setup(Said(), batches, loss_fn=lambda output, target: output.sum(), class_names=names)
-    table = collect(setup, batches)
-    assert [table.said(i)["target"] for i in range(ROWS)] == said
+    table = collect_predictions(setup, batches)
+    assert [table.describe_row(i)["target"] for i in range(ROWS)] == said
     assert table.target.tolist() == whole(3).tolist()
 
 
@@ -201,7 +202,7 @@ def test_a_soft_binary_target_counts_as_the_nearer_class() -> None:
     target = torch.linspace(0, 1, ROWS)
     table = passed(real(), target, BITS)
     assert table.target.tolist() == (target >= 0.5).int().tolist()
-    assert "8 targets lie between 0 and 1: the label is the nearer of them" in table.notes
+    assert "8 targets lie between 0 and 1: the label is the nearer of the two" in table.notes
 
 
 def test_names_of_the_wrong_length_are_refused() -> None:
@@ -217,8 +218,8 @@ def test_names_of_the_wrong_length_are_refused() -> None:
 @pytest.mark.parametrize(
     ("x", "target", "loss", "said"),
     [
-        (real(2, 4, 4), whole(2, 2, 4, 4).float(), BITS, r"the model gives \(4, 2, 4, 4\) for targets"),
-        (real(3), whole(3, 2), nn.MSELoss(), r"the model gives \(4, 3\) for targets \(4, 2\)"),
+        (real(2, 4, 4), whole(2, 2, 4, 4).float(), BITS, r"the model returns shape \(4, 2, 4, 4\) for targets"),
+        (real(3), whole(3, 2), nn.MSELoss(), r"the model returns shape \(4, 3\) for targets \(4, 2\)"),
     ],
 )
 def test_outputs_of_no_table_are_refused(x: Tensor, target: Tensor, loss: Any, said: str) -> None:
@@ -229,19 +230,19 @@ def test_outputs_of_no_table_are_refused(x: Tensor, target: Tensor, loss: Any, s
 def test_a_target_that_is_missing_or_double_is_refused() -> None:
     loader = DataLoader(TensorDataset(real(3)), 4)
     with pytest.raises(SetupError, match="the target is None; expected one tensor"):
-        collect(Setup(Said(), loader), loader)
+        collect_predictions(Setup(Said(), loader), loader)
     several = [(real(3), (whole(3), whole(3)))]
     with pytest.raises(SetupError, match="the target is tuple; expected one tensor"):
-        collect(Setup(Said(), several, loss_fn=lambda output, target: output.sum()), several)
+        collect_predictions(Setup(Said(), several, loss_fn=lambda output, target: output.sum()), several)
 
 
 def test_masks_and_tokens_that_were_not_kept_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("pixels.Pixels", "tokens.Tokens"):
-        monkeypatch.setitem(getattr_of(module).__init__.__kwdefaults__, "most", 100)
+    for module in ("segmentation.MaskAccumulator", "sequences.TokenAccumulator"):
+        monkeypatch.setitem(getattr_of(module).__init__.__kwdefaults__, "max_bytes", 100)
     pixels = passed(*CASES["pixels"][:3])
-    whole_table = Segmentation.of(CASES["pixels"][0], CASES["pixels"][1])
+    whole_table = SegmentationTable.from_arrays(CASES["pixels"][0], CASES["pixels"][1])
     assert not pixels.masks
-    assert any("makes that of an image again" in note for note in pixels.notes)
+    assert any("recomputes that of an image" in note for note in pixels.notes)
     x, target = CASES["pixels"][:2]
     for row in (0, 7):
         assert pixels.overlay(row)["prediction"].tolist() == x[row].argmax(0).tolist()
@@ -251,7 +252,7 @@ def test_masks_and_tokens_that_were_not_kept_are_made_again(monkeypatch: pytest.
     assert not tags.lines
     loss = F.cross_entropy(CASES["tags"][0], CASES["tags"][1], reduction="none")
     np.testing.assert_allclose([one for _, one in tags.tokens(7)], loss[7].numpy(), atol=1e-4)
-    with pytest.raises(SetupError, match="masks were not kept"):
+    with pytest.raises(SetupError, match="masks are not stored"):
         whole_table.overlay(0)
 
 
@@ -263,7 +264,7 @@ def getattr_of(path: str) -> Any:
 
 
 def test_a_model_that_cannot_be_run_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(getattr_of("pixels.Pixels").__init__.__kwdefaults__, "most", 100)
+    monkeypatch.setitem(getattr_of("segmentation.MaskAccumulator").__init__.__kwdefaults__, "max_bytes", 100)
     table = passed(*CASES["pixels"][:3])
     assert not table.is_at_hand
     table.again.setup.model.change = lambda x: x / [0]

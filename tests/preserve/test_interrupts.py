@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nbdebug.preserve import Preserve, restore
-from nbdebug.preserve.interrupts import uninterrupted
+from nbdebug.preserve.block import defer_interrupts
 from tests.preserve.fingerprint import fingerprint
 from tests.preserve.stubborn import Stubborn
 from tests.programs import Program, train
@@ -87,7 +87,7 @@ def test_interrupts_are_delivered_once_at_the_end(handler: Any) -> None:
     before = signal.signal(signal.SIGINT, handler)
     done = []
     try:
-        with uninterrupted(), uninterrupted():
+        with defer_interrupts(), defer_interrupts():
             _ctrl_c()
             done.append(1)
     except KeyboardInterrupt:
@@ -103,7 +103,7 @@ def test_interrupts_are_left_alone_in_other_threads() -> None:
     seen = []
 
     def work() -> None:
-        with uninterrupted():
+        with defer_interrupts():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

@@ -62,7 +62,7 @@ def test_state_that_is_changed_without_a_step_is_told(program: Program) -> None:
     preserve = Preserve(program.model, program.optimizer)
     preserve.__enter__()
     states(program)[-1].add_(1)
-    with pytest.raises(RestoreError, match="changed in place by something else than its step"):
+    with pytest.raises(RestoreError, match="changed in place outside its step"):
         preserve.restore()
 
 
@@ -90,8 +90,10 @@ def test_copies_are_released(program: Program) -> None:
     made = []
     with Preserve(program.model, program.optimizer) as preserve:
         program.optimizer.step()
-        made += [weakref.ref(kept.clone) for _, kept in preserve._kept if hasattr(kept, "clone")]
-        made += [weakref.ref(one.clone) for _, kept in preserve._kept for one in getattr(kept, "copies", [])]
+        made += [weakref.ref(kept.clone) for _, kept in preserve._snapshots if hasattr(kept, "clone")]
+        made += [
+            weakref.ref(one.clone) for _, kept in preserve._snapshots for one in getattr(kept, "tensor_snapshots", [])
+        ]
         assert len(made) > 6
     gc.collect()
     assert [one() for one in made if one() is not None] == []

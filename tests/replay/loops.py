@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.replay import Replay
 from nbdebug.setup import Setup
-from nbdebug.watching import Watch
+from nbdebug.watching.watch import Watch
 from tests.replay.faults import Through, points, setup, unit
 
 
@@ -18,7 +18,7 @@ def train(setup: Setup, epochs: int = 1) -> list[float]:
     """Clear, forward, backward, step; gives the losses."""
     losses = []
     for raw in batches(setup, epochs):
-        batch = setup.split(raw)
+        batch = setup.split_batch(raw)
         setup.optimizers[0].zero_grad()
         output = setup.model(*batch.args, **batch.kwargs)
         loss = setup.loss(output, batch)
@@ -52,7 +52,7 @@ def model_of(enter=unit, act=torch.relu) -> Through:  # type: ignore[no-untyped-
 
 def replayed(run: Watch) -> Replay:
     """The replay of a run that had no trouble, and something to replay."""
-    assert run.trouble == ""
+    assert run.error_summary == ""
     found = run.replay()
     assert found is not None
     return found

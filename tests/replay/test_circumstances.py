@@ -27,7 +27,7 @@ def test_weights_that_an_optimizer_ruined_are_named() -> None:
         train(debugger.setup)
     found = replayed(run)
     assert (found.step, found.phase) == (2, "loss")
-    assert "body.weight" in found.ruined
+    assert "body.weight" in found.non_finite_weights
     assert "not finite before the step began" in str(found)
     assert found.operation is None
     (said,) = [one for one in debugger.findings if one.code == "T603"]
@@ -58,7 +58,7 @@ def test_inputs_that_the_model_writes_to_are_told_of() -> None:
     debugger = Debugger.of(made(model_of(in_place)))
     with debugger.watch() as run:
         train(debugger.setup)
-    assert "written to in place" in str(replayed(run))
+    assert "modified in place" in str(replayed(run))
 
 
 class Flaky(Through):
@@ -88,7 +88,7 @@ def test_a_pass_that_was_different_is_said_to_be() -> None:
         train(debugger.setup)
     found = replayed(run)
     assert (found.step, found.exact, found.operation) == (4, False, None)
-    assert "something else was different" in str(found)
+    assert "some other state differed" in str(found)
     assert "No operation was found" in str(found)
 
 
@@ -158,7 +158,7 @@ def test_a_loop_that_gives_up_a_loss_that_is_not_finite_is_told_why(leaves: str)
             prepared.optimizers[0].step()
     found = replayed(run)
     assert (found.step, found.operation, found.samples, found.exact) == (SEVENTH + 1, "div", (ROW,), True)
-    assert [one.code for one in debugger.findings.loud] == ["G405"]
+    assert [one.code for one in debugger.findings.faults] == ["G405"]
 
 
 def test_a_loop_that_ends_in_the_middle_of_a_sound_step_has_nothing_to_replay() -> None:

@@ -37,8 +37,8 @@ def test_the_first_thing_that_is_said_is_the_operation(name: str) -> None:
     debugger = Debugger.of(fault.build())
     with debugger.watch() as run:
         train(debugger.setup)
-    assert run.trouble == ""
-    first = next(one for one in debugger.findings.loud if one.code not in RATE)
+    assert run.error_summary == ""
+    first = next(one for one in debugger.findings.faults if one.code not in RATE)
     assert first.code == {"loss": "G405", "gradient": "G406"}[fault.phase]
     assert fault.source in first.where.source
 
@@ -61,10 +61,10 @@ def test_a_divergence_is_told_from_a_fault_of_an_operation() -> None:
         train(debugger.setup)
     found = run.replay()
     assert found.diverged
-    assert found.largest[0] < 1 < 1e6 < found.largest[1]
+    assert found.largest_weights[0] < 1 < 1e6 < found.largest_weights[1]
     assert "the run diverged" in str(found)
     assert found.finding is None
-    assert {one.code for one in debugger.findings.loud if one.code not in RATE} == {"G404", "T603"}
+    assert {one.code for one in debugger.findings.faults if one.code not in RATE} == {"G404", "T603"}
 
 
 def test_a_healthy_run_has_nothing_to_replay() -> None:
@@ -74,4 +74,4 @@ def test_a_healthy_run_has_nothing_to_replay() -> None:
         losses = train(debugger.setup, 3)
     assert all(map(math.isfinite, losses))
     assert run.replay() is None
-    assert debugger.findings.loud == ()
+    assert debugger.findings.faults == ()

@@ -31,7 +31,7 @@ def test_the_random_state_is_that_of_the_step_so_that_the_loss_is_the_same_to_th
         losses = train(debugger.setup)
     found = replayed(run)
     assert found.step == SEVENTH + 1
-    assert found.again == losses[SEVENTH]
+    assert found.rerun_loss == losses[SEVENTH]
     assert found.exact
     assert found.samples == (ROW,)
 
@@ -47,7 +47,7 @@ def test_noise_that_the_loop_itself_adds_is_replayed_as_it_was() -> None:
             debugger.setup.optimizers[0].step()
             losses.append(loss.item())
     found = replayed(run)
-    assert found.again == losses[found.step - 1]
+    assert found.rerun_loss == losses[found.step - 1]
     assert found.operation == "Hypot"
 
 
@@ -59,7 +59,7 @@ def test_buffers_that_a_forward_pass_moves_are_as_they_were_before_it() -> None:
     with debugger.watch() as run:
         losses = train(debugger.setup)
     found = replayed(run)
-    assert found.again == losses[found.step - 1]
+    assert found.rerun_loss == losses[found.step - 1]
     assert found.exact
 
 
@@ -102,7 +102,7 @@ def test_a_closure_that_is_called_again_and_again_is_caught_before_the_weights_m
     found = replayed(run)
     assert (found.step, found.phase, found.operation) == (1, "gradient", "Sqrt")
     assert found.exact
-    assert found.ruined == ()
+    assert found.non_finite_weights == ()
 
 
 def test_of_accumulated_batches_the_one_that_did_it_is_found() -> None:
@@ -129,7 +129,7 @@ def test_a_batch_that_holds_what_is_not_finite_is_to_blame_itself(value: float) 
         train(debugger.setup)
     found = replayed(run)
     assert found.step == SEVENTH + 1
-    assert [one.code for one in found.report.loud][:1] == ["D103"]
+    assert [one.code for one in found.report.faults][:1] == ["D103"]
     assert found.samples == (ROW,)
     assert debugger.findings[0].code == "D103"
 
@@ -144,7 +144,7 @@ def test_what_a_model_leaves_out_of_its_batch_is_not_to_blame() -> None:
         train(debugger.setup)
     found = replayed(run)
     assert found.operation == "div"
-    assert [one.code for one in found.report.loud] == ["G405"]
+    assert [one.code for one in found.report.faults] == ["G405"]
 
 
 class Pair(nn.Module):

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nbdebug.debugger import Debugger
 from nbdebug.setup import Setup
-from nbdebug.watching import Watch
+from nbdebug.watching.watch import Watch
 from tests.preserve.fingerprint import Fingerprint, fingerprint
 from tests.preserve.tripwire import fail, interrupt
 from tests.replay.faults import FAULTS, Through, points, same, setup, unit
@@ -45,9 +45,9 @@ def ready(name: str) -> tuple[Watch, Fingerprint, Setup]:
     debugger = Debugger.of(FAULTS[name].build())
     with debugger.watch() as run:
         train(debugger.setup)
-    run.replayed = None
+    run.replay_result = None
     prepared = debugger.setup
-    return run, fingerprint(*prepared.owned, loaders=[prepared.train_loader]), prepared
+    return run, fingerprint(*prepared.mutable_objects, loaders=[prepared.train_loader]), prepared
 
 
 @every_fault
@@ -55,7 +55,7 @@ def test_a_replay_leaves_no_trace_and_gives_the_same_again(name: str) -> None:
     run, before, _ = ready(name)
     first = str(run.replay())
     before.check()
-    run.replayed = None
+    run.replay_result = None
     assert str(run.replay()) == first
     before.check()
 
@@ -67,12 +67,12 @@ def test_a_replay_that_is_cut_short_leaves_no_trace(name: str, act: Callable[[],
     wire = Wire(act)
     prepared.model.register_forward_pre_hook(wire)
     prepared.model.register_forward_hook(wire)
-    before = fingerprint(*prepared.owned, loaders=[prepared.train_loader])
+    before = fingerprint(*prepared.mutable_objects, loaders=[prepared.train_loader])
     Wire.moments, Wire.at = 0, -1
     run.replay()
     assert Wire.moments >= 4
     for moment in range(Wire.moments):
-        Wire.moments, Wire.at, run.replayed = 0, moment, None
+        Wire.moments, Wire.at, run.replay_result = 0, moment, None
         with suppress(KeyboardInterrupt):
             run.replay()
         before.check()
@@ -119,7 +119,7 @@ def test_reading_the_graph_of_a_checkpointed_model_changes_nothing() -> None:
 
     left, run = end(True)
     assert run is not None
-    assert run.trouble == ""
+    assert run.error_summary == ""
     torch.testing.assert_close(left, end(False)[0], rtol=0, atol=0, equal_nan=True)
     assert run.replay().operation == "div"
 

@@ -50,7 +50,7 @@ def passed(debugger: Debugger, count: int) -> None:
     for place, raw in enumerate(islice(chain.from_iterable(repeat(setup.train_loader)), count), 1):
         for one in setup.optimizers:
             one.zero_grad()
-        setup.run(setup.split(raw))[1].backward()
+        setup.output_and_loss(setup.split_batch(raw))[1].backward()
         for one in setup.optimizers if place < count else ():
             one.step()
 
@@ -62,10 +62,10 @@ def test_a_pass_that_is_held_to_be_wrong_gives_the_same_loss_again(name: str) ->
     with debugger.watch() as run:
         passed(debugger, 3)
         assert run.session.ring.incident is None
-        run.session.ring.wrong("gradient")
+        run.session.ring.mark_non_finite("gradient")
     found = run.replay()
-    assert "replay" not in run.trouble
+    assert "replay" not in run.error_summary
     assert found.exact
-    assert found.again == found.loss
-    assert found.report.loud == ()
-    assert found.ruined == ()
+    assert found.rerun_loss == found.loss
+    assert found.report.faults == ()
+    assert found.non_finite_weights == ()

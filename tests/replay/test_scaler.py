@@ -7,7 +7,7 @@ import math
 import torch
 
 from nbdebug.debugger import Debugger
-from nbdebug.watching import Watch
+from nbdebug.watching.watch import Watch
 from tests.replay.faults import ROW, SEVENTH, Through, behind_where, length, points, same, setup, unit
 
 
@@ -26,7 +26,7 @@ def scaled(
                 scaler.scale(loss).backward()
                 scaler.step(optimizer)
                 scaler.update()
-    assert run.trouble == ""
+    assert run.error_summary == ""
     return run
 
 

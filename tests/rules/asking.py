@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 
 
@@ -26,4 +26,4 @@ def on(model: nn.Module, x: Tensor | None = None, y: Tensor | None = None, loss_
     """What builds the set-up of a model: on points of three classes with cross-entropy, unless others are given."""
     points_x, points_y = points()
     data = points_x if x is None else x, points_y if y is None else y
-    return lambda: program(model, *data, loss_fn or nn.CrossEntropyLoss())
+    return lambda: minimal_setup(model, *data, loss_fn or nn.CrossEntropyLoss())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import network
+from nbdebug.rules.examples import network
 
 
 class Softmaxed(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.faulty_models import Headed
 from tests.rules.healthy_models import Pair, TimeFirst, by_sgd
@@ -29,7 +29,7 @@ def case(tail: Callable[[Tensor], Tensor] | None, loss_fn: Any, y: Tensor = Y, o
 
     def build() -> Setup:
         model = Headed(network(outputs), tail or (lambda z: z))
-        return program(model, X, y, loss_fn, **given)
+        return minimal_setup(model, X, y, loss_fn, **given)
 
     return build
 
@@ -39,7 +39,7 @@ def sgd(**options: Any) -> Build:
 
     def build() -> Setup:
         model = network(3)
-        return program(
+        return minimal_setup(
             model, X, Y, options.pop("loss", CE), optimizers=(torch.optim.SGD(model.parameters(), **options),)
         )
 
@@ -99,11 +99,11 @@ def numbers(output: Tensor, target: Tensor) -> Tensor:
 
 def frames(tail: nn.Module, loss_fn: Any) -> Build:
     model = nn.Sequential(nn.Linear(4, 3), tail)
-    return lambda: program(model, FRAMES, torch.arange(160).reshape(32, 5) % 3, loss_fn)
+    return lambda: minimal_setup(model, FRAMES, torch.arange(160).reshape(32, 5) % 3, loss_fn)
 
 
 def pixels(tail: nn.Module, loss_fn: Any) -> Build:
-    return lambda: program(nn.Sequential(nn.Conv2d(2, 1, 3, padding=1), tail), IMAGES, PIXELS, loss_fn)
+    return lambda: minimal_setup(nn.Sequential(nn.Conv2d(2, 1, 3, padding=1), tail), IMAGES, PIXELS, loss_fn)
 
 
 FAULTS: dict[str, tuple[str, Build, str]] = {
@@ -124,9 +124,9 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
     "several classes in softmax": ("L211", case(lambda z: z.softmax(1), MSE, TAGS), "z.softmax(1)"),
     "several classes in softmax and bce": ("L211", case(lambda z: F.softmax(z, -1), BCE, TAGS), "F.softmax(z, -1)"),
     "class numbers as rows": ("L211", case(None, numbers, Y.float()[:, None]), "one-hot rows"),
-    "class numbers in bce": ("L217", case(None, LOGITS, Y.float()[:, None], 1), "the numbers of 3 classes"),
+    "class numbers in bce": ("L217", case(None, LOGITS, Y.float()[:, None], 1), "indices of 3 classes"),
     "real values in bce": ("L217", case(torch.sigmoid, BCE, VALUES, 1), "real values"),
-    "logits in bce": ("L217", case(None, BCE, YES[:, None], 1), "no probabilities"),
+    "logits in bce": ("L217", case(None, BCE, YES[:, None], 1), "not probabilities"),
     "percent in bce": ("L217", case(None, LOGITS, 100 * TAGS), "0 to 100"),
     "log of softmax": ("L203", case(None, by_hand), "torch.log(torch.softmax"),
     "log of what softmax picked": ("L203", case(None, picked_by_hand), ".log()"),
@@ -148,14 +148,14 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
     "one column of three": ("L214", case(None, one_column, X[:, :3]), "2 of 3 outputs"),
     "sum by hand at the rate of a mean": (
         "L216",
-        lambda: by_sgd(program(network(1), X, VALUES, summed_by_hand), 0.1),
+        lambda: by_sgd(minimal_setup(network(1), X, VALUES, summed_by_hand), 0.1),
         "16 samples",
     ),
 }
 
 HEALTHY: dict[str, Build] = {
-    "softmax over time first": lambda: program(TimeFirst(), FRAMES, torch.arange(32) % 3, CE),
-    "clip-style loss": lambda: program(Pair(), torch.randn(64, 2, 6), torch.zeros(64), Pair.loss),
+    "softmax over time first": lambda: minimal_setup(TimeFirst(), FRAMES, torch.arange(32) % 3, CE),
+    "clip-style loss": lambda: minimal_setup(Pair(), torch.randn(64, 2, 6), torch.zeros(64), Pair.loss),
     "sigmoid for unit targets": case(torch.sigmoid, MSE, YES[:, None], 1),
     "tanh for scaled targets": case(torch.tanh, MSE, VALUES.tanh(), 1),
     "relu for counts": case(F.relu, MSE, VALUES.abs().round(), 1),
@@ -164,7 +164,7 @@ HEALTHY: dict[str, Build] = {
     "sigmoid times a scale": case(lambda z: 20 * torch.sigmoid(z) - 10, MSE, VALUES, 1),
     "one outlier in a hundred": case(lambda z: 10 * F.relu(z), MSE, VALUES.abs(), 1),
     "wide clamp": case(lambda z: z.clamp(-30, 30), CE),
-    "relu before pooling": lambda: program(
+    "relu before pooling": lambda: minimal_setup(
         nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
         IMAGES,
         torch.arange(32) % 3,
@@ -185,7 +185,7 @@ HEALTHY: dict[str, Build] = {
     "maximized likelihood": sgd(lr=0.1, maximize=True, loss=likelihood),
     "dice": pixels(nn.Identity(), lambda o, t: 1 - overlap(o, t)),
     "sum with adam": case(None, summed_by_hand, VALUES, 1),
-    "sum at a small rate": lambda: by_sgd(program(network(1), X, VALUES, summed_by_hand), 1e-3),
+    "sum at a small rate": lambda: by_sgd(minimal_setup(network(1), X, VALUES, summed_by_hand), 1e-3),
     "cosine": case(None, lambda o, t: 1 - F.cosine_similarity(o, t, dim=1).mean(), ONE_HOT),
     "bfloat16 log-softmax": case(lambda z: F.log_softmax(z.bfloat16(), 1), NLL),
 }

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from nbdebug.record import Record
+from nbdebug.records import Record
 from nbdebug.setup import Setup
-from nbdebug.watching.meter import Meter
-from nbdebug.watching.session import Session
+from nbdebug.watching.session import WatchSession
+from nbdebug.watching.time_budget import TimeBudget
 
 
 @contextmanager
@@ -19,10 +19,10 @@ def recorded(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch_size: int, every: int | None = None
 ) -> Iterator[Record]:
     """A block whose training is recorded; a step of ``optimizer`` is a row, and nothing is judged or shown."""
-    meter = Meter(0.5, every)
-    session = Session(Setup(model, (), optimizers=(optimizer,)), meter)
+    meter = TimeBudget(0.5, every)
+    session = WatchSession(Setup(model, (), optimizers=(optimizer,)), meter)
     session.record.about["batch_size"] = batch_size
-    probes = session.probes(lambda: None)
+    probes = session.hooks(lambda: None)
     for one in probes:
         one.__enter__()
     try:
@@ -32,4 +32,4 @@ def recorded(
             one.__exit__(None, None, None)
         session.close()
         session.record.about["finished"] = True
-    assert meter.troubles == {}
+    assert meter.errors == {}

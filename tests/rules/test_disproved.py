@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.loop.operands import operands
-from nbdebug.rules.programs import network, points
+from nbdebug.loop_monitor.grad_scaler import loss_operands
+from nbdebug.rules.examples import network, points
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -65,12 +65,12 @@ def test_a_head_that_a_second_optimizer_trains_through_an_argument_is_left_alone
 
 def test_operands_are_read_off_the_graph() -> None:
     output, target = torch.zeros(4, 1, requires_grad=True), torch.ones(4)
-    assert operands([F.mse_loss(output, target[:, None]) / 2]) is not None
+    assert loss_operands([F.mse_loss(output, target[:, None]) / 2]) is not None
     with pytest.warns(UserWarning, match="target size"):
-        wrong = operands([F.mse_loss(output[:, 0], target) + F.mse_loss(output, target)])
+        wrong = loss_operands([F.mse_loss(output[:, 0], target) + F.mse_loss(output, target)])
     assert wrong is not None
-    assert wrong.stretched
-    assert operands([output.sum()]) is None
+    assert wrong.broadcast
+    assert loss_operands([output.sum()]) is None
 
 
 def test_what_is_shown_after_a_loop_is_without_what_it_disproved() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules import faulty_models as models
 from tests.rules import loss_faults
@@ -24,7 +24,7 @@ Build = Callable[[], Setup]
 
 
 def model(model: nn.Module, loss_fn: Any = CE, x: Tensor = X, y: Tensor = Y, **given: Any) -> Build:
-    return lambda: program(model, x, y, loss_fn, **given)
+    return lambda: minimal_setup(model, x, y, loss_fn, **given)
 
 
 def dict_batches() -> Setup:
@@ -39,7 +39,7 @@ def sgd(parameters: Any) -> tuple[torch.optim.Optimizer, ...]:
 def only(part: Callable[[nn.Sequential], Any]) -> Build:
     def build() -> Setup:
         whole = network(3)
-        return program(whole, X, Y, CE, optimizers=sgd(part(whole)))
+        return minimal_setup(whole, X, Y, CE, optimizers=sgd(part(whole)))
 
     return build
 
@@ -48,13 +48,13 @@ def rebuilt_part() -> Setup:
     whole = network(3)
     optimizers = sgd(whole.parameters())
     whole[2] = nn.Linear(8, 3)
-    return program(whole, X, Y, CE, optimizers=optimizers)
+    return minimal_setup(whole, X, Y, CE, optimizers=optimizers)
 
 
 def nan_target() -> Setup:
     values = VALUES.clone()
     values[40] = torch.nan
-    return program(network(1), X, values.unsqueeze(1), MSE)
+    return minimal_setup(network(1), X, values.unsqueeze(1), MSE)
 
 
 def nan_in_batches() -> Setup:
@@ -106,7 +106,7 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
         "torch.tensor(output, requires_grad=True)",
     ),
     "model under no_grad": ("L212", model(models.WithoutGradients()), "@torch.no_grad()"),
-    "labels from one": ("D101", model(network(3), y=Y + 1), "counted from 1"),
+    "labels from one": ("D101", model(network(3), y=Y + 1), "start at 1"),
     "a stray class": ("D101", model(network(2)), "outside 0…1"),
     "negative labels": ("D101", model(network(3), y=torch.where(Y == 0, -1, Y)), "-1"),
     "a stray tag": ("D101", model(models.tagger(tail=False), models.loss_by_token, FRAMES, TAGS + 1), "outside"),

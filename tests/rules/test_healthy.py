@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier, network, points, program, regressor
+from nbdebug.rules.examples import classifier, minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
 from tests.rules import loss_faults
 from tests.rules.healthy_models import (
@@ -75,19 +75,19 @@ def masked_tokens() -> Setup:
     tokens, targets = torch.randint(0, 9, (32, 6)), torch.randint(0, 9, (32, 6))
     targets[:, 4:] = -100
     model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))
-    return program(model, tokens, targets, lambda o, t: F.cross_entropy(o.transpose(1, 2), t))
+    return minimal_setup(model, tokens, targets, lambda o, t: F.cross_entropy(o.transpose(1, 2), t))
 
 
 def segmentation() -> Setup:
     images, masks = torch.rand(16, 1, 8, 8), (torch.rand(16, 8, 8) > 0.9).long()
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 2, 1))
-    return program(model, images, masks, nn.CrossEntropyLoss(ignore_index=255))
+    return minimal_setup(model, images, masks, nn.CrossEntropyLoss(ignore_index=255))
 
 
 def two_optimizers() -> Setup:
     model = network(3)
     optimizers = (torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters()))
-    return program(model, X, Y, nn.CrossEntropyLoss(), optimizers=optimizers)
+    return minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=optimizers)
 
 
 def pretrained() -> Setup:
@@ -110,12 +110,12 @@ def center_loss() -> Setup:
 
     model, loss = network(3), Centers()
     optimizer = torch.optim.Adam([*model.parameters(), *loss.parameters()], lr=1e-2)
-    return program(model, X, Y, loss, optimizers=(optimizer,))
+    return minimal_setup(model, X, Y, loss, optimizers=(optimizer,))
 
 
 def raw_into_batch_norm() -> Setup:
     x = X * torch.tensor([1.0, 1e3, 1e5, 10.0]) + 500
-    return program(nn.Sequential(nn.BatchNorm1d(4), network(3)), x, Y, nn.CrossEntropyLoss())
+    return minimal_setup(nn.Sequential(nn.BatchNorm1d(4), network(3)), x, Y, nn.CrossEntropyLoss())
 
 
 TOKENS = torch.randint(0, 11, (32, 7), generator=torch.Generator().manual_seed(1))
@@ -124,26 +124,30 @@ PROGRAMS: dict[str, Callable[[], Setup]] = {
     "class weights": lambda: classifier(loss_fn=nn.CrossEntropyLoss(torch.tensor([1.0, 5.0, 0.2]))),
     "weights by sample": lambda: classifier(loss_fn=weighted),
     "sum reduction": lambda: classifier(loss_fn=partial(F.cross_entropy, reduction="sum")),
-    "soft labels": lambda: program(network(3), X, 0.8 * ONE_HOT + 0.2 / 3, nn.CrossEntropyLoss()),
+    "soft labels": lambda: minimal_setup(network(3), X, 0.8 * ONE_HOT + 0.2 / 3, nn.CrossEntropyLoss()),
     "log-softmax and nll": lambda: classifier(nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss()),
-    "sigmoid and bce": lambda: program(network(3, nn.Sigmoid()), X, ONE_HOT, nn.BCELoss()),
-    "focal": lambda: program(network(3), X, ONE_HOT, focal),
-    "positive weights": lambda: program(network(3), X, ONE_HOT, nn.BCEWithLogitsLoss(pos_weight=torch.full((3,), 2.0))),
+    "sigmoid and bce": lambda: minimal_setup(network(3, nn.Sigmoid()), X, ONE_HOT, nn.BCELoss()),
+    "focal": lambda: minimal_setup(network(3), X, ONE_HOT, focal),
+    "positive weights": lambda: minimal_setup(
+        network(3), X, ONE_HOT, nn.BCEWithLogitsLoss(pos_weight=torch.full((3,), 2.0))
+    ),
     "distillation": lambda: classifier(loss_fn=distilled),
-    "gaussian nll": lambda: program(network(2), X, X.sum(1, keepdim=True) / 2, gaussian),
-    "quantiles": lambda: program(network(3), X, X.sum(1, keepdim=True) / 2, quantiles),
+    "gaussian nll": lambda: minimal_setup(network(2), X, X.sum(1, keepdim=True) / 2, gaussian),
+    "quantiles": lambda: minimal_setup(network(3), X, X.sum(1, keepdim=True) / 2, quantiles),
     "contrastive": lambda: classifier(loss_fn=contrastive),
-    "pairwise ranking": lambda: program(network(1), X, X.sum(1, keepdim=True), pairwise),
+    "pairwise ranking": lambda: minimal_setup(network(1), X, X.sum(1, keepdim=True), pairwise),
     "huber": lambda: regressor(loss_fn=nn.HuberLoss()),
-    "attention": lambda: program(Attention(), torch.randn(32, 6, 8), torch.arange(32) % 3, nn.CrossEntropyLoss()),
-    "gating": lambda: program(Gated(), X, Y, nn.CrossEntropyLoss()),
-    "vae": lambda: program(VAE(), torch.rand(64, 12), torch.rand(64, 12), VAE.loss),
-    "gan": lambda: program(GAN(), torch.randn(64, 2), torch.ones(64, 1), GAN.loss),
-    "siamese stop-gradient": lambda: program(Siamese(), torch.randn(64, 6), torch.zeros(64), Siamese.loss),
-    "frozen backbone": lambda: program(Frozen(), X, Y, nn.CrossEntropyLoss()),
-    "low-rank adapter": lambda: program(Adapter(), X, Y, nn.CrossEntropyLoss()),
-    "heads in turns": lambda: program(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
-    "tied language model": lambda: program(TiedLanguageModel(), TOKENS[:, :-1], TOKENS[:, 1:], TiedLanguageModel.loss),
+    "attention": lambda: minimal_setup(Attention(), torch.randn(32, 6, 8), torch.arange(32) % 3, nn.CrossEntropyLoss()),
+    "gating": lambda: minimal_setup(Gated(), X, Y, nn.CrossEntropyLoss()),
+    "vae": lambda: minimal_setup(VAE(), torch.rand(64, 12), torch.rand(64, 12), VAE.loss),
+    "gan": lambda: minimal_setup(GAN(), torch.randn(64, 2), torch.ones(64, 1), GAN.loss),
+    "siamese stop-gradient": lambda: minimal_setup(Siamese(), torch.randn(64, 6), torch.zeros(64), Siamese.loss),
+    "frozen backbone": lambda: minimal_setup(Frozen(), X, Y, nn.CrossEntropyLoss()),
+    "low-rank adapter": lambda: minimal_setup(Adapter(), X, Y, nn.CrossEntropyLoss()),
+    "heads in turns": lambda: minimal_setup(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
+    "tied language model": lambda: minimal_setup(
+        TiedLanguageModel(), TOKENS[:, :-1], TOKENS[:, 1:], TiedLanguageModel.loss
+    ),
     "two optimizers": two_optimizers,
     "masked tokens": masked_tokens,
     "segmentation": segmentation,
@@ -160,5 +164,5 @@ ALL = {**PROGRAMS, **loss_faults.HEALTHY}
 def test_a_healthy_program_draws_no_error_and_no_warning(name: str) -> None:
     torch.manual_seed(0)
     report: Any = Debugger.of(ALL[name]()).checkup()
-    assert [str(one) for one in report.loud] == []
+    assert [str(one) for one in report.faults] == []
     assert [one for one in report.not_checked if "broke" in one.why] == []

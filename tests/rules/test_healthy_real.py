@@ -18,6 +18,6 @@ for file in sorted((Path(__file__).parent / "real").glob("*.py")):
 def test_a_sound_program_draws_no_error_and_no_warning(name: str) -> None:
     torch.manual_seed(0)
     report = PROGRAMS[name]().checkup()
-    assert [str(one) for one in report.loud] == []
+    assert [str(one) for one in report.faults] == []
     assert [one for one in report.not_checked if "broke" in one.why] == []
-    assert len(report.asked) > 10
+    assert len(report.checked_rules) > 10

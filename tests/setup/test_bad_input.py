@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
 from nbdebug import Debugger, SetupError
-from nbdebug.rules.programs import network, points
+from nbdebug.rules.examples import network, points
 
 X, Y = points()
 LOSS = nn.CrossEntropyLoss()
@@ -63,10 +63,10 @@ class Raises(nn.Module):
     ("model", "words"),
     [
         (lambda x: x, "model is a function; expected a torch.nn.Module"),
-        (nn.ReLU, "model is the class ReLU, not made yet; expected a torch.nn.Module"),
+        (nn.ReLU, "model is the class ReLU, not an instance; expected a torch.nn.Module"),
         (nn.ReLU(), "model has 0 parameters; expected at least one"),
         (nn.LazyLinear(3), "weight has no shape yet; expected one. Run one batch through the model"),
-        (nn.Linear(4, 3, device="meta"), "model is on the meta device; expected one with data"),
+        (nn.Linear(4, 3, device="meta"), "model is on the meta device; expected a device with data"),
     ],
     ids=["function", "class", "no parameters", "lazy", "meta"],
 )
@@ -76,7 +76,7 @@ def test_models_that_cannot_be_used(model: Any, words: str) -> None:
 
 
 def test_a_model_elsewhere_than_the_device_that_was_named() -> None:
-    with pytest.raises(SetupError, match=r"model is on cpu; expected cuda:0, as device= says. Call model.to"):
+    with pytest.raises(SetupError, match=r"model is on cpu; expected cuda:0 \(device=\). Call model.to"):
         Debugger(network(3), loader(), loss_fn=LOSS, device="cuda:0")
 
 
@@ -88,7 +88,7 @@ def test_what_is_no_optimizer(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["cross-entropy", nn.CrossEntropyLoss])
 def test_what_is_no_loss(wrong: Any) -> None:
-    with pytest.raises(SetupError, match=r"loss_fn is (a str|the class CrossEntropyLoss, not made yet); expected"):
+    with pytest.raises(SetupError, match=r"loss_fn is (a str|the class CrossEntropyLoss, not an instance); expected"):
         Debugger(network(3), loader(), loss_fn=wrong)
 
 
@@ -120,7 +120,7 @@ def test_losses_that_are_no_scalar(loss_fn: Any, words: str) -> None:
         (network(3), X.to(torch.int64), r"expected inputs of the dtype of the weights\. Convert them"),
         (nn.Linear(9, 3), X, "a layer that takes 4 features, not 9. Set its in_features to 4"),
         (Elsewhere(), X, "expected one device for model and data. Call model.to"),
-        (nn.Transformer(4, 2), X, "all that forward takes. Say how to split a batch: unpack="),
+        (nn.Transformer(4, 2), X, "every argument of forward. Pass unpack="),
     ],
     ids=["uint8 images", "integers", "features", "devices", "arguments"],
 )
@@ -129,7 +129,7 @@ def test_a_forward_pass_that_raises_is_told_with_the_next_act(model: nn.Module, 
     with pytest.raises(SetupError, match=words) as caught:
         debugger.checkup()
     assert "the forward pass raised" in str(caught.value)
-    assert debugger.findings.asked
+    assert debugger.findings.checked_rules
 
 
 def test_targets_of_another_length_are_a_finding() -> None:
@@ -198,7 +198,7 @@ def test_a_loss_of_ones_own_that_takes_other_arguments_is_told_and_the_loop_stil
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     debugger = Debugger(model, loader(), loss_fn=pairs, optimizer=optimizer)
     report = debugger.checkup()
-    assert "the loss raised ValueError: too many values to unpack" in report.unmet
+    assert "the loss raised ValueError: too many values to unpack" in report.loss_error
     assert "Pass step_fn=" in str(report)
     with debugger.watch() as watch:
         for x, y in debugger.setup.train_loader:

@@ -8,12 +8,12 @@ from torch.nn.utils.rnn import pack_sequence
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Batch
-from nbdebug.setup.trees import described, leaves, transform
+from nbdebug.tensors.pytree import describe_tensors, tree_leaves, tree_map
 
 
 def test_samples_are_taken_from_inputs_targets_and_the_raw_batch() -> None:
     x, y = torch.arange(12.0).reshape(4, 3), torch.arange(4)
-    batch = Batch((x,), targets=(y,), indices=(9, 8, 7, 6), raw={"x": x, "y": y}).take([2, 0])
+    batch = Batch((x,), targets=(y,), indices=(9, 8, 7, 6), raw={"x": x, "y": y}).take_samples([2, 0])
     assert batch.inputs.tolist() == [[6.0, 7.0, 8.0], [0.0, 1.0, 2.0]]
     assert batch.target.tolist() == [2, 0]
     assert batch.indices == (7, 9)
@@ -22,12 +22,12 @@ def test_samples_are_taken_from_inputs_targets_and_the_raw_batch() -> None:
 
 def test_samples_on_the_second_axis_are_found_by_their_number() -> None:
     sequence_first, y = torch.randn(7, 4, 3), torch.arange(4)
-    assert Batch((sequence_first,), targets=(y,)).take([1, 3]).inputs.shape == (7, 2, 3)
+    assert Batch((sequence_first,), targets=(y,)).take_samples([1, 3]).inputs.shape == (7, 2, 3)
 
 
 def test_samples_that_cannot_be_told_apart_are_not_guessed() -> None:
     with pytest.raises(NotChecked, match="no axis of the 4 samples"):
-        Batch((torch.randn(5, 3),), targets=(torch.arange(4),)).take([0])
+        Batch((torch.randn(5, 3),), targets=(torch.arange(4),)).take_samples([0])
 
 
 def test_the_size_without_a_target_is_that_of_most_inputs() -> None:
@@ -37,14 +37,14 @@ def test_the_size_without_a_target_is_that_of_most_inputs() -> None:
 
 def test_a_row_is_named_by_its_place_in_the_data_set() -> None:
     batch = Batch((torch.zeros(2, 1),), indices=(41, 7))
-    assert batch.sample(0) == 41
-    assert Batch((torch.zeros(2, 1),)).sample(1) == 1
+    assert batch.dataset_index(0) == 41
+    assert Batch((torch.zeros(2, 1),)).dataset_index(1) == 1
 
 
 def test_the_words_for_a_batch() -> None:
     batch = Batch((torch.zeros(2, 1, 8, 8),), targets=(torch.zeros(2, dtype=torch.int64),))
     assert str(batch) == "float32 (2, 1, 8, 8) → int64 (2,)"
-    assert described(None) == "NoneType"
+    assert describe_tensors(None) == "NoneType"
 
 
 def test_moving_keeps_the_form() -> None:
@@ -56,8 +56,8 @@ def test_moving_keeps_the_form() -> None:
 
 def test_a_tree_keeps_its_types() -> None:
     tree = {"a": [torch.ones(1), (torch.ones(2), "text")], "b": {}}
-    changed = transform(tree, lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf)
+    changed = tree_map(tree, lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf)
     assert changed["a"][1][0].tolist() == [2.0, 2.0]
     assert changed["a"][1][1] == "text"
     assert changed["b"] == {}
-    assert [path for path, _ in leaves(tree)] == [("a", 0), ("a", 1, 0), ("a", 1, 1), ("b",)]
+    assert [path for path, _ in tree_leaves(tree)] == [("a", 0), ("a", 1, 0), ("a", 1, 1), ("b",)]

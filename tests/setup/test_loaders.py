@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset
 
 import nbdebug
-from nbdebug.rules.programs import network, points
+from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup, loaders
 
 X, Y = points()
@@ -47,7 +47,7 @@ class Broken(Dataset[Any]):
 
 
 def first(loader: Any, count: int = 2) -> list[Any]:
-    return list(loaders.batches(loader, count, "train_loader"))
+    return list(loaders.peek_batches(loader, count, "train_loader"))
 
 
 def debugger(loader: Any) -> nbdebug.Debugger:
@@ -116,7 +116,7 @@ def test_an_empty_loader() -> None:
 
 
 def test_a_data_set_that_raises_names_the_sample() -> None:
-    with pytest.raises(nbdebug.SetupError, match=r"sample 5 of the data set raised OSError: no such picture"):
+    with pytest.raises(nbdebug.SetupError, match=r"sample 5 of the dataset raised OSError: no such picture"):
         first(DataLoader(Broken(), batch_size=4))
     (found,) = debugger(DataLoader(Broken(), batch_size=4)).checkup()
     assert (found.code, found.where.sample) == ("D121", 5)
@@ -128,7 +128,7 @@ def test_a_generator_that_raises_names_the_batch() -> None:
         raise OSError("lost")
 
     with pytest.raises(nbdebug.SetupError, match="train_loader raised OSError in batch 1: lost"):
-        first(loaders.wrapped(batches(), "train_loader"))
+        first(loaders.make_peekable(batches(), "train_loader"))
 
 
 @pytest.mark.parametrize("wrong", [None, 3, DATA, DATA.tensors[0].mean])

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.splitter import Splitter
-from nbdebug.setup.trees import tensors
+from nbdebug.setup.batch_splitter import BatchSplitter
+from nbdebug.tensors.pytree import tree_tensors
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -61,7 +61,7 @@ FORMS: dict[str, Callable[[], Any]] = {
 def same(one: Batch, other: Batch) -> bool:
     """Whether two batches have the very same tensors in the same places."""
     places = [(one.args, other.args), (one.kwargs, other.kwargs), (one.targets, other.targets)]
-    pairs = [(tensors(a), tensors(b)) for a, b in places]
+    pairs = [(tree_tensors(a), tree_tensors(b)) for a, b in places]
     return list(one.kwargs) == list(other.kwargs) and all(list(map(id, a)) == list(map(id, b)) for a, b in pairs)
 
 
@@ -69,18 +69,18 @@ def same(one: Batch, other: Batch) -> bool:
 @pytest.mark.parametrize("loss_fn", [nn.CrossEntropyLoss(), None])
 def test_every_batch_is_split_as_the_set_up_splits_it(form: str, loss_fn: Any) -> None:
     setup = Setup(Two(), [], loss_fn=loss_fn)
-    split = Splitter(setup)
+    split = BatchSplitter(setup)
     for raw in (FORMS[form]() for _ in range(3)):
-        assert same(split(raw), setup.split(raw))
+        assert same(split(raw), setup.split_batch(raw))
         assert split(raw).raw is raw
 
 
 def test_forms_may_change_on_the_way() -> None:
     setup = Setup(Two(), [], loss_fn=nn.CrossEntropyLoss())
-    split = Splitter(setup)
+    split = BatchSplitter(setup)
     for form in [*FORMS, *FORMS]:
         raw = FORMS[form]()
-        assert same(split(raw), setup.split(raw))
+        assert same(split(raw), setup.split_batch(raw))
 
 
 def test_an_unpack_of_the_users_own_is_always_asked() -> None:
@@ -90,7 +90,7 @@ def test_an_unpack_of_the_users_own_is_always_asked() -> None:
         asked.append(batch)
         return batch[1], batch[0]
 
-    split = Splitter(Setup(Two(), [], loss_fn=nn.CrossEntropyLoss(), unpack=unpack))
+    split = BatchSplitter(Setup(Two(), [], loss_fn=nn.CrossEntropyLoss(), unpack=unpack))
     raw = [(y(), x()) for _ in range(3)]
     assert [split(one).args[0] is one[1] for one in raw] == [True] * 3
     assert asked == raw
@@ -98,8 +98,8 @@ def test_an_unpack_of_the_users_own_is_always_asked() -> None:
 
 def test_parts_are_moved_to_the_device() -> None:
     setup = Setup(Two(), [], loss_fn=nn.CrossEntropyLoss())
-    split = Splitter(setup)
+    split = BatchSplitter(setup)
     split((x(), y()))
-    split.home = torch.device("meta")
+    split.device = torch.device("meta")
     batch = split((x(), y()))
-    assert {one.device.type for one in tensors((batch.args, batch.targets))} == {"meta"}
+    assert {one.device.type for one in tree_tensors((batch.args, batch.targets))} == {"meta"}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_sequence
 
-from nbdebug.setup.unpack import guess
+from nbdebug.setup.unpacking import guess_batch
 
 X, Y, LENGTHS = torch.randn(6, 4), torch.arange(6) % 3, torch.full((6,), 4)
 Pair = namedtuple("Pair", ["inputs", "target"])
@@ -62,53 +62,53 @@ def two_targets(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     "batch", [(X, Y), [X, Y], Pair(X, Y), {"x": X, "label": Y}, Example(X, Y), SimpleNamespace(inputs=X, y=Y)]
 )
 def test_one_input_and_one_target(batch: Any) -> None:
-    found = guess(batch, One(), F.cross_entropy)
+    found = guess_batch(batch, One(), F.cross_entropy)
     assert found.inputs is X
     assert found.target is Y
     assert found.size == 6
 
 
 def test_as_many_inputs_as_the_model_takes() -> None:
-    found = guess((X, LENGTHS, Y), Two(), nn.CrossEntropyLoss())
+    found = guess_batch((X, LENGTHS, Y), Two(), nn.CrossEntropyLoss())
     assert found.args == (X, LENGTHS)
     assert found.targets == (Y,)
 
 
 def test_an_optional_input_is_given_when_it_is_there() -> None:
-    assert guess((X, LENGTHS, Y), Optional(), F.cross_entropy).args == (X, LENGTHS)
-    assert guess((X, Y), Optional(), F.cross_entropy).args == (X,)
+    assert guess_batch((X, LENGTHS, Y), Optional(), F.cross_entropy).args == (X, LENGTHS)
+    assert guess_batch((X, Y), Optional(), F.cross_entropy).args == (X,)
 
 
 def test_what_neither_takes_is_left_out() -> None:
-    found = guess((X, Y, torch.arange(6)), One(), F.cross_entropy)
+    found = guess_batch((X, Y, torch.arange(6)), One(), F.cross_entropy)
     assert found.args == (X,)
     assert found.targets == (Y,)
 
 
 def test_as_many_targets_as_the_loss_takes() -> None:
     weight = torch.ones(6)
-    assert guess((X, Y, weight), One(), two_targets).targets == (Y, weight)
+    assert guess_batch((X, Y, weight), One(), two_targets).targets == (Y, weight)
 
 
 def test_teacher_forcing_uses_the_last_part_twice() -> None:
-    found = guess((X, Y), Two(), F.cross_entropy)
+    found = guess_batch((X, Y), Two(), F.cross_entropy)
     assert found.args == (X, Y)
     assert found.targets == (Y,)
 
 
 def test_a_single_tensor_is_its_own_target() -> None:
-    found = guess(X, One(), F.mse_loss)
+    found = guess_batch(X, One(), F.mse_loss)
     assert found.inputs is X
     assert found.target is X
-    assert guess((X,), One(), F.mse_loss).target is X
+    assert guess_batch((X,), One(), F.mse_loss).target is X
 
 
 def test_names_that_the_model_takes_go_by_name() -> None:
     batch = {"input_ids": X, "attention_mask": LENGTHS, "labels": Y, "idx": Y}
-    with_loss = guess(batch, Named(), F.cross_entropy)
+    with_loss = guess_batch(batch, Named(), F.cross_entropy)
     assert set(with_loss.kwargs) == {"input_ids", "attention_mask", "labels"}
     assert with_loss.target is Y
-    own_loss = guess(batch, Named(), None)
+    own_loss = guess_batch(batch, Named(), None)
     assert set(own_loss.kwargs) == {"input_ids", "attention_mask", "labels"}
     assert own_loss.targets == ()
 
@@ -116,18 +116,18 @@ def test_names_that_the_model_takes_go_by_name() -> None:
 def test_a_batch_encoding_of_hugging_face() -> None:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     batch = transformers.BatchEncoding({"input_ids": X, "labels": Y})
-    found = guess(batch, Named(), None)
+    found = guess_batch(batch, Named(), None)
     assert found.kwargs["input_ids"] is X
     assert found.size == 6
 
 
 def test_an_object_goes_in_whole_where_the_model_takes_it_whole() -> None:
     batch = SimpleNamespace(nodes=X, edges=LENGTHS, y=Y)
-    found = guess(batch, One(), F.cross_entropy)
+    found = guess_batch(batch, One(), F.cross_entropy)
     assert found.inputs is batch
     assert found.target is Y
 
 
 def test_a_packed_sequence_is_one_input() -> None:
     packed = pack_sequence([torch.randn(3, 4), torch.randn(2, 4)])
-    assert guess((packed, Y[:2]), One(), F.cross_entropy).inputs is packed
+    assert guess_batch((packed, Y[:2]), One(), F.cross_entropy).inputs is packed

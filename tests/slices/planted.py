@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.predictions import Predictions
+from nbdebug.predictions import ClassificationTable
 
 Columns = Mapping[str, Any]
 LETTERS, SHARES = list("abcdefg"), [0.3, 0.25, 0.2, 0.1, 0.08, 0.05, 0.02]
@@ -22,7 +22,7 @@ def planted(
     categories: int = 2,
     alike: bool = False,
     classes: int = 2,
-) -> Predictions:
+) -> ClassificationTable:
     """Rows of random columns x0, x1 …, c0, c1 …, each wrong with the chance that its columns give it."""
     rng = np.random.default_rng(seed)
     common = rng.normal(size=rows)
@@ -34,4 +34,4 @@ def planted(
         columns[f"c{i}"] = rng.choice(LETTERS, rows, p=SHARES)
     target = rng.integers(0, classes, rows)
     wrong = rng.random(rows) < chance(columns)
-    return Predictions.of(np.where(wrong, (target + 1) % classes, target), target, columns=columns)
+    return ClassificationTable.from_arrays(np.where(wrong, (target + 1) % classes, target), target, columns=columns)

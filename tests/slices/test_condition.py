@@ -7,10 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from nbdebug.predictions.query import Query, fitting
-from nbdebug.predictions.texts import Texts
-from nbdebug.slices.condition import Condition, asked, cut, query_of
-from nbdebug.slices.features import COARSE, FINE, by_quantiles, by_value
+from nbdebug.predictions.table import Query, TextCache, matching_mask
+from nbdebug.slices.row_scores import COARSE_QUANTILES, FINE_QUANTILES, bin_by_quantiles, levels_by_value
+from nbdebug.slices.slice import Condition, build_query, query_request, separating_bounds
 
 
 @pytest.mark.parametrize(
@@ -23,17 +22,17 @@ from nbdebug.slices.features import COARSE, FINE, by_quantiles, by_value
         (Condition("sex", values=("male",)), "sex = male"),
         (Condition("age", values=("nan",)), "age is missing"),
         (Condition("deck", values=("A", "B", "C", "D")), "deck is one of 4 rare values"),
-        (Condition("target", values=("7",), cells=((7, 0), (7, 1))), "of class 7"),
+        (Condition("target", values=("7",), cells=((7, 0), (7, 1))), "true class 7"),
     ],
 )
 def test_words(condition: Condition, words: str) -> None:
-    assert condition.words == words
+    assert condition.description == words
 
 
 def test_conditions_are_a_query() -> None:
     both = (Condition("age", high=2.5), Condition("sex", values=("male",)))
-    assert query_of(both) == Query(ranges={"age": (None, 2.5)}, values={"sex": ("male",)})
-    assert asked(both) == {"ranges": {"age": (None, 2.5)}, "values": {"sex": ("male",)}}
+    assert build_query(both) == Query(ranges={"age": (None, 2.5)}, values={"sex": ("male",)})
+    assert query_request(both) == {"ranges": {"age": (None, 2.5)}, "values": {"sex": ("male",)}}
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -43,7 +42,7 @@ def test_a_cut_parts_neighbors_in_few_digits(kind: type, scale: float, near: flo
     rng = np.random.default_rng(0)
     for below in kind(scale) * rng.normal(size=50).astype(kind):
         above = np.nextafter(below + abs(below) * kind(near), kind(np.inf))
-        low, high = cut(below, above, np.dtype(kind))
+        low, high = separating_bounds(below, above, np.dtype(kind))
         values = np.array([below, above], kind)
         assert (values <= low).tolist() == [True, False]
         assert (values >= high).tolist() == [False, True]
@@ -51,7 +50,7 @@ def test_a_cut_parts_neighbors_in_few_digits(kind: type, scale: float, near: flo
 
 
 def test_a_wide_gap_is_cut_by_a_round_number() -> None:
-    assert cut(np.float32(0.2034), np.float32(0.2187), np.dtype(np.float32)) == (0.21, 0.21)
+    assert separating_bounds(np.float32(0.2034), np.float32(0.2187), np.dtype(np.float32)) == (0.21, 0.21)
 
 
 @pytest.mark.parametrize(
@@ -67,31 +66,31 @@ def test_a_wide_gap_is_cut_by_a_round_number() -> None:
         np.array([1.0, None, "x", np.nan] * 250, object),
     ],
 )
-@pytest.mark.parametrize("shares", [FINE, COARSE])
+@pytest.mark.parametrize("shares", [FINE_QUANTILES, COARSE_QUANTILES])
 def test_a_query_finds_the_rows_of_each_level(values: np.ndarray, shares: tuple[float, ...]) -> None:
     number = values.dtype.kind in "fiu"
     columns = {"x": values}
-    feature = by_quantiles("x", values, shares) if number else by_value("x", values, 1)
+    feature = bin_by_quantiles("x", values, shares) if number else levels_by_value("x", values, 1)
     assert len(feature.levels) > 1
     for level, condition in enumerate(feature.levels):
-        query = query_of([condition])
-        through = Query.of(json.loads(json.dumps(asked([condition]))))
+        query = build_query([condition])
+        through = Query.from_request(json.loads(json.dumps(query_request([condition]))))
         for one in (query, through):
-            assert np.array_equal(fitting(columns, one, 1000, Texts()), feature.codes == level)
+            assert np.array_equal(matching_mask(columns, one, 1000, TextCache()), feature.codes == level)
 
 
 def test_a_missing_value_has_many_names_and_is_one_level() -> None:
     values = np.array(["a", None, np.nan, "a"] * 30, object)
-    feature = by_value("x", values, 20)
-    assert [one.words for one in feature.levels] == ["x = a", "x is missing"]
+    feature = levels_by_value("x", values, 20)
+    assert [one.description for one in feature.levels] == ["x = a", "x is missing"]
     for first in (0, 1, 2):  # the first missing one decides what a table calls them
-        found = fitting({"x": values[first:]}, query_of([feature.levels[1]]), 120 - first, Texts())
+        found = matching_mask({"x": values[first:]}, build_query([feature.levels[1]]), 120 - first, TextCache())
         assert found.sum() == 60 - max(0, first - 1)
 
 
 def test_rare_values_are_put_together() -> None:
     values = np.array(["a"] * 50 + ["b"] * 40 + ["c"] * 3 + ["d"] * 2)
-    feature = by_value("x", values, 20)
+    feature = levels_by_value("x", values, 20)
     assert [one.values for one in feature.levels] == [("a",), ("b",), ("c", "d")]
-    many = by_value("x", np.array(["a"] * 50 + [f"row {i}" for i in range(60)]), 20)
+    many = levels_by_value("x", np.array(["a"] * 50 + [f"row {i}" for i in range(60)]), 20)
     assert many.levels[-1] is None

@@ -7,14 +7,14 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from nbdebug.exceptions import SetupError
-from nbdebug.metrics.calibration import reliability
-from nbdebug.predictions import Predictions
-from nbdebug.slices.fairness import fairness
+from nbdebug.metrics.calibration import calibration_curve
+from nbdebug.predictions import ClassificationTable
+from nbdebug.slices.fairness import measure_fairness
 
 RNG = np.random.default_rng(0)
 
 
-def table(rows: int = 1200, classes: int = 2) -> Predictions:
+def table(rows: int = 1200, classes: int = 2) -> ClassificationTable:
     """Scores with groups: a is favored, c is rare."""
     groups = RNG.choice(["a", "b", "c"], rows, p=[0.55, 0.44, 0.01])
     target = RNG.integers(0, classes, rows)
@@ -22,12 +22,14 @@ def table(rows: int = 1200, classes: int = 2) -> Predictions:
     scores[np.arange(rows), target] += 1.5
     scores[:, 1] += 1.0 * (groups == "a")
     age = np.where(RNG.random(rows) < 0.1, np.nan, RNG.integers(18, 80, rows))
-    return Predictions.of(scores, target, columns={"group": groups, "age": age, "id": np.arange(rows).astype(str)})
+    return ClassificationTable.from_arrays(
+        scores, target, columns={"group": groups, "age": age, "id": np.arange(rows).astype(str)}
+    )
 
 
 def test_rates_are_those_of_a_confusion_matrix_by_hand() -> None:
     given = table()
-    found = fairness(given, "group")
+    found = measure_fairness(given, "group")
     assert [one.name for one in found.groups] == ["a", "b", "c"]
     for one in found.groups:
         mask = given.columns["group"] == one.name
@@ -41,21 +43,23 @@ def test_rates_are_those_of_a_confusion_matrix_by_hand() -> None:
         }
         assert rates == pytest.approx(wanted)
         assert all(rate.low <= rate.value <= rate.high for rate in one.rates.values())
-        assert np.array_equal(given.found(one.query), np.flatnonzero(mask))
+        assert np.array_equal(given.matching_rows(one.query), np.flatnonzero(mask))
 
 
 def test_calibration_of_each_group() -> None:
     given = table()
-    for one in fairness(given, "group").groups[:2]:
+    for one in measure_fairness(given, "group").groups[:2]:
         mask = given.columns["group"] == one.name
         sure, right = given.columns["confidence"][mask], given.right[mask]
-        assert one.confidence[0] == pytest.approx(sure.mean() - right.mean(), abs=1e-5)
-        assert one.confidence[1] < one.confidence[0] < one.confidence[2]
-        assert one.error == pytest.approx(reliability(sure, right, bins=10).error, abs=1e-5)
+        assert one.overconfidence[0] == pytest.approx(sure.mean() - right.mean(), abs=1e-5)
+        assert one.overconfidence[1] < one.overconfidence[0] < one.overconfidence[2]
+        assert one.calibration_error == pytest.approx(
+            calibration_curve(sure, right, bins=10).calibration_error, abs=1e-5
+        )
 
 
 def test_gaps_and_criteria_leave_out_groups_that_are_too_small() -> None:
-    found = fairness(table(), "group")
+    found = measure_fairness(table(), "group")
     small = next(one for one in found.groups if one.name == "c")
     assert small.is_small
     rates = {one.name: one.rates for one in found.groups}
@@ -66,7 +70,7 @@ def test_gaps_and_criteria_leave_out_groups_that_are_too_small() -> None:
     assert gap.ratio == pytest.approx(b / a)
     assert gap.low < gap.difference < gap.high
     assert gap.ratio_low < gap.ratio < gap.ratio_high
-    assert gap.is_real
+    assert gap.is_significant
     odds = max(found.gaps[one].difference for one in ("true-positive rate", "false-positive rate"))
     assert found.criteria["equalized odds"] == odds
     assert found.criteria["demographic parity"] == found.gaps["selection rate"].difference
@@ -80,13 +84,13 @@ def test_groups_that_are_alike_differ_in_one_of_twenty_runs_at_most() -> None:
         rng = np.random.default_rng(seed)
         target = rng.integers(0, 2, 400)
         said = np.where(rng.random(400) < 0.7, target, 1 - target)
-        given = Predictions.of(said, target, columns={"group": rng.choice(list("abcd"), 400)})
-        real += fairness(given, "group").gaps["selection rate"].is_real
+        given = ClassificationTable.from_arrays(said, target, columns={"group": rng.choice(list("abcd"), 400)})
+        real += measure_fairness(given, "group").gaps["selection rate"].is_significant
     assert real <= 16
 
 
 def test_numbers_are_cut_into_quarters_and_missing_ones_are_a_group() -> None:
-    found = fairness(table(), "age")
+    found = measure_fairness(table(), "age")
     assert len(found.groups) == 5
     assert found.groups[0].name.startswith("≤ ")
     assert found.groups[-1].name == "is missing"
@@ -96,8 +100,8 @@ def test_numbers_are_cut_into_quarters_and_missing_ones_are_a_group() -> None:
 
 def test_of_many_classes_the_wanted_one_is_named() -> None:
     given = table(classes=3)
-    assert list(fairness(given, "group").gaps) == ["accuracy"]
-    found = fairness(given, "group", positive="2")
+    assert list(measure_fairness(given, "group").gaps) == ["accuracy"]
+    found = measure_fairness(given, "group", positive="2")
     one = found.groups[0]
     mask = given.columns["group"] == "a"
     assert found.positive == "2"
@@ -108,28 +112,28 @@ def test_rows_without_a_target_count_nowhere() -> None:
     given = table()
     target = given.target.copy()
     target[::2] = -1
-    found = fairness(given.replaced(target=target), "group")
+    found = measure_fairness(given.replace(target=target), "group")
     assert sum(one.rows for one in found.groups) == 600
 
 
 @pytest.mark.parametrize(
     ("by", "positive", "says"),
-    [("sex", None, "column is 'sex'"), ("group", "yes", "positive is 'yes'"), ("id", None, "too many different")],
+    [("sex", None, "column is 'sex'"), ("group", "yes", "positive is 'yes'"), ("id", None, "too many distinct")],
 )
 def test_what_cannot_be_compared_is_refused(by: str, positive: str | None, says: str) -> None:
     with pytest.raises(SetupError, match=says):
-        fairness(table(), by, positive)
+        measure_fairness(table(), by, positive)
 
 
 def test_a_single_group_has_no_gaps() -> None:
     given = table().with_columns({"one": np.array(["x"] * 1200)})
-    found = fairness(given, "one")
+    found = measure_fairness(given, "one")
     assert found.gaps == {}
     assert "too few" in found.headline
 
 
 def test_the_result_can_be_tabulated_and_drawn() -> None:
-    found = fairness(table(), "group")
+    found = measure_fairness(table(), "group")
     frame = found.to_frame()
     assert frame["group"].tolist() == ["a", "b", "c"]
     assert {"selection rate", "accuracy low", "overconfidence"} <= set(frame.columns)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nbdebug.slices import Properties, measure
+from nbdebug.slices import InputProperties, measure_properties
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -19,7 +19,7 @@ def drawn(*shape: int) -> torch.Tensor:
 
 def test_brightness_and_contrast_of_small_images_are_those_of_all_pixels() -> None:
     images = drawn(9, 1, 12, 16)
-    found = measure(images)
+    found = measure_properties(images)
     pixels = images.numpy().reshape(9, -1)
     np.testing.assert_allclose(found["brightness"], pixels.mean(1), rtol=1e-5)
     np.testing.assert_allclose(found["contrast"], pixels.std(1), rtol=1e-5)
@@ -32,7 +32,7 @@ def test_brightness_and_contrast_of_small_images_are_those_of_all_pixels() -> No
 
 def test_large_images_are_told_apart_from_a_part_of_their_pixels() -> None:
     images = drawn(20, 3, 96, 130) * torch.linspace(0.2, 1, 20)[:, None, None, None]
-    found = measure(images)
+    found = measure_properties(images)
     assert np.corrcoef(found["brightness"], images.mean((1, 2, 3)).numpy())[0, 1] > 0.99
     assert np.corrcoef(found["contrast"], images.mean(1).flatten(1).std(1).numpy())[0, 1] > 0.95
 
@@ -40,13 +40,13 @@ def test_large_images_are_told_apart_from_a_part_of_their_pixels() -> None:
 def test_a_blurred_image_is_less_sharp() -> None:
     image = drawn(1, 1, 32, 32)
     blurred = torch.nn.functional.avg_pool2d(image, 3, 1, 1)
-    sharp, dull = measure(torch.cat([image, blurred]))["sharpness"]
+    sharp, dull = measure_properties(torch.cat([image, blurred]))["sharpness"]
     assert dull < sharp / 4
 
 
 def test_gray_is_not_colorful() -> None:
     gray = drawn(1, 1, 16, 16).expand(1, 3, 16, 16)
-    dull, bright = measure(torch.cat([gray, drawn(1, 3, 16, 16)]))["colorfulness"]
+    dull, bright = measure_properties(torch.cat([gray, drawn(1, 3, 16, 16)]))["colorfulness"]
     assert dull == pytest.approx(0, abs=1e-6)
     assert bright > 0.1
 
@@ -54,28 +54,28 @@ def test_gray_is_not_colorful() -> None:
 @pytest.mark.parametrize("kind", [torch.uint8, torch.float16, torch.float32, torch.float64])
 def test_layouts_and_kinds_of_images_come_to_the_same(kind: torch.dtype) -> None:
     images = (drawn(6, 3, 12, 20) * 255).to(torch.uint8)
-    first = measure(images.float())
+    first = measure_properties(images.float())
     for other in (images.to(kind), images.movedim(1, 3).contiguous().to(kind), images.to(kind).numpy()):
-        for name, values in measure(other).items():
+        for name, values in measure_properties(other).items():
             np.testing.assert_allclose(values, first[name], rtol=2e-2)
 
 
 def test_images_of_different_sizes_have_an_aspect() -> None:
-    found = measure([drawn(3, 10, 20), drawn(3, 30, 15), drawn(3, 12, 12)])
+    found = measure_properties([drawn(3, 10, 20), drawn(3, 30, 15), drawn(3, 12, 12)])
     assert found["aspect"].tolist() == [2, 0.5, 1]
     assert len(found["brightness"]) == 3
 
 
 def test_length_of_tokens_is_without_padding() -> None:
     tokens = torch.tensor([[5, 0, 7, 0], [1, 2, 3, 4], [0, 0, 0, 0]])
-    found = measure(tokens, unknown=2)
+    found = measure_properties(tokens, unknown=2)
     assert found["length"].tolist() == [3, 4, 0]
     assert found["unknown tokens"].tolist() == [0, 1, 0]
-    assert measure(torch.tensor([[5, 9, 9], [9, 9, 9]]), padding=9)["length"].tolist() == [1, 0]
+    assert measure_properties(torch.tensor([[5, 9, 9], [9, 9, 9]]), padding=9)["length"].tolist() == [1, 0]
 
 
 def test_texts() -> None:
-    found = measure(["Ab 12", "", "HELLO you"], known={"Ab", "you"})
+    found = measure_properties(["Ab 12", "", "HELLO you"], vocabulary={"Ab", "you"})
     assert found["length"].tolist() == [5, 0, 9]
     assert found["words"].tolist() == [2, 0, 2]
     assert found["digits"].tolist() == [2, 0, 0]
@@ -87,7 +87,7 @@ def test_missing_and_odd_values_of_rows() -> None:
     rows = torch.randn(200, 6, generator=GENERATOR).clamp(-3, 3) * torch.tensor([1.0, 10, 100, 1, 1, 0])
     rows[3, :2] = torch.nan
     rows[7, 1:4] = 1000
-    found = measure(rows)
+    found = measure_properties(rows)
     assert found["missing values"].nonzero()[0].tolist() == [3]
     assert found["missing values"][3] == 2
     assert found["odd values"][7] == 3
@@ -98,7 +98,7 @@ def test_series_have_level_spread_and_trend() -> None:
     time = torch.linspace(0, 1, 50)
     series = torch.stack([2 * time, 5 + 0 * time, (8 * time).sin()])
     for given in (series, series[:, None], series[:, :, None]):
-        found = measure(given)
+        found = measure_properties(given)
         np.testing.assert_allclose(found["level"], series.mean(1), rtol=1e-5)
         assert found["trend"][:2] == pytest.approx([2, 0], abs=1e-4)
         assert found["spread"][1] == pytest.approx(0, abs=1e-6)
@@ -106,17 +106,17 @@ def test_series_have_level_spread_and_trend() -> None:
 
 def test_batches_come_to_the_same_as_the_whole() -> None:
     images = drawn(10, 1, 20, 20)
-    found = Properties()
+    found = InputProperties()
     for batch in images.split(4):
         found.add((batch, {"other": torch.tensor(1)}))
-    for name, values in measure(images).items():
+    for name, values in measure_properties(images).items():
         np.testing.assert_allclose(found.columns()[name], values, rtol=1e-5)
 
 
 def test_a_model_that_changes_its_input_afterwards_changes_no_property() -> None:
     images = drawn(10, 1, 20, 20)
-    wanted = measure(images)
-    found = Properties()
+    wanted = measure_properties(images)
+    found = InputProperties()
     for batch in images.split(4):
         found.add(batch)
         batch.zero_()
@@ -124,9 +124,9 @@ def test_a_model_that_changes_its_input_afterwards_changes_no_property() -> None
 
 
 def test_batches_of_many_shapes_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbdebug.slices.properties.ENOUGH", 2000)
+    monkeypatch.setattr("nbdebug.slices.input_properties.MIN_PENDING_ELEMENTS", 2000)
     batches = [drawn(3, 1, 12, 12), drawn(2, 1, 20, 20), drawn(4, 1, 12, 12), drawn(2, 1, 40, 40), drawn(1, 1, 12, 12)]
-    found = Properties()
+    found = InputProperties()
     for one in batches:
         found.add(one)
     wanted = np.concatenate([one[:, :, :: -(-one.shape[2] // 12)].mean((1, 2, 3)).numpy() for one in batches])
@@ -134,14 +134,14 @@ def test_batches_of_many_shapes_keep_their_order(monkeypatch: pytest.MonkeyPatch
 
 
 def test_columns_of_another_length_than_the_table_are_left_out() -> None:
-    found = Properties()
+    found = InputProperties()
     found.add(torch.randint(0, 3, (12, 5), generator=GENERATOR))
     assert list(found.columns(12)) == ["length"]
     assert found.columns(5) == {}
 
 
 def test_what_is_the_same_throughout_is_no_column() -> None:
-    assert list(measure(torch.randn(50, 3, generator=GENERATOR).clamp(-1, 1))) == []
+    assert list(measure_properties(torch.randn(50, 3, generator=GENERATOR).clamp(-1, 1))) == []
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_what_is_the_same_throughout_is_no_column() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_known_has_no_properties(inputs: Any) -> None:
-    found = Properties()
+    found = InputProperties()
     found.add(inputs)
     assert found.columns() == {}
 
@@ -160,8 +160,8 @@ def test_what_is_not_known_has_no_properties(inputs: Any) -> None:
 def test_nothing_is_changed_and_nothing_is_kept_for_gradients() -> None:
     images = drawn(4, 1, 16, 16).requires_grad_()
     before = images.detach().clone()
-    found = Properties()
+    found = InputProperties()
     found.add(images)
-    found.look()
+    found.measure_pending()
     assert torch.equal(images, before)
     assert not any(one.requires_grad for part in found.parts for one in part.values())

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.tools.summary import Row, Summary
+from nbdebug.tools.summary import Summary, SummaryRow
 
 
 def data(width: int = 4) -> DataLoader[Any]:
@@ -20,7 +20,7 @@ def debugger(model: nn.Module, *optimizers: torch.optim.Optimizer, **given: Any)
     return Debugger(model, given.pop("loader", data()), loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers, **given)
 
 
-def rows(result: Summary) -> dict[str, Row]:
+def rows(result: Summary) -> dict[str, SummaryRow]:
     return {one.path: one for one in result.rows}
 
 

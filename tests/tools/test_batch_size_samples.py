@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.rules.programs import classifier, network, points
+from nbdebug.rules.examples import classifier, network, points
 from nbdebug.setup import Setup
 from nbdebug.tools.batch_size import batch_size
-from nbdebug.tools.batch_size.noise_scale import scale
+from nbdebug.tools.batch_size.noise_scale import noise_scale_from_norms
 
 
 class Words(Dataset[dict[str, Any]]):
@@ -70,11 +70,7 @@ class Stream(IterableDataset[tuple[Tensor, int]]):
 
 @pytest.mark.parametrize(
     "loader",
-    [
-        DataLoader(Stream(), 4),
-        [(points()[0][:6], points()[1][:6])],
-        iter([(points()[0][:6], points()[1][:6])]),
-    ],
+    [DataLoader(Stream(), 4), [(points()[0][:6], points()[1][:6])], iter([(points()[0][:6], points()[1][:6])])],
 )
 def test_loaders_without_indices_serve_too(loader: Any) -> None:
     setup = Setup(network(3), loader, loss_fn=nn.CrossEntropyLoss())
@@ -92,7 +88,7 @@ def test_the_noise_scale_of_known_gradients_is_found() -> None:
         small = gradients.view(8, 8, 50).mean(1)
         pairs.append((float(small.square().sum(1).mean()), float(small.mean(0).square().sum())))
     true = 50 * deviation**2 / float(mean.square().sum())
-    got = scale(pairs, 8, 64)
+    got = noise_scale_from_norms(pairs, 8, 64)
     assert got.low is not None
     assert got.high is not None
     assert got.low < true < got.high
@@ -104,16 +100,16 @@ def test_a_gradient_of_nothing_but_noise_has_no_scale() -> None:
     for _ in range(16):
         small = torch.randn(8, 8, 50, generator=random).mean(1)
         pairs.append((float(small.square().sum(1).mean()), float(small.mean(0).square().sum())))
-    got = scale(pairs, 8, 64)
+    got = noise_scale_from_norms(pairs, 8, 64)
     assert got.value is None
     assert got.high is None
     assert got.low is not None
-    assert "cannot be told from noise" in str(got)
+    assert "cannot be distinguished from noise" in str(got)
 
 
 def test_a_gradient_below_its_own_noise_has_not_even_a_lower_bound() -> None:
-    with pytest.raises(NotChecked, match="cannot be told from noise"):
-        scale([(8.0, 0.5 + 0.01 * i) for i in range(4)], 8, 64)
+    with pytest.raises(NotChecked, match="cannot be distinguished from noise"):
+        noise_scale_from_norms([(8.0, 0.5 + 0.01 * i) for i in range(4)], 8, 64)
 
 
 def test_the_noise_scale_is_that_of_the_weights_as_they_are() -> None:

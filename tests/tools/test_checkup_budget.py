@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.rules.loss.softmax_before_cross_entropy import bad as double_softmax
 from nbdebug.rules.optim.parameter_not_optimized import bad as not_optimized
-from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 
 
@@ -30,13 +30,13 @@ passes: list[int] = []
 
 
 def test_a_quick_checkup_runs_the_model_once_and_says_what_it_leaves_out() -> None:
-    debugger = Debugger.of(program(Counting(), *points(), nn.CrossEntropyLoss()))
+    debugger = Debugger.of(minimal_setup(Counting(), *points(), nn.CrossEntropyLoss()))
     passes.clear()
     report = debugger.checkup("quick")
     assert len(passes) == 1
     left_out = {one.code for one in report.not_checked if "budget='quick'" in one.why}
     assert {"M304", "D105", "G405"} <= left_out
-    assert {"L201", "L205", "M301", "O503", "M303"} <= report.asked
+    assert {"L201", "L205", "M301", "O503", "M303"} <= report.checked_rules
 
 
 @pytest.mark.parametrize(("setup", "code"), [(double_softmax, "L201"), (not_optimized, "O503")])
@@ -51,7 +51,7 @@ def infinite(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def test_nothing_is_compared_with_a_loss_that_is_not_finite() -> None:
-    setup: Setup = program(network(3), *points(), infinite)
+    setup: Setup = minimal_setup(network(3), *points(), infinite)
     report = Debugger.of(setup).checkup()
     assert "G405" in {one.code for one in report}
     assert not {"L214", "L216"} & {one.code for one in report}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nbdebug.exceptions import SetupError
-from nbdebug.record import Record
-from nbdebug.tools.clip import clip_threshold
+from nbdebug.records import Record
+from nbdebug.tools.clip_threshold import clip_threshold
 
 
 def run(norms: np.ndarray, **more: np.ndarray) -> Record:
@@ -36,8 +36,8 @@ def test_norms_before_clipping_count_where_the_run_clips() -> None:
         run(clipped, raw_gradient_norm=np.where(over, raw, np.nan), clip_scale=np.where(over, 1 / raw, np.nan))
     )
     assert found.max_norm == pytest.approx(np.percentile(raw, 95), rel=1e-4)
-    assert found.now == pytest.approx(over.mean(), abs=0.01)
-    assert "worth while" in found.worth
+    assert found.clipped_by_run == pytest.approx(over.mean(), abs=0.01)
+    assert "worthwhile" in found.recommendation
 
 
 def test_what_is_zero_or_not_finite_counts_for_nothing() -> None:
@@ -45,7 +45,7 @@ def test_what_is_zero_or_not_finite_counts_for_nothing() -> None:
     found = clip_threshold(run(norms))
     assert found.max_norm == 1
     assert found.not_finite == 3
-    assert "does not mend" in found.worth
+    assert "does not fix" in found.recommendation
 
 
 def test_too_short_a_run_and_no_percentile_are_refused() -> None:

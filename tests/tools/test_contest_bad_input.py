@@ -1,4 +1,4 @@
-"""What a contest says to arguments and programs that it cannot use."""
+"""Errors of the optimizer comparison for invalid arguments and programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import SetupError
-from nbdebug.rules.programs import classifier, network, points, program
-from nbdebug.tools.contest import compare_optimizers
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.tools.compare_optimizers import compare_optimizers
 from tests.tools.failing import Failing
 
 
@@ -20,14 +20,14 @@ from tests.tools.failing import Failing
         ({"optimizers": "Adamant"}, "optimizer is 'Adamant'; expected one of yours, SGD"),
         ({"optimizers": 3}, "optimizer is a int; expected a name, a class"),
         ({"optimizers": []}, "there are 0 candidates; expected 1 to 24"),
-        ({"optimizers": ["SGD", "sgd"]}, "two candidates are called 'SGD'"),
-        ({"optimizers": [lambda p: 3]}, "given made a int; expected a torch.optim.Optimizer"),
-        ({"optimizers": [lambda: 3]}, "given raised TypeError"),
-        ({"optimizers": [torch.optim.SGD([torch.zeros(1, requires_grad=True)])]}, "holds no parameter of the model"),
+        ({"optimizers": ["SGD", "sgd"]}, "two candidates are named 'SGD'"),
+        ({"optimizers": [lambda p: 3]}, "custom returned a int; expected a torch.optim.Optimizer"),
+        ({"optimizers": [lambda: 3]}, "custom raised TypeError"),
+        ({"optimizers": [torch.optim.SGD([torch.zeros(1, requires_grad=True)])]}, "has no parameter of the model"),
         ({"schedules": "sawtooth"}, "schedule is 'sawtooth'; expected one of all, constant"),
         ({"schedules": 3}, "schedule is a int; expected a name or a function"),
         ({"schedules": []}, "schedules has 0 entries"),
-        ({"optimizers": ["SGD"], "rates": {"Adam": 0.1}}, "rates name 'Adam'; expected one of SGD"),
+        ({"optimizers": ["SGD"], "rates": {"Adam": 0.1}}, "rates contain 'Adam'; expected one of SGD"),
         ({"optimizers": ["SGD"], "rates": {"SGD": -1}}, "the rate of SGD is -1; expected a number above 0"),
         ({"steps": 5}, "steps is 5; expected a whole number from 10"),
         ({"seeds": 0}, "seeds is 0; expected a whole number from 1"),
@@ -40,17 +40,17 @@ def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str)
 
 
 def test_yours_needs_an_optimizer() -> None:
-    with pytest.raises(SetupError, match="no optimizer was given; expected one"):
+    with pytest.raises(SetupError, match="no optimizer is set; expected one"):
         compare_optimizers(classifier(optimizers=()), "yours")
 
 
 def test_a_frozen_model_is_refused() -> None:
     model = network(3).requires_grad_(False)
     with pytest.raises(SetupError, match="no parameter that requires a gradient"):
-        compare_optimizers(program(model, *points(), nn.CrossEntropyLoss(), optimizers=()), "SGD")
+        compare_optimizers(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=()), "SGD")
 
 
 def test_a_model_that_raises_midway_is_told_with_step_and_candidate() -> None:
-    setup = program(Failing(network(3), at=50), *points(), nn.CrossEntropyLoss())
-    with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the contest, with your Adam: out of luck"):
+    setup = minimal_setup(Failing(network(3), at=50), *points(), nn.CrossEntropyLoss())
+    with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the comparison, with your Adam: out of luck"):
         compare_optimizers(setup, "yours", steps=60, seeds=1)

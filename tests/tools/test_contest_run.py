@@ -1,4 +1,4 @@
-"""How a contest is run: on which terms, on which batches, and what it says in the end."""
+"""Runs of the optimizer comparison: conditions, batches, and the result."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.tools.contest import Contest, compare_optimizers
-from nbdebug.tools.contest.candidates import candidates
-from nbdebug.tools.contest.trial import Trial
-from nbdebug.views.base import static_html
-from nbdebug.views.screen import Screen
+from nbdebug.tools.compare_optimizers import OptimizerComparison, compare_optimizers
+from nbdebug.tools.compare_optimizers.candidates import build_candidates
+from nbdebug.tools.compare_optimizers.tool import ComparisonRunner
+from nbdebug.views.live import Screen
+from nbdebug.views.page import static_html
 
 
 @pytest.fixture(scope="module")
-def contest() -> Contest:
+def contest() -> OptimizerComparison:
     """Four with rates that are known: one that is right, one too slow, one wild, and the user's own."""
     setup = classifier(val_loader=DataLoader(TensorDataset(*points()), 16))
     rates = {"SGD": 1e-5, "AdamW": 0.03, "SGD+momentum": 500.0}
     return compare_optimizers(setup, ["yours", *rates], rates=rates, steps=60)
 
 
-def test_the_outcomes_are_told_apart(contest: Contest) -> None:
+def test_the_outcomes_are_told_apart(contest: OptimizerComparison) -> None:
     found = {one.name: one for one in contest.entries}
     assert contest.verdict == "clear"
     assert contest.best is found["AdamW"]
@@ -43,11 +43,11 @@ def test_the_outcomes_are_told_apart(contest: Contest) -> None:
     assert not found["SGD+momentum"].stable
 
 
-def test_the_result_speaks_for_itself(contest: Contest) -> None:
+def test_the_result_speaks_for_itself(contest: OptimizerComparison) -> None:
     said = str(contest)
-    assert "clear. AdamW at 0.03 ends lowest: validation loss" in said
-    assert "SGD+momentum diverges under 3 of 3 seeds" in said
-    assert "yours is behind 1 of the 3 others" in said
+    assert "clear. AdamW at 0.03 has the lowest validation loss" in said
+    assert "SGD+momentum diverges with 3 of 3 seeds" in said
+    assert "your optimizer is worse than 1 of the 3 others" in said
     assert contest.judged_by == "val"
     assert contest.start is not None
     assert contest.best is not None
@@ -59,14 +59,14 @@ def test_the_result_speaks_for_itself(contest: Contest) -> None:
     assert len(contest.plot().get_lines()) == 4
 
 
-def test_the_code_makes_the_best_again(contest: Contest) -> None:
+def test_the_code_makes_the_best_again(contest: OptimizerComparison) -> None:
     names: dict[str, Any] = {"torch": torch, "model": network(3)}
     exec(contest.code, names)
     assert type(names["optimizer"]) is torch.optim.AdamW
     assert names["optimizer"].param_groups[0]["lr"] == 0.03
 
 
-def test_the_page_is_small_and_reads_without_scripts(contest: Contest) -> None:
+def test_the_page_is_small_and_reads_without_scripts(contest: OptimizerComparison) -> None:
     page = static_html(contest.view())
     assert len(page) < 60_000
     assert "SGD+momentum" in contest.view().html()
@@ -78,7 +78,7 @@ def test_the_same_settings_under_two_names_are_a_tie() -> None:
     assert result.verdict == "tie"
     assert [one.rank for one in result.entries] == [1, 1]
     assert result.entries[0].runs[0].losses == result.entries[1].runs[0].losses
-    assert "one and two cannot be told apart" in result.headline
+    assert "one and two are tied" in result.headline
 
 
 class Noisy(Dataset[tuple[Tensor, int]]):
@@ -157,7 +157,7 @@ def test_a_schedule_moves_the_rate_as_its_code_does() -> None:
 
 def test_one_cycle_leaves_plain_sgd_without_momentum() -> None:
     setup = classifier()
-    (one,) = candidates(setup, "SGD", "one-cycle", {"SGD": 0.1})
+    (one,) = build_candidates(setup, "SGD", "one-cycle", {"SGD": 0.1})
     assert one.schedule is not None
     (optimizer,) = one.optimizers()
     one.schedule(optimizer, 10)
@@ -167,8 +167,8 @@ def test_one_cycle_leaves_plain_sgd_without_momentum() -> None:
 def test_groups_keep_the_ratio_of_their_rates_and_stay_without_decay() -> None:
     model = network(3)
     groups = [{"params": model[0].parameters(), "lr": 0.5, "weight_decay": 0.1}, {"params": model[2].parameters()}]
-    setup = program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(groups, lr=0.1),))
-    (one,) = candidates(setup, ["AdamW"], None, {"AdamW": 0.01})
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(groups, lr=0.1),))
+    (one,) = build_candidates(setup, ["AdamW"], None, {"AdamW": 0.01})
     (optimizer,) = one.optimizers()
     assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.01, 0.002])
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.01, 0.0]
@@ -177,7 +177,7 @@ def test_groups_keep_the_ratio_of_their_rates_and_stay_without_decay() -> None:
 def test_the_settings_of_an_instance_are_taken_without_its_state() -> None:
     setup = classifier()
     given = torch.optim.SGD(setup.model.parameters(), lr=0.05, momentum=0.8)
-    (one,) = candidates(setup, given, None, None)
+    (one,) = build_candidates(setup, given, None, None)
     (optimizer,) = one.optimizers()
     assert (one.origin, one.rate) == ("given", 0.05)
     assert optimizer is not given
@@ -191,15 +191,10 @@ def test_closures_losses_from_the_model_and_step_functions_run() -> None:
     assert lbfgs.entries[0].state == "learns"
     model, loss_fn = network(3), nn.CrossEntropyLoss()
     batches = [{"x": x, "y": y} for x, y in zip(points()[0].split(16), points()[1].split(16), strict=True)]
-    setup = Setup(
-        model,
-        batches,
-        batches,
-        step_fn=lambda batch: loss_fn(model(batch["x"]), batch["y"]),
-    )
+    setup = Setup(model, batches, batches, step_fn=lambda batch: loss_fn(model(batch["x"]), batch["y"]))
     result = compare_optimizers(setup, ["Adam"], rates={"Adam": 0.05}, steps=40, seeds=2)
     assert result.verdict == "clear"
-    assert "of the same 64 samples" in str(result)
+    assert "on the same 64 samples" in str(result)
 
 
 class StopAfter(Screen):
@@ -219,7 +214,7 @@ def test_stop_keeps_what_there_is(looks: int) -> None:
     setup = classifier()
     before = [p.clone() for p in setup.model.parameters()]
     rates = {"SGD": 0.01, "Adam": 0.01}
-    trial = Trial(setup, candidates(setup, list(rates), None, rates), 30, 3, 1, None)
+    trial = ComparisonRunner(setup, build_candidates(setup, list(rates), None, rates), 30, 3, 1, None)
     trial.run(StopAfter(looks))
     result = trial.result()
     assert result.stopped
@@ -231,7 +226,7 @@ def test_stop_keeps_what_there_is(looks: int) -> None:
 
 def test_nothing_that_learns_is_said() -> None:
     x, _ = points()
-    setup = program(network(3), x, torch.randint(0, 3, (64,)), nn.CrossEntropyLoss(label_smoothing=1.0))
+    setup = minimal_setup(network(3), x, torch.randint(0, 3, (64,)), nn.CrossEntropyLoss(label_smoothing=1.0))
     result = compare_optimizers(setup, ["SGD"], rates={"SGD": 1e-6}, steps=20, seeds=2)
     assert result.verdict == "none"
     assert result.best is None

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.tools.errors.given import of_predictions
-from nbdebug.tools.errors.panels import panels
+from nbdebug.tools.errors.panels.registry import all_panels
 from nbdebug.tools.errors.result import Errors
+from nbdebug.tools.errors.tool import errors_from_predictions
 from tests.preserve.fingerprint import fingerprint
 
 TRAIN, VAL, FLIPPED = 3_000, 1_000, 0.05
@@ -101,7 +101,7 @@ def test_columns_are_there_to_sort_and_filter_by() -> None:
 
 def test_the_panel_covers_every_row_once_and_leads_to_it() -> None:
     errors = browser()
-    panel = next(one for one in panels() if one.name == "neighbors")
+    panel = next(one for one in all_panels() if one.name == "neighbors")
     assert panel.fits(errors)
     state = errors.answer({"kind": "panel", "name": "neighbors"})["state"]
     for name in ("far", "labeled"):
@@ -132,8 +132,8 @@ def test_other_layers_and_metrics_are_measured_anew() -> None:
 
 
 def test_without_a_model_it_is_said_what_is_missing() -> None:
-    errors = of_predictions([0, 1], [0, 1])
-    assert "neighbors" not in [one.name for one in panels() if one.fits(errors)]
+    errors = errors_from_predictions([0, 1], [0, 1])
+    assert "neighbors" not in [one.name for one in all_panels() if one.fits(errors)]
     with pytest.raises(SetupError, match=r"dbg\.errors"):
         errors.neighbors()
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 import nbdebug
 from nbdebug import Debugger, SetupError
 from nbdebug.tools.explain import Explanation
-from nbdebug.tools.explain.compared import compared
+from nbdebug.tools.explain.backgrounds import create_background
 
 FEATURES, CLASSES = 4, 3
 NAMES = ["age", "fare", "sibs", "class"]
@@ -48,7 +48,7 @@ def test_a_place_is_explained_with_its_truth(debugger: Debugger) -> None:
     background = debugger.train_loader.dataset.tensors[0]
     expected = closed_form(debugger.setup.model, x, background, int(found.attribution.classes[0]))  # type: ignore[arg-type]
     assert found.attribution.array[0] == pytest.approx(expected, abs=1e-4)
-    assert "sample 7 is said to be" in str(found)
+    assert "Sample 7: predicted" in str(found)
     assert debugger.results["explain"] is found
 
 
@@ -74,8 +74,7 @@ def test_backgrounds_have_names(debugger: Debugger, background: str, mean: Any) 
 
 
 def test_a_shuffled_background_has_the_numbers_of_the_sample(debugger: Debugger) -> None:
-    batch = debugger.explain(7).batch
-    (rows,) = compared("shuffled", batch, None).args
+    (rows,) = create_background("shuffled", debugger.explain(7).inputs, None).batch.args
     x = debugger.train_loader.dataset.tensors[0][7]
     assert len({tuple(row) for row in rows.tolist()}) > 1
     assert torch.equal(rows.sort(1).values, x.sort().values.expand_as(rows))
@@ -120,7 +119,7 @@ def test_the_error_browser_leads_to_it(debugger: Debugger) -> None:
 def test_predictions_alone_explain_nothing() -> None:
     errors = nbdebug.errors(predictions=[0, 1, 1], targets=[0, 1, 0])
     assert not errors.view().state()["explains"]
-    with pytest.raises(SetupError, match="knows no model"):
+    with pytest.raises(SetupError, match="has no model"):
         errors.explain(1)
 
 
@@ -162,10 +161,10 @@ class Stream(IterableDataset[Any]):
     ("sample", "options", "words"),
     [
         (40, {}, "expected 0 to 39"),
-        (True, {}, "expected a place in the data set"),
-        (None, {}, "expected a place in the data set"),
-        ([], {}, "expected a place in the data set"),
-        (1.5, {}, "expected a place in the data set"),
+        (True, {}, "expected a dataset index"),
+        (None, {}, "expected a dataset index"),
+        ([], {}, "expected a dataset index"),
+        (1.5, {}, "expected a dataset index"),
         (torch.zeros(2, 3, 4), {}, "as in the training data"),
         (range(65), {}, "expected up to 64"),
         (1, {"method": "guess"}, "expected one of auto, expected_gradients"),
@@ -176,7 +175,7 @@ class Stream(IterableDataset[Any]):
         (1, {"loader": "test"}, "expected 'val', 'train' or a loader"),
         (1, {"space": "odds"}, "expected one of logits, probability"),
         (1, {"method": "gradcam"}, "for gradcam"),
-        (1, {"depth": 3}, "has no option 'depth'"),
+        (1, {"depth": 3}, "option of explain is 'depth'"),
     ],
 )
 def test_what_cannot_be_explained_is_said(debugger: Debugger, sample: Any, options: Any, words: str) -> None:
@@ -188,7 +187,7 @@ def test_what_cannot_be_explained_is_said(debugger: Debugger, sample: Any, optio
 def test_a_data_set_that_raises_or_has_no_places_is_named(debugger: Debugger) -> None:
     with pytest.raises(SetupError, match="sample 3 raised OSError: the disk is gone"):
         debugger.explain(3, loader=DataLoader(Broken(), batch_size=2))
-    with pytest.raises(SetupError, match="have no places"):
+    with pytest.raises(SetupError, match="have no index"):
         debugger.explain(3, loader=DataLoader(Stream(), batch_size=2))
 
 
@@ -197,7 +196,7 @@ def test_it_is_shown_in_every_form(debugger: Debugger) -> None:
     frame = found.to_frame()
     assert frame["sample"].unique().tolist() == [7, 8]
     assert frame["feature"].unique().tolist() == NAMES
-    assert found.plot().get_title().startswith("sample 7 is said to be")
+    assert found.plot().get_title().startswith("Sample 7: predicted")
     bundle = found._repr_mimebundle_()
     assert "age" in bundle["text/html"]
     state = found.view().state()
@@ -220,7 +219,7 @@ def test_everything_beside_an_explanation_is_a_method_and_text(debugger: Debugge
         found.path(),
     )
     assert [str(one).split()[1].rstrip(":") for one in looks] == [
-        "trust", "explain", "counterfactual", "examples", "features", "path",
+        "trust", "explain", "counterfactuals", "examples", "features", "path",
     ]  # fmt: skip
     assert all(one._repr_mimebundle_()["text/plain"] == str(one) for one in looks)
     assert found.path() is found.path()

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from nbdebug import Debugger
-from nbdebug.tools.explain.told import case_state
+from nbdebug.tools.explain.page_state import sample_state
 
 
 class Reader(nn.Module):
@@ -41,7 +41,7 @@ def debugger() -> Debugger:
 
 def test_the_truth_among_the_inputs_is_that_of_the_page(debugger: Debugger) -> None:
     found = debugger.explain([7, 5])
-    states = [case_state(found, row) for row in (0, 1)]
+    states = [sample_state(found, row) for row in (0, 1)]
     assert [state["truth"] for state in states] == [1, 2]
     assert [state["right"] for state in states] == [state["predicted"] == state["truth"] for state in states]
     assert "class 1" in str(found)
@@ -53,6 +53,6 @@ def test_the_true_class_can_be_asked_for(debugger: Debugger) -> None:
 
 
 def test_a_label_that_the_loss_ignores_is_no_truth(debugger: Debugger) -> None:
-    state = case_state(debugger.explain(4), 0)
+    state = sample_state(debugger.explain(4), 0)
     assert state["truth"] is None
     assert state["right"] is None

@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
-from nbdebug.tools.explain.panel_counterfactual import PANEL as COUNTERFACTUAL
-from nbdebug.tools.explain.panel_counterfactual import changes
-from nbdebug.tools.explain.panel_difference import PANEL as DIFFERENCE
-from nbdebug.tools.explain.panel_difference import between
-from nbdebug.tools.explain.panel_examples import PANEL as EXAMPLES
-from nbdebug.tools.explain.panel_examples import like
+from nbdebug.tools.explain.panels.contrast import PANEL as DIFFERENCE
+from nbdebug.tools.explain.panels.contrast import explain_difference
+from nbdebug.tools.explain.panels.counterfactuals import PANEL as COUNTERFACTUAL
+from nbdebug.tools.explain.panels.counterfactuals import find_counterfactuals
+from nbdebug.tools.explain.panels.examples import PANEL as EXAMPLES
+from nbdebug.tools.explain.panels.examples import find_examples
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
 from tests.attribution.networks import Mixed, Sequence
@@ -77,7 +77,7 @@ def test_two_classes_are_told_with_their_names_and_the_exact_difference(row: int
     assert found["found"]["code"] == f"dbg.explain({3 + row}).difference(0, 2)"
     usual = state(DIFFERENCE, row)
     assert usual["first"] == usual["predicted"] == int(outputs.argmax())
-    assert between(explained(), row=row) is between(explained(), row=row)
+    assert explain_difference(explained(), row=row) is explain_difference(explained(), row=row)
 
 
 def test_a_difference_is_by_the_engine_and_against_what_the_page_says() -> None:
@@ -97,9 +97,9 @@ def test_a_difference_is_by_the_engine_and_against_what_the_page_says() -> None:
 
 def test_smallest_changes_are_told_by_features_and_lead_elsewhere() -> None:
     found = state(COUNTERFACTUAL)
-    model, row = setup().model.eval(), explained().case(0).inputs
+    model, row = setup().model.eval(), explained().batch_of_one(0).inputs
     assert found["decision"] == KINDS[int(model(row).argmax())]
-    for told, answer in zip(found["answers"], changes(explained()).answers, strict=True):
+    for told, answer in zip(found["answers"], find_counterfactuals(explained()).answers, strict=True):
         assert told["decision"] == KINDS[int(model(answer.inputs).argmax())] != found["decision"]
         assert {one["feature"] for one in told["changes"]} <= {"age", "fare", "sex", "port"}
         assert all(one["before"] != one["after"] for one in told["changes"])
@@ -125,7 +125,7 @@ def test_training_samples_are_cards_without_the_sample_itself() -> None:
         assert [float(value) for _, value, _ in one["shown"]["rows"]] == pytest.approx(
             [values[name] for name in strongest], rel=1e-3
         )
-    assert len(like(explained(), row=1, k=2).pull_for) == 2
+    assert len(find_examples(explained(), row=1, k=2).influential_for) == 2
 
 
 def test_each_panel_fits_what_it_can_tell_of() -> None:
@@ -158,7 +158,7 @@ def test_a_forest_alone_has_differences_and_changes() -> None:
         assert panel.fits(found)
         assert panel.html(panel.state(found, 0))
     with pytest.raises(SetupError, match="no training data"):
-        like(found)
+        find_examples(found)
 
 
 def test_a_number_is_moved_by_as_much_as_is_asked() -> None:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import nbdebug
 from nbdebug import Debugger, SetupError
-from nbdebug.samples.vocabulary import word_of
+from nbdebug.sample_display.vocabulary import token_decoder
 from nbdebug.tools.explain import Explanation
 from nbdebug.tools.importance import Importance
 
@@ -78,7 +78,7 @@ def test_pictures_without_a_transform_are_named() -> None:
         lambda: nbdebug.explain(network, Pictures()[0][0]),
         lambda: nbdebug.importance(network, loader),
     ):
-        with pytest.raises(SetupError, match=r"a sample holds a PIL image; expected tensors\. Give the data set a"):
+        with pytest.raises(SetupError, match=r"a sample holds a PIL image; expected tensors\. Give the dataset a"):
             ask()
 
 
@@ -96,7 +96,7 @@ def test_a_model_that_runs_in_train_mode_alone_is_named(error: Exception) -> Non
 
     debugger = Debugger(Training(), LOADER, loss_fn=nn.CrossEntropyLoss())
     for ask in (lambda: debugger.explain(3), debugger.importance):
-        with pytest.raises(SetupError, match=r"breaks in eval mode \(.*not now.*\) and runs in train mode"):
+        with pytest.raises(SetupError, match=r"raises in eval mode \(.*not now.*\) but runs in train mode"):
             ask()
     assert debugger.setup.model.training
 
@@ -118,8 +118,8 @@ EXPLAINED: list[tuple[str, Callable[[Any], Any]]] = [
     ("row", lambda it: it.difference(row="x")),
     ("row", lambda it: it.path([0])),
     ("row", lambda it: it.attention(True)),
-    ("row", lambda it: it.named(2)),
-    ("row", lambda it: it.one(1.0)),
+    ("row", lambda it: it.sample_name(2)),
+    ("row", lambda it: it.for_sample(1.0)),
     ("first", lambda it: it.difference([0])),
     ("second", lambda it: it.difference(0, 1.5)),
     ("target", lambda it: it.counterfactuals([0])),
@@ -136,14 +136,14 @@ EXPLAINED: list[tuple[str, Callable[[Any], Any]]] = [
     ("call", lambda it: it.features(call=99)),
     ("layer", lambda it: it.features(3)),
     ("background", lambda it: it.features(background=torch.zeros(1))),
-    ("key", lambda it: it.of_place("a")),
+    ("key", lambda it: it.for_dataset_index("a")),
     ("name", lambda it: it.to_shap(["x"])),
     ("ax", lambda it: it.plot(3)),
     ("method", lambda it: it.attribute(method=[0])),
     ("space", lambda it: it.attribute(space=[0])),
     ("background", lambda it: it.trust(background=3)),
     ("options", lambda it: it.attribute(options=3)),
-    ("an attribution has no 'nonsense'", lambda it: it.attribute(nonsense=3)),
+    ("option of an attribution is 'nonsense'", lambda it: it.attribute(nonsense=3)),
     ("size", lambda it: it.attribute(method="occlusion", options={"size": 0})),
     ("completeness", lambda it: it.attribute(method="expected_gradients", options={"completeness": True})),
 ]
@@ -152,7 +152,7 @@ ASKED: list[tuple[str, Any]] = [
     ("background", "x"), ("loader", 3),
 ]  # fmt: skip
 MEASURED: list[tuple[str, Callable[[Any], Any]]] = [
-    ("feature", lambda it: it.place(True)),
+    ("feature", lambda it: it.feature_index(True)),
     ("feature", lambda it: it.skill_alone([0])),
     ("feature", lambda it: it.interacts_with(None)),
     ("names", lambda it: nbdebug.drift([it, it], names=3)),
@@ -174,7 +174,7 @@ def test_an_explanation_refuses_each_argument_by_name(
 @pytest.mark.parametrize(("what", "value"), ASKED)
 def test_explain_refuses_each_argument_by_name(found: Explanation, what: str, value: Any) -> None:
     with pytest.raises(SetupError, match=f"^(the )?{what}") as raised:
-        Debugger.of(found.given).explain(**{"sample": 3, what: value})
+        Debugger.of(found.setup_or_model).explain(**{"sample": 3, what: value})
     assert FORM.fullmatch(str(raised.value))
 
 
@@ -192,18 +192,18 @@ def test_importance_refuses_each_argument_by_name(
 )
 def test_importance_is_not_asked_with_what_is_of_no_use(found: Explanation, options: dict[str, Any]) -> None:
     with pytest.raises(SetupError) as raised:
-        Debugger.of(found.given).importance(**{"samples": 8, "repeats": 0, **options})
+        Debugger.of(found.setup_or_model).importance(**{"samples": 8, "repeats": 0, **options})
     assert FORM.fullmatch(str(raised.value))
 
 
 @pytest.mark.parametrize("decode", [lambda one: f"<{one}>", lambda many: [f"<{one}>" for one in many], {5: "<5>"}])
 def test_tokens_are_read_by_functions_and_by_dictionaries(decode: Any) -> None:
-    assert "<5>" in word_of(decode)(5)
+    assert "<5>" in token_decoder(decode)(5)
 
 
 def test_a_function_that_reads_no_token_is_named() -> None:
     with pytest.raises(SetupError, match="decode raised KeyError for token 5: 5; expected its text"):
-        word_of(lambda one: {}[one])(5)
+        token_decoder(lambda one: {}[one])(5)
 
 
 def test_a_validation_loader_alone_is_where_the_sample_is_looked_for() -> None:
@@ -211,7 +211,7 @@ def test_a_validation_loader_alone_is_where_the_sample_is_looked_for() -> None:
     assert found.keys == (17,)
     assert found.truth is not None
     assert found.truth.tolist() == [int(Y[17])]
-    with pytest.raises(SetupError, match=r"background is None; expected samples to compare with.*Pass background="):
+    with pytest.raises(SetupError, match=r"background is None; expected background samples.*Pass background="):
         nbdebug.explain(model(), 17, val_loader=LOADER)
     with pytest.raises(SetupError, match=r"model is a function; expected a torch\.nn\.Module"):
         nbdebug.explain(lambda x: x, 17, val_loader=LOADER, background=X[:5])

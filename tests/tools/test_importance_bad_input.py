@@ -15,7 +15,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.importance import importance
 from nbdebug.tools.importance import tool as tools
-from nbdebug.views.screen import LiveScreen
+from nbdebug.views.live import LiveScreen
 from tests.preserve.fingerprint import fingerprint
 
 X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
@@ -49,7 +49,7 @@ def setup_of(x: Tensor = X, y: Tensor = Y, model: nn.Module | None = None, **giv
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
     if "target" in options or "metric" in options:
-        options = {"method": "quick", **options}
+        options = {"method": "expected_gradients_fast", **options}
     with pytest.raises(SetupError, match=said):
         importance(setup_of(), **options)
 
@@ -59,9 +59,13 @@ def test_samples_that_are_no_numbers_are_left_out() -> None:
     x[3, 1] = float("nan")
     found = importance(setup_of(x), repeats=1)
     assert len(found) == 59
-    assert "1 of 60 samples with NaN or Inf were left out" in found.notes
-    with pytest.raises(SetupError, match="all 60 samples hold NaN"):
+    assert "1 of 60 samples contain NaN or Inf and are left out" in found.notes
+    with pytest.raises(SetupError, match="all 60 samples contain NaN"):
         importance(setup_of(x * float("nan")))
+
+
+def test_an_alias_of_a_method_is_accepted() -> None:
+    assert importance(setup_of(), method="quick", repeats=0).method == "expected_gradients_fast"
 
 
 def test_a_constant_feature_counts_for_nothing() -> None:
@@ -69,8 +73,8 @@ def test_a_constant_feature_counts_for_nothing() -> None:
     x[:, 2] = 5
     found = importance(setup_of(x), repeats=2)
     assert found.size.value[2] == pytest.approx(0, abs=1e-9)
-    assert (found.lost.value[2], found.lost.low[2], found.lost.high[2]) == (0, 0, 0)
-    assert not found.told[2]
+    assert (found.metric_drop.value[2], found.metric_drop.low[2], found.metric_drop.high[2]) == (0, 0, 0)
+    assert not found.significant[2]
     assert any("constant" in note and "column 2" in note for note in found.notes)
 
 
@@ -79,13 +83,13 @@ def test_one_class_and_one_sample_have_words() -> None:
     with torch.no_grad():
         model.bias[:] = torch.tensor([9.0, -9.0])
     found = importance(setup_of(y=torch.zeros(60).long(), model=model), repeats=2)
-    assert any("of one class" in note for note in found.notes)
-    assert not found.told.any()
+    assert any("same class" in note for note in found.notes)
+    assert not found.significant.any()
     assert found.skill_alone(0) != found.skill_alone(0)
     alone = importance(setup_of(), samples=1)
     assert len(alone) == 1
     assert np.isnan(alone.size.low).all()
-    assert "one sample has no interval" in alone.notes
+    assert "a single sample has no interval" in alone.notes
     assert alone.view().html()
 
 
@@ -93,7 +97,7 @@ def test_names_of_the_wrong_number_and_too_few_samples_are_told_of() -> None:
     with pytest.raises(SetupError, match="feature_names has 2 names; expected 4"):
         importance(setup_of(feature_names=["a", "b"]))
     found = importance(setup_of(), samples=500, repeats=1)
-    assert "samples is 500; there were 60" in found.notes
+    assert "samples is 500, but only 60 are available" in found.notes
 
 
 def test_a_loader_that_ends_gives_its_first_samples_and_keeps_them() -> None:
@@ -151,7 +155,9 @@ def test_an_interrupt_changes_nothing_and_a_stop_gives_what_there_is(at: int, mo
         if calls == at + 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(tools.Work, "seen", lambda self, what, total: lambda done: bool(strike()))
+    monkeypatch.setattr(
+        tools.ImportanceRun, "_progress_callback", lambda self, what, total: lambda done: bool(strike())
+    )
     with pytest.raises(KeyboardInterrupt):
         importance(setup)
     before.check()
@@ -174,13 +180,13 @@ def test_an_interrupt_changes_nothing_and_a_stop_gives_what_there_is(at: int, mo
             """Nothing."""
 
     calls = 0
-    monkeypatch.setattr(tools, "show", lambda view: Stopped())
+    monkeypatch.setattr(tools, "show_view", lambda view: Stopped())
     found = importance(setup)
     assert found.stopped
     assert found.attributions is not None
     assert len(found.attributions) == (60 if at else 32)
     assert np.isfinite(found.drop).sum() == min(max(at - 1, 0), 4)
-    assert any("it was stopped" in note for note in found.notes)
+    assert any("stopped early" in note for note in found.notes)
     before.check()
 
 

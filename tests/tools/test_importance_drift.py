@@ -35,7 +35,7 @@ def test_between_epochs_samples_are_paired() -> None:
     before, now = measured([1.0, 1.0, 1.0, 1.0]), measured([1.05, 1.0, 1.0, 1.0])
     found = now.compare(before, by="size")
     assert found.paired
-    assert found.measure.told.tolist() == [True, False, False, False]
+    assert found.measure.significant.tolist() == [True, False, False, False]
     expected = now.size.value[0] - before.size.value[0]
     assert found.measure.change.value == pytest.approx([expected, 0, 0, 0], abs=1e-6)
     assert found.measure.change.high[0] - found.measure.change.low[0] < 0.05
@@ -45,19 +45,19 @@ def test_between_epochs_samples_are_paired() -> None:
 def test_a_model_whose_scores_only_grew_has_the_same_shares() -> None:
     found = measured([2.0, 1.0, 0.5]).compare(measured([1.0, 0.5, 0.25]))
     assert found.measure.change.value == pytest.approx(0, abs=1e-6)
-    assert not found.measure.told.any()
-    assert found.measures["size"].told.all()
-    assert found.measure.ranks == pytest.approx(1)
+    assert not found.measure.significant.any()
+    assert found.measures["size"].significant.all()
+    assert found.measure.rank_correlation == pytest.approx(1)
 
 
 def test_another_window_is_compared_as_another_sample() -> None:
     weights = [1.0] * 6
     same = measured(weights, 0).compare(measured(weights, 1))
     assert not same.paired
-    assert not same.measure.told.any()
+    assert not same.measure.significant.any()
     moved = measured(weights, 0, scale=torch.tensor([3.0, 1, 1, 1, 1, 1])).compare(measured(weights, 1), by="size")
-    assert moved.measure.told.tolist() == [True] + 5 * [False]
-    assert "changed beyond chance" in moved.headline
+    assert moved.measure.significant.tolist() == [True] + 5 * [False]
+    assert "changed significantly" in moved.headline
 
 
 def test_several_points_are_lines() -> None:
@@ -87,4 +87,4 @@ def test_what_cannot_be_compared_is_said() -> None:
         drift([one, one], by="other")  # type: ignore[arg-type]
     found = drift([one, measured([1.0, 1.0, 1.0])])
     assert found.features == ("a", "b")
-    assert "1 features are not in all" in found.notes
+    assert "1 features are missing in at least one importance" in found.notes

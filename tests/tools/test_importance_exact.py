@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.setup import Setup
+from nbdebug.statistics.estimates import mean_estimates, pair_influence, ratio_estimates, significant_values
 from nbdebug.tools.importance import importance
-from nbdebug.tools.importance.statistics import discoveries, estimates, of_ratios, pair_influence
 
 WEIGHTS = torch.tensor([2.0, -1.0, 0.5, 0.0])
 
@@ -58,10 +58,10 @@ def test_of_a_linear_model_it_is_the_closed_form() -> None:
     assert (np.abs(true) <= found.size.high + 1e-9).all()
     # Another sample's value is off by 2 w² of the spread w² adds up to.
     drops = (2 * WEIGHTS**2 / (WEIGHTS**2).sum()).numpy()
-    assert (found.lost.low - 1e-9 <= drops).all()
-    assert (drops <= found.lost.high + 1e-9).all()
+    assert (found.metric_drop.low - 1e-9 <= drops).all()
+    assert (drops <= found.metric_drop.high + 1e-9).all()
     assert found.metric == "R²"
-    assert found.told.tolist() == [True, True, True, False]
+    assert found.significant.tolist() == [True, True, True, False]
     assert list(found.to_frame().feature) == ["a", "b", "c", "d"]
     assert found.share.sum() == pytest.approx(1)
 
@@ -105,7 +105,7 @@ def test_intervals_of_means_over_pairs_hold_their_level() -> None:
             owner, pairs = owner + gap / repeats, [*pairs, gap]
             donor[donors] += gap / repeats
         influence = pair_influence(owner, donor, float(np.var(pairs)), repeats)
-        one = estimates(np.array([owner.mean()]), influence[:, None])
+        one = mean_estimates(np.array([owner.mean()]), influence[:, None])
         hits += bool(one.low[0] <= 2 <= one.high[0])
         naive = 2 * owner.std(ddof=1) / math.sqrt(40)
         told += abs(owner.mean() - 2) <= naive
@@ -115,10 +115,10 @@ def test_intervals_of_means_over_pairs_hold_their_level() -> None:
 
 def test_of_many_useless_features_few_are_told() -> None:
     random = np.random.default_rng(0)
-    assert discoveries(random.uniform(size=1000)).sum() <= 3
+    assert significant_values(random.uniform(size=1000)).sum() <= 3
     p = np.r_[np.full(10, 1e-6), np.nan, random.uniform(size=90)]
-    assert discoveries(p)[:10].all()
-    assert not discoveries(p)[10]
+    assert significant_values(p)[:10].all()
+    assert not significant_values(p)[10]
 
 
 def test_what_goes_together_is_permuted_together_too() -> None:
@@ -131,10 +131,10 @@ def test_what_goes_together_is_permuted_together_too() -> None:
         model.bias.zero_()
     loader = DataLoader(TensorDataset(x, y), batch_size=100)
     found = importance(Setup(model, loader, loader, loss_fn=nn.MSELoss()), repeats=3)
-    (one,) = found.together
+    (one,) = found.correlated_features
     assert one.features == (0, 1)
-    assert one.drop.low > 2 * found.lost.high[:2].max()
-    assert any("go together" in note for note in found.notes)
+    assert one.drop.low > 2 * found.metric_drop.high[:2].max()
+    assert any("are correlated" in note for note in found.notes)
 
 
 def test_interactions_are_seen_and_none_invented() -> None:
@@ -172,7 +172,7 @@ def test_intervals_of_r2_hold_where_the_target_has_heavy_tails() -> None:
             donor[donors] += lost / 2
         drop = owner.mean()
         influence = pair_influence(owner - drop * (weight - 1), donor, float(np.var(pairs)), 2)[:, None]
-        found, plain = of_ratios(np.array([drop]), influence, weight), estimates(np.array([drop]), influence)
+        found, plain = ratio_estimates(np.array([drop]), influence, weight), mean_estimates(np.array([drop]), influence)
         known = np.isfinite(found.low[0])
         hits += bool(not known or found.low[0] <= wanted <= found.high[0])
         student += bool(plain.low[0] <= wanted <= plain.high[0])
@@ -185,7 +185,7 @@ def test_intervals_of_r2_hold_where_the_target_has_heavy_tails() -> None:
 def test_of_a_ratio_whose_mean_below_is_sure_it_is_the_usual_interval() -> None:
     influence = np.random.default_rng(0).normal(size=(80, 3))
     value = np.array([0.5, 0.0, 2.0])
-    found, usual = of_ratios(value, influence, np.ones(80)), estimates(value, influence, one_sided=True)
+    found, usual = ratio_estimates(value, influence, np.ones(80)), mean_estimates(value, influence, one_sided=True)
     assert found.low == pytest.approx(value - (usual.value - usual.low))
     assert found.high == pytest.approx(usual.high)
     assert found.p == pytest.approx(usual.p)
@@ -197,8 +197,8 @@ def test_where_few_samples_make_up_the_spread_there_is_no_interval() -> None:
     model = nn.Linear(2, 1)
     loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=20)
     found = importance(Setup(model, loader, loss_fn=nn.MSELoss()), repeats=2)
-    assert np.isnan(found.lost.low).all()
-    assert np.isfinite(found.lost.p).all()
+    assert np.isnan(found.metric_drop.low).all()
+    assert np.isfinite(found.metric_drop.p).all()
     assert any("R² has no interval" in note for note in found.notes)
     assert found.view().html()
     assert "R²" in str(found)

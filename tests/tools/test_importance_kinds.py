@@ -91,8 +91,8 @@ def test_of_tokens_it_is_a_row_a_token() -> None:
     assert first(found, "token") == "word 7"
     assert len(found.features) == 12
     counted = (tokens[found.keys] == 7).sum(1).numpy()
-    assert (found.inputs[:, found.place("word 7")] == counted).all()
-    assert any("stands at its places" in note for note in found.notes)
+    assert (found.inputs[:, found.feature_index("word 7")] == counted).all()
+    assert any("tokens of other samples at its positions" in note for note in found.notes)
 
 
 def test_of_a_series_it_is_steps_and_channels() -> None:

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.tools.lr_range import LrRange
 from tests.preserve.fingerprint import fingerprint
@@ -34,7 +34,7 @@ def lr_range(setup: Setup, **asked: Any) -> LrRange:
         ({"groups": "ratio"}, "groups is 'ratio'; expected one of scale, same"),
         ({"start": 1.0, "end": 1.0}, "start is 1; expected less than end"),
         ({"start": 1.0, "end": 0.1}, "start is 1; expected less than end"),
-        ({"start": 0}, "start is 0; expected more in mode 'exp'"),
+        ({"start": 0}, "start is 0; expected more than 0 in mode 'exp'"),
         ({"start": -1e-3}, "start is -0.001; expected a number of at least 0"),
         ({"end": float("nan")}, "end is nan; expected a number"),
         ({"end": "10"}, "end is '10'; expected a number"),
@@ -59,7 +59,7 @@ def test_a_momentum_of_one_is_refused() -> None:
 
 def test_an_optimizer_without_the_quantity_is_refused() -> None:
     model = network(3)
-    setup = program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Rprop(model.parameters()),))
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Rprop(model.parameters()),))
     with pytest.raises(SetupError, match="optimizer is Rprop, which has no weight_decay"):
         Debugger.of(setup).weight_decay_range()
     with pytest.raises(SetupError, match="which has no momentum"):

@@ -13,16 +13,15 @@ from torch import Tensor, nn
 import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.rules.loops import layers, rings, run
+from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
-from nbdebug.tools.lr_range.confirm import confirmed, next_rate, proved
-from nbdebug.tools.lr_range.picture import growing
-from nbdebug.tools.lr_range.plan import Plan, chosen
-from nbdebug.tools.lr_range.proof import Training, is_worse
-from nbdebug.tools.lr_range.recommend import Advice
-from nbdebug.tools.lr_range.result import Suggestion
-from nbdebug.tools.lr_range.trial import Trial
-from nbdebug.views.screen import LiveScreen, Screen
+from nbdebug.tools.lr_range.confirmation import ConfirmationRun, apply_confirmation, confirm, is_worse, next_rate
+from nbdebug.tools.lr_range.data import Suggestion
+from nbdebug.tools.lr_range.recommendation import Recommendation
+from nbdebug.tools.lr_range.result import running_view
+from nbdebug.tools.lr_range.sweep import SweepPlan, choose_optimizers
+from nbdebug.tools.lr_range.tool import RangeTest
+from nbdebug.views.live import LiveScreen, Screen
 from tests.preserve.fingerprint import fingerprint
 from tests.preserve.places import first, last, watched
 from tests.preserve.tripwire import fail, interrupt
@@ -35,21 +34,21 @@ SEED = np.random.default_rng(0).normal(0, 0.2, 200)
 
 def learner(**given: Any) -> Setup:
     """A classifier that has much to learn."""
-    return run(layers(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), **given)
+    return training_setup(mlp(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), **given)
 
 
-def training(rate: float, floor: float | None, noise: float = 0.02) -> Training:
+def training(rate: float, floor: float | None, noise: float = 0.02) -> ConfirmationRun:
     """One that falls to a floor, with the noise of the batches, which all share, and a little of its own."""
     if floor is None:
-        return Training(rate, (2.0, 3.0, 9.0), (2.0, 3.0, 9.0), "diverged")
+        return ConfirmationRun(rate, (2.0, 3.0, 9.0), (2.0, 3.0, 9.0), "diverged")
     own = np.random.default_rng(int(rate * 1e6)).normal(0, noise, 200)
     losses = tuple((floor + (2 - floor) * np.exp(-np.arange(200) / 15) + SEED + own).tolist())
-    return Training(rate, losses, losses)
+    return ConfirmationRun(rate, losses, losses)
 
 
-def walked(floors: Callable[[float], float | None], asked: float = 0.1) -> list[Training]:
+def walked(floors: Callable[[float], float | None], asked: float = 0.1) -> list[ConfirmationRun]:
     """All trainings that are made where each rate comes down to a floor; None is a loss that is lost."""
-    made: list[Training] = []
+    made: list[ConfirmationRun] = []
     while rate := next_rate(asked, made):
         made.append(training(rate, floors(rate)))
     return made
@@ -73,13 +72,15 @@ def test_lower_rates_are_tried_and_the_lowest_of_the_best_is_kept(
 ) -> None:
     made = walked(floors)
     assert [one.rate for one in made] == rates
-    found = proved(0.1, made)
-    assert (found.outcome, found.kept) == (outcome, kept)
+    found = confirm(0.1, made)
+    assert (found.outcome, found.kept_rate) == (outcome, kept)
     assert found.said.endswith(".")
-    words = [one.word for one in found.standings]
+    words = [one.verdict for one in found.comparisons]
     assert words.count("kept") == (kept is not None)
-    assert words.count("lost") == sum(one.is_lost for one in made)
-    advice = confirmed(Advice("clear", "Take it.", (), Suggestion("recommended", 0.1, 0.08, 0.12)), found)
+    assert words.count("lost") == sum(one.has_failed for one in made)
+    advice = apply_confirmation(
+        Recommendation("clear", "Take it.", (), Suggestion("recommended", 0.1, 0.08, 0.12)), found
+    )
     assert advice.reasons[0] == found.said
     best = advice.recommended
     assert (best.value if best else None) == kept
@@ -105,8 +106,8 @@ def test_a_rate_is_confirmed_on_the_batches_of_the_first_sweep() -> None:
     assert plain.proof is None
     assert found.sweeps == plain.sweeps
     assert found.proof is not None
-    assert found.proof.asked == plain.suggestion
-    assert found.proof.kept == found.suggestion
+    assert found.proof.sweep_rate == plain.suggestion
+    assert found.proof.kept_rate == found.suggestion
     assert len(found.proof.trainings) > 1
     assert {one.losses[0] for one in found.proof.trainings} == {found.sweeps[0].losses[0]}
     assert found.steps == plain.steps + 60 * len(found.proof.trainings)
@@ -129,10 +130,10 @@ def test_it_is_told_in_every_form() -> None:
     assert frame[frame.part == "training"].lr.unique().tolist() == [one.rate for one in proof.trainings]
     for said in (str(found), found.view().html()):
         assert proof.said in said
-        assert all(one.word in said for one in proof.standings)
+        assert all(one.verdict in said for one in proof.comparisons)
     assert f"{len(proof.trainings)} trainings" in str(found)
     labels = found.plot().get_legend_handles_labels()[1]
-    assert any(one.startswith("by the sweeps") for one in labels) == (proof.asked != proof.kept)
+    assert any(one.startswith("by the sweeps") for one in labels) == (proof.sweep_rate != proof.kept_rate)
 
 
 def test_losses_of_a_validation_batch_can_decide() -> None:
@@ -150,7 +151,7 @@ def test_bad_numbers_of_steps_are_refused(confirm: Any) -> None:
 
 def test_what_is_no_rate_is_not_confirmed() -> None:
     with pytest.raises(SetupError, match="confirm is 200; expected 0 for a momentum"):
-        Plan("momentum", 0.5, 0.9, confirm=200)
+        SweepPlan("momentum", 0.5, 0.9, confirm=200)
 
 
 def test_without_a_recommended_rate_there_is_nothing_to_confirm() -> None:
@@ -180,14 +181,14 @@ class Pressed(Screen):
 def test_stop_keeps_what_there_is(more: int) -> None:
     setup = learner()
     swept = Debugger.of(setup).lr_range(seeds=1)
-    trial = Trial(setup, Plan(seeds=1, confirm=60), chosen(setup, None), None)
+    trial = RangeTest(setup, SweepPlan(seeds=1, confirm=60), choose_optimizers(setup, None), None)
     trial.run(Pressed(sum(len(one.losses) for one in swept.sweeps) + more))
     found = trial.result()
     assert found.proof is not None
     assert [len(one.losses) for one in found.proof.trainings] == [60] * (more // 60) + [10]
     assert found.proof.outcome == "stopped"
     assert found.suggestion == swept.suggestion
-    assert [one.word for one in found.proof.standings] == ["lowest"] * (more // 60) + ["stopped"]
+    assert [one.verdict for one in found.proof.comparisons] == ["lowest"] * (more // 60) + ["stopped"]
     assert found.view().html()
 
 
@@ -202,14 +203,14 @@ def test_an_interrupt_under_a_live_view_is_a_stop_and_elsewhere_is_raised() -> N
         return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
 
     setup.step_fn = step_fn
-    trial = Trial(setup, Plan(confirm=60), chosen(setup, None), None)
+    trial = RangeTest(setup, SweepPlan(confirm=60), choose_optimizers(setup, None), None)
     before = fingerprint(setup.model, *setup.optimizers, loaders=[setup.train_loader])
-    with LiveScreen(growing(trial.result(), trial.plan, 0.01), time.monotonic, 0.1) as screen:
-        trial.train(0.01, screen)
+    with LiveScreen(running_view(trial.result(), trial.plan, 0.01), time.monotonic, 0.1) as screen:
+        trial.confirm_rate(0.01, screen)
     assert [(one.ended, len(one.losses)) for one in trial.trainings] == [("interrupted", 24)]
     calls.clear()
     with pytest.raises(KeyboardInterrupt):
-        trial.train(0.01, Screen())
+        trial.confirm_rate(0.01, Screen())
     before.check()
 
 
@@ -220,7 +221,7 @@ def test_a_training_leaves_no_trace_whole_or_cut_short(name: str) -> None:
 
     def trained() -> None:
         setup = case.debugger.setup
-        Trial(setup, Plan(confirm=20), chosen(setup, None), None).train(0.05, Screen())
+        RangeTest(setup, SweepPlan(confirm=20), choose_optimizers(setup, None), None).confirm_rate(0.05, Screen())
 
     places = watched(trained)
     case.before.check()

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.loops import layers, rings, run
+from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
 
 
 def learner(**settings: Any) -> Setup:
     """A classifier that plain SGD trains with these settings."""
-    setup = run(layers(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss())
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss())
     setup.optimizers = (torch.optim.SGD(setup.model.parameters(), **settings),)
     return setup
 
@@ -36,7 +36,7 @@ def test_more_momentum_helps_where_steps_are_too_short() -> None:
     assert found.verdict == "clear"
     assert found.current == 0.0
     assert found.suggestion > 0.9
-    assert "does better than yours, 0: the loss comes to lie" in found.headline
+    assert "does better than yours, 0: its loss is" in found.headline
 
 
 def test_less_weight_decay_helps_where_there_is_too_much() -> None:
@@ -57,7 +57,7 @@ def test_the_losses_are_differences_of_equal_batches() -> None:
     found = Debugger.of(learner(lr=0.02)).momentum_range(start=0.0, end=0.9, steps=20, seeds=2)
     assert [one.losses[0] for one in found.sweeps] == [0.0, 0.0]
     assert found.steps == 80
-    assert any("over that of the same batches" in one for one in found.notes)
+    assert any("relative to that of the same batches" in one for one in found.notes)
 
 
 @pytest.mark.parametrize("step", [0, 3, 30])

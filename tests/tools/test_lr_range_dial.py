@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.loops import layers, rings, run
+from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
 from nbdebug.tools.lr_range import LrRange
 
@@ -22,7 +22,7 @@ def lr_range(setup: Setup, **asked: Any) -> LrRange:
 
 def learner(**given: Any) -> Setup:
     """A classifier that has much to learn."""
-    return run(layers(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), **given)
+    return training_setup(mlp(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), **given)
 
 
 def usual(found: LrRange) -> bool:
@@ -55,9 +55,9 @@ def test_the_values_run_from_start_to_end(mode: Any) -> None:
 
 def two_groups(**second: Any) -> Setup:
     """Two groups, the second with settings of its own."""
-    model = layers(8, 32, 2)
+    model = mlp(8, 32, 2)
     groups = [{"params": model[0].parameters()}, {"params": model[2].parameters(), **second}]
-    return run(model, rings(), rings(), nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(groups, lr=0.1))
+    return training_setup(model, rings(), rings(), nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(groups, lr=0.1))
 
 
 def test_groups_keep_their_ratios_or_get_the_same() -> None:

@@ -11,14 +11,13 @@ import pytest
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.loops import layers, rings, run
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier, mlp, rings, training_setup
 from nbdebug.setup import Setup
 from nbdebug.tools.lr_range import LrRange
-from nbdebug.tools.lr_range.picture import growing
-from nbdebug.tools.lr_range.plan import Plan, chosen
-from nbdebug.tools.lr_range.trial import Trial
-from nbdebug.views.screen import LiveScreen, Screen
+from nbdebug.tools.lr_range.result import running_view
+from nbdebug.tools.lr_range.sweep import SweepPlan, choose_optimizers
+from nbdebug.tools.lr_range.tool import RangeTest
+from nbdebug.views.live import LiveScreen, Screen
 
 
 def lr_range(setup: Setup, **asked: Any) -> LrRange:
@@ -28,7 +27,7 @@ def lr_range(setup: Setup, **asked: Any) -> LrRange:
 
 def learner() -> Setup:
     """A classifier that has much to learn."""
-    return run(layers(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss())
+    return training_setup(mlp(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss())
 
 
 def scripted(loss_at: Callable[[int], float]) -> Setup:
@@ -102,8 +101,8 @@ def test_an_interrupt_under_a_live_view_keeps_what_there_is() -> None:
         return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
 
     setup.step_fn = step_fn
-    trial = Trial(setup, Plan(end=1e-2), chosen(setup, None), None)
-    with LiveScreen(growing(trial.result(), trial.plan), time.monotonic, 0.1) as screen:
+    trial = RangeTest(setup, SweepPlan(end=1e-2), choose_optimizers(setup, None), None)
+    with LiveScreen(running_view(trial.result(), trial.plan), time.monotonic, 0.1) as screen:
         trial.run(screen)
     assert [one.ended for one in trial.result().sweeps] == ["finished", "interrupted"]
     assert len(trial.result().sweeps[1].losses) == 30
@@ -121,7 +120,7 @@ def test_stop_keeps_what_there_is() -> None:
             return self.rows >= 130
 
     setup = learner()
-    trial = Trial(setup, Plan(end=1e-2), chosen(setup, None), None)
+    trial = RangeTest(setup, SweepPlan(end=1e-2), choose_optimizers(setup, None), None)
     trial.run(Pressed())
     found = trial.result()
     assert [one.ended for one in found.sweeps] == ["finished", "stopped"]

@@ -9,9 +9,9 @@ import pytest
 
 from nbdebug.debugger import Debugger
 from nbdebug.rules.optim import lr_too_high, lr_too_low
-from nbdebug.tools.lr_range.judgement import judge
-from nbdebug.tools.lr_range.result import Suggestion, Sweep
-from nbdebug.tools.lr_range.smoothing import smoothed
+from nbdebug.tools.lr_range.data import Suggestion, Sweep
+from nbdebug.tools.lr_range.judgement import judge_rate
+from nbdebug.training.divergence import smooth_curve
 
 RATES = np.geomspace(1e-7, 10, 100)
 BEST = Suggestion("recommended", 1e-2, 5e-3, 3e-2)
@@ -22,7 +22,7 @@ def u_curve(seed: int = 0, shift: float = 0.0, ended: Any = "diverged") -> Sweep
     x = np.log10(RATES[RATES < 2])
     losses = 2.3 - 1.8 / (1 + np.exp(-4 * (x + 2))) + 4.0 * np.clip(x + 1, 0, None) ** 1.2
     losses = (losses + np.random.default_rng(seed).normal(0, 0.03, len(x)) + shift).tolist()
-    return Sweep(seed, tuple(RATES[: len(x)].tolist()), tuple(losses), smoothed(losses), ended)
+    return Sweep(seed, tuple(RATES[: len(x)].tolist()), tuple(losses), smooth_curve(losses), ended)
 
 
 SWEEPS = [u_curve(seed) for seed in range(3)]
@@ -37,44 +37,44 @@ SWEEPS = [u_curve(seed) for seed in range(3)]
     ],
 )
 def test_a_rate_is_judged_by_where_it_lies(rate: float, word: str) -> None:
-    assert judge(rate, SWEEPS, BEST.low).word == word
+    assert judge_rate(rate, SWEEPS, BEST.low).verdict == word
     below = [u_curve(seed, shift=-40.0) for seed in range(3)]
-    assert judge(rate, below, BEST.low).word == word
+    assert judge_rate(rate, below, BEST.low).verdict == word
 
 
 @pytest.mark.parametrize(
     ("rate", "said"),
     [
-        (1e-5, "1e-05 is too low: there the loss has made 0% of its way down"),
+        (1e-5, "1e-05 is too low: at this value the loss reached 0% of its total decrease"),
         (1e-3, "0.001 is fine, on the low side of the recommended 0.01"),
         (1e-2, "0.01 is fine"),
         (0.1, "0.1 is fine, on the high side of the recommended 0.01"),
     ],
 )
 def test_the_judgement_in_words(rate: float, said: str) -> None:
-    assert judge(rate, SWEEPS, BEST.low).sentence(rate, BEST) == said
+    assert judge_rate(rate, SWEEPS, BEST.low).sentence(rate, BEST) == said
 
 
 def test_too_high_names_where_the_loss_is_lost() -> None:
-    found = judge(5.0, SWEEPS, BEST.low)
-    assert 0.25 < found.lost < 0.5
-    assert f"lost from {found.lost:.2g} on" in found.sentence(5.0, BEST)
+    found = judge_rate(5.0, SWEEPS, BEST.low)
+    assert 0.25 < found.divergence_value < 0.5
+    assert f"diverges from {found.divergence_value:.2g} on" in found.sentence(5.0, BEST)
 
 
 def test_without_a_recommendation_only_too_high_is_said() -> None:
-    assert judge(5.0, SWEEPS, None).word == "too high"
-    assert judge(1e-6, SWEEPS, None).word == ""
-    assert judge(1e-6, SWEEPS, None).sentence(1e-6, None) == ""
+    assert judge_rate(5.0, SWEEPS, None).verdict == "too high"
+    assert judge_rate(1e-6, SWEEPS, None).verdict == ""
+    assert judge_rate(1e-6, SWEEPS, None).sentence(1e-6, None) == ""
 
 
 def test_a_loss_that_most_sweeps_keep_is_not_lost() -> None:
     kept = [u_curve(0), u_curve(1, ended="finished"), u_curve(2, ended="finished")]
-    assert judge(5.0, kept, BEST.low).word == "fine"
+    assert judge_rate(5.0, kept, BEST.low).verdict == "fine"
 
 
 @pytest.mark.parametrize("sweeps", [[], [Sweep(0, (), (), (), "not finite")], [Sweep(0, (1e-7,), (2.0,), (2.0,))]])
 def test_no_curve_no_judgement(sweeps: list[Sweep]) -> None:
-    assert judge(1.0, sweeps, None).word == ""
+    assert judge_rate(1.0, sweeps, None).verdict == ""
 
 
 @pytest.mark.parametrize(("rule", "code"), [(lr_too_high, "O501"), (lr_too_low, "O502")])
@@ -83,4 +83,4 @@ def test_a_range_test_of_the_programs_of_a_rule_says_what_their_runs_say(rule: A
     bad.lr_range()
     good.lr_range()
     assert [one.code for one in bad.findings] == [code]
-    assert not good.findings.loud
+    assert not good.findings.faults

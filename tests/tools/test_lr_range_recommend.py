@@ -7,19 +7,20 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from nbdebug.tools.lr_range.pooled import Descent, pooled
-from nbdebug.tools.lr_range.recommend import Advice, recommend
-from nbdebug.tools.lr_range.result import Ended, Quantity, Sweep
-from nbdebug.tools.lr_range.smoothing import smoothed
+from nbdebug.tools.lr_range.data import Sweep, SweepEnd
+from nbdebug.tools.lr_range.recommendation import Recommendation, recommend
+from nbdebug.tools.lr_range.suggestions import PooledCurve, pool_sweeps
+from nbdebug.training.divergence import smooth_curve
+from nbdebug.training.hyperparameters import Quantity
 
 STEPS = 100
 VALUES = np.geomspace(1e-7, 10, STEPS)
 
 
-def sweep(loss: np.ndarray, seed: int = 0, noise: float = 0.0, ended: Ended = "finished") -> Sweep:
+def sweep(loss: np.ndarray, seed: int = 0, noise: float = 0.0, ended: SweepEnd = "finished") -> Sweep:
     """A sweep with such losses, and noise on them."""
     found = loss + noise * np.random.default_rng(seed).standard_normal(len(loss))
-    return Sweep(seed, tuple(VALUES[: len(loss)].tolist()), tuple(found.tolist()), smoothed(found.tolist()), ended)
+    return Sweep(seed, tuple(VALUES[: len(loss)].tolist()), tuple(found.tolist()), smooth_curve(found.tolist()), ended)
 
 
 def valley(half: float = 0.01, wall: float = 1.0) -> np.ndarray:
@@ -28,17 +29,17 @@ def valley(half: float = 0.01, wall: float = 1.0) -> np.ndarray:
     return loss[: int(np.argmax(loss > 5)) or None]
 
 
-def three(loss: np.ndarray, noise: float = 0.0, ended: Ended = "diverged", first: int = 0) -> list[Sweep]:
+def three(loss: np.ndarray, noise: float = 0.0, ended: SweepEnd = "diverged", first: int = 0) -> list[Sweep]:
     """Three sweeps of one curve."""
     return [sweep(loss, first + seed, noise, ended) for seed in range(3)]
 
 
-def advice(sweeps: list[Sweep], quantity: Quantity = "lr") -> Advice:
+def advice(sweeps: list[Sweep], quantity: Quantity = "lr") -> Recommendation:
     """What they come to."""
     return recommend(quantity, sweeps, STEPS)
 
 
-def value(found: Advice) -> float:
+def value(found: Recommendation) -> float:
     """The recommended value."""
     assert found.recommended is not None
     assert found.recommended.value is not None
@@ -85,8 +86,8 @@ def test_a_loss_that_only_rises_gives_no_rate(first: int) -> None:
 @pytest.mark.parametrize("first", range(0, 30, 3))
 def test_sweeps_together_see_what_each_of_them_hides_in_its_noise(first: int) -> None:
     noise = 0.5
-    together = Descent(pooled(three(valley(), noise, first=first)))
-    assert together.is_one
+    together = PooledCurve(pool_sweeps(three(valley(), noise, first=first)))
+    assert together.has_descent
     assert advice(three(valley(), noise, first=first)).verdict in ("clear", "unclear")
 
 
@@ -105,17 +106,17 @@ def test_sweeps_that_contradict_each_other_give_no_rate() -> None:
 
 def test_what_was_lost_counts_as_lost_after_the_sweep_ended() -> None:
     long, short = sweep(np.full(50, 2.0), ended="stopped"), sweep(np.geomspace(2, 100, 20), ended="not finite")
-    together = pooled([long, short])
+    together = pool_sweeps([long, short])
     assert len(together.losses) == 50
     assert min(together.losses[20:]) > 2
-    assert pooled([long, sweep(np.full(20, 4.0), ended="stopped")]).losses[20:] == long.losses[20:]
+    assert pool_sweeps([long, sweep(np.full(20, 4.0), ended="stopped")]).losses[20:] == long.losses[20:]
 
 
 def test_a_descent_that_is_cut_off_is_said() -> None:
     still = advice(three(1 + 1 / (1 + VALUES), 0.0, "finished"))
     assert "raise end" in still.reasons[0]
     late = [
-        Sweep(0, tuple(np.geomspace(0.1, 10, 60).tolist()), tuple(loss), smoothed(loss), "finished")
+        Sweep(0, tuple(np.geomspace(0.1, 10, 60).tolist()), tuple(loss), smooth_curve(loss), "finished")
         for loss in [np.geomspace(1, 0.1, 60).tolist()]
     ]
     assert any("raise end" in one for one in advice(late).reasons)
@@ -148,6 +149,8 @@ def test_few_steps_and_many_come_to_rates_of_one_order() -> None:
         values = np.geomspace(1e-7, 10, steps)
         loss = 1 + 1 / (1 + values / 0.01) + values**2
         loss = loss[: int(np.argmax(loss > 5))]
-        one = Sweep(0, tuple(values[: len(loss)].tolist()), tuple(loss.tolist()), smoothed(loss.tolist()), "diverged")
+        one = Sweep(
+            0, tuple(values[: len(loss)].tolist()), tuple(loss.tolist()), smooth_curve(loss.tolist()), "diverged"
+        )
         found.append(value(recommend("lr", [one], steps)))
     assert max(found) < 10 * min(found)

@@ -11,20 +11,20 @@ from torch import nn
 import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.rules.loops import layers, rings, run
+from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
 
 
 def learner(lr: float = 1e-2, **given: Any) -> Setup:
     """A classifier that has much to learn."""
-    return run(layers(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), lr=lr, **given)
+    return training_setup(mlp(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), lr=lr, **given)
 
 
 def grouped(second: float = 0.02) -> Setup:
     """Two groups with rates of their own."""
-    model = layers(8, 32, 2)
+    model = mlp(8, 32, 2)
     groups = [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters(), "lr": second}]
-    return run(model, rings(), rings(), nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(groups))
+    return training_setup(model, rings(), rings(), nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(groups))
 
 
 def rates(setup: Setup) -> list[float]:
@@ -130,7 +130,7 @@ def test_apply_refuses_what_cannot_be_set() -> None:
         with pytest.raises(SetupError, match="expected a number of at least 0"):
             found.apply(value)  # type: ignore[arg-type]
     setup.optimizers = ()
-    with pytest.raises(SetupError, match="optimizer is none of yours"):
+    with pytest.raises(SetupError, match="used no optimizer of yours"):
         Debugger.of(setup).lr_range().apply()
     setup.model.requires_grad_(True)
     setup.step_fn = lambda batch: (setup.model(batch[0]) * 0).sum()
@@ -151,7 +151,7 @@ def test_the_lines_to_paste_run_up_to_the_recommended_rates(make: Any) -> None:
     for name in ("code", "warmup_code"):
         setup = make()
         found = Debugger.of(setup).lr_range()
-        expected = [rate for several in found.setter.rates(found.suggestion) for rate in several]
+        expected = [rate for several in found.setter.group_values(found.suggestion) for rate in several]
         scheduler = lines(setup, getattr(found, name))
         reached = []
         for _ in range(10 * len(setup.train_loader) - 1):

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.loops import layers, rings, run
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, mlp, network, points, rings, training_setup
 from nbdebug.setup import Setup
 from nbdebug.tools.lr_range import LrRange
 
@@ -24,7 +23,7 @@ def lr_range(setup: Setup, **asked: Any) -> LrRange:
 
 def learner(**given: Any) -> Setup:
     """A classifier that has much to learn."""
-    return run(layers(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), **given)
+    return training_setup(mlp(8, 32, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), **given)
 
 
 def usual(found: LrRange) -> bool:
@@ -53,7 +52,7 @@ def test_accumulated_batches_equal_one_large_batch() -> None:
         return lr_range(setup, steps=20, seeds=1, accumulate=accumulate)
 
     assert of(32, 4).sweeps[0].losses == pytest.approx(of(128, 1).sweeps[0].losses, rel=1e-3)
-    assert "each step learns 4 batches" in of(32, 4).notes
+    assert "each step trains on 4 batches" in of(32, 4).notes
 
 
 @pytest.mark.parametrize("max_norm", [None, 1.0])
@@ -117,7 +116,7 @@ class OwnLoss(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = layers(8, 32, 2)
+        self.inner = mlp(8, 32, 2)
 
     def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
         logits = self.inner(inputs)
@@ -141,33 +140,37 @@ def test_the_loss_may_be_that_of_a_validation_batch() -> None:
 
 
 def test_a_short_loader_begins_anew() -> None:
-    setup = run(layers(8, 32, 2), rings(32), rings(32), nn.CrossEntropyLoss(), batch_size=16)
+    setup = training_setup(mlp(8, 32, 2), rings(32), rings(32), nn.CrossEntropyLoss(), batch_size=16)
     found = lr_range(setup, seeds=1, steps=30, end=0.01)
     assert len(found.sweeps[0].losses) == 30
-    assert any("15 rounds" in one for one in found.notes)
+    assert any("up to 15 times" in one for one in found.notes)
 
 
 def test_batches_of_one_sample_are_left_out_under_batch_statistics() -> None:
     x, y = rings(33)
     model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
-    found = lr_range(run(model, (x, y), (x, y), nn.CrossEntropyLoss(), batch_size=16), seeds=1, steps=20)
+    found = lr_range(training_setup(model, (x, y), (x, y), nn.CrossEntropyLoss(), batch_size=16), seeds=1, steps=20)
     assert len(found.sweeps[0].losses) == 20
     assert any("single sample" in one for one in found.notes)
-    kept = lr_range(run(layers(8, 8, 2), (x, y), (x, y), nn.CrossEntropyLoss(), batch_size=16), seeds=1, steps=20)
+    kept = lr_range(
+        training_setup(mlp(8, 8, 2), (x, y), (x, y), nn.CrossEntropyLoss(), batch_size=16), seeds=1, steps=20
+    )
     assert not any("single sample" in one for one in kept.notes)
 
 
 def test_batches_of_one_sample_are_used_where_there_are_no_others() -> None:
     images, labels = torch.randn(6, 1, 4, 4), torch.tensor([0, 1] * 3)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2))
-    found = lr_range(run(model, (images, labels), (images, labels), nn.CrossEntropyLoss(), batch_size=1), steps=12)
+    found = lr_range(
+        training_setup(model, (images, labels), (images, labels), nn.CrossEntropyLoss(), batch_size=1), steps=12
+    )
     assert all(len(one.losses) == 12 for one in found.sweeps)
 
 
 def test_an_iterator_keeps_its_batches_for_the_user() -> None:
     x, y = points()
     batches = list(zip(x.split(16), y.split(16), strict=True))
-    setup = program(network(3), x, y, nn.CrossEntropyLoss())
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
     setup = Setup(setup.model, iter(batches), loss_fn=setup.loss_fn, optimizers=setup.optimizers)
     found = lr_range(setup, steps=10, seeds=2)
     assert [len(one.losses) for one in found.sweeps] == [10, 10]
@@ -211,5 +214,5 @@ def test_sparse_gradients_are_taken() -> None:
     tokens, labels = torch.randint(0, 9, (64, 4)), torch.randint(0, 2, (64,))
     model = nn.Sequential(nn.EmbeddingBag(9, 2, mode="sum", sparse=True))
     optimizer = torch.optim.SparseAdam(list(model.parameters()), lr=0.01)
-    setup = run(model, (tokens, labels), (tokens, labels), nn.CrossEntropyLoss(), optimizer=optimizer)
+    setup = training_setup(model, (tokens, labels), (tokens, labels), nn.CrossEntropyLoss(), optimizer=optimizer)
     assert usual(lr_range(setup, seeds=1))

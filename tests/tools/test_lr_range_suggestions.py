@@ -8,29 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbdebug.tools.lr_range.result import Sweep
-from nbdebug.tools.lr_range.smoothing import smoothed
+from nbdebug.tools.lr_range.data import Sweep
 from nbdebug.tools.lr_range.suggestions import (
     READINGS,
+    combine_readings,
     divergence,
     longest_descent,
-    lowest,
+    lowest_loss_value,
     minimum,
     slide,
     steepest,
-    suggestion,
     suggestions,
     valley,
 )
+from nbdebug.training.divergence import smooth_curve
 
 RATES = np.geomspace(1e-7, 10, 100)
-every_reading = pytest.mark.parametrize("reading", READINGS["lr"])
+every_reading = pytest.mark.parametrize("reading", [*READINGS["lr"].values()])
 
 
 def swept(losses: Any, values: Any = RATES, ended: Any = "finished") -> Sweep:
     """A sweep with these losses."""
     losses = [float(one) for one in losses]
-    return Sweep(0, tuple(values[: len(losses)]), tuple(losses), smoothed(losses), ended)
+    return Sweep(0, tuple(values[: len(losses)]), tuple(losses), smooth_curve(losses), ended)
 
 
 def u_curve(noise: float = 0.0, seed: int = 0, shift: float = 0.0) -> Sweep:
@@ -45,10 +45,10 @@ def u_curve(noise: float = 0.0, seed: int = 0, shift: float = 0.0) -> Sweep:
 def test_the_places_on_a_u_curve(shift: float) -> None:
     sweep = u_curve(shift=shift)
     assert steepest(sweep) == pytest.approx(1e-2, rel=0.3)
-    assert lowest(sweep) == pytest.approx(0.12, rel=0.4)
-    assert minimum(sweep) == pytest.approx(lowest(sweep) / 10)
-    assert steepest(sweep) < slide(sweep) <= lowest(sweep)
-    assert 1e-5 < valley(sweep) < lowest(sweep)
+    assert lowest_loss_value(sweep) == pytest.approx(0.12, rel=0.4)
+    assert minimum(sweep) == pytest.approx(lowest_loss_value(sweep) / 10)
+    assert steepest(sweep) < slide(sweep) <= lowest_loss_value(sweep)
+    assert 1e-5 < valley(sweep) < lowest_loss_value(sweep)
     assert 0.03 < divergence(sweep) < 0.2
 
 
@@ -93,15 +93,15 @@ def test_the_longest_descent_may_leave_places_out() -> None:
 
 
 def test_suggestions_are_medians_with_their_spread() -> None:
-    found = suggestion("valley", [1e-3, None, 1e-1, 1e-2])
+    found = combine_readings("valley", [1e-3, None, 1e-1, 1e-2])
     assert (found.value, found.low, found.high) == (1e-2, 1e-3, 1e-1)
     assert str(found) == "valley: 0.01 (0.001 to 0.1)"
-    assert suggestion("valley", [1e-3, 1e-1]).value == pytest.approx(1e-2)
+    assert combine_readings("valley", [1e-3, 1e-1]).value == pytest.approx(1e-2)
 
 
 @pytest.mark.parametrize("each", [[], [None], [None, None, 1.0]])
 def test_where_most_sweeps_say_nothing_nothing_is_suggested(each: list[float | None]) -> None:
-    found = suggestion("slide", each)
+    found = combine_readings("slide", each)
     assert (found.value, found.low, found.high, found.each) == (None, None, None, tuple(each))
     assert str(found) == "slide: none"
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import SetupError
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.tools.overfit import overfit
 from tests.tools.failing import Failing
@@ -30,7 +30,7 @@ def test_the_number_of_steps_is_bounded(steps: int) -> None:
 
 def test_a_model_that_raises_midway_is_told_with_its_step_and_line() -> None:
     with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the overfit test.*out of luck.*expected"):
-        overfit(program(Failing(network(3), at=10), *points(), nn.CrossEntropyLoss()))
+        overfit(minimal_setup(Failing(network(3), at=10), *points(), nn.CrossEntropyLoss()))
 
 
 def test_a_loss_that_is_a_vector_is_refused() -> None:
@@ -52,4 +52,4 @@ def test_batch_normalization_of_two_examples_works_and_of_one_is_refused() -> No
     assert overfit(setup, examples=2).verdict in ("pass", "cannot tell")
     x, y = points()
     with pytest.raises(SetupError, match="more than one sample for batch normalization"):
-        overfit(program(network(3, nn.BatchNorm1d(3)), x[:1], y[:1], nn.CrossEntropyLoss()))
+        overfit(minimal_setup(network(3, nn.BatchNorm1d(3)), x[:1], y[:1], nn.CrossEntropyLoss()))

@@ -13,22 +13,23 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.setup import Setup
-from nbdebug.tools.overfit.duplicates import groups
-from nbdebug.tools.overfit.examples import materialize
-from nbdebug.tools.overfit.floor import Floor, floor
+from nbdebug.tools.overfit.loss_floor import LossFloor, find_loss_floor
+from nbdebug.tools.overfit.tiny_batch import first_tiny_pass, input_groups
 
 CLASSES = torch.arange(12) % 3
 WEIGHTS = torch.tensor([0.2, 1.0, 3.0])
 
 
-def floor_of(y: Tensor, loss_fn: Callable[..., Any], x: Tensor | None = None, tail: nn.Module | None = None) -> Floor:
+def floor_of(
+    y: Tensor, loss_fn: Callable[..., Any], x: Tensor | None = None, tail: nn.Module | None = None
+) -> LossFloor:
     """The floor of a linear model on twelve examples."""
     x = torch.randn(len(y), 4, generator=torch.Generator().manual_seed(0)) if x is None else x
     outputs = 3 if not y.is_floating_point() else y[0].numel()
     model = nn.Sequential(nn.Linear(x.shape[1], outputs), tail or nn.Identity())
     setup = Setup(model, DataLoader(TensorDataset(x, y), batch_size=len(y)), loss_fn=loss_fn)
-    look = materialize(setup, len(y))
-    return floor(setup, look, groups(look.batch, look.size))
+    look = first_tiny_pass(setup, len(y))
+    return find_loss_floor(setup, look, input_groups(look.batch, look.size))
 
 
 def entropy(p: Tensor) -> float:
@@ -39,7 +40,7 @@ def entropy(p: Tensor) -> float:
 def test_plain_cross_entropy_reaches_zero_and_its_chance_is_the_entropy_of_the_labels() -> None:
     found = floor_of(CLASSES, nn.CrossEntropyLoss())
     assert found.value == pytest.approx(0, abs=1e-4)
-    assert found.chance == pytest.approx(math.log(3), rel=1e-4)
+    assert found.constant_loss == pytest.approx(math.log(3), rel=1e-4)
 
 
 @pytest.mark.parametrize("smoothing", [0.05, 0.1, 0.3])
@@ -53,7 +54,7 @@ def test_class_weights_change_the_chance_and_not_the_zero() -> None:
     found = floor_of(CLASSES, nn.CrossEntropyLoss(weight=WEIGHTS))
     share = WEIGHTS / WEIGHTS.sum()
     assert found.value == pytest.approx(0, abs=1e-4)
-    assert found.chance == pytest.approx(entropy(share), rel=1e-3)
+    assert found.constant_loss == pytest.approx(entropy(share), rel=1e-3)
 
 
 def test_soft_labels_leave_their_entropy() -> None:
@@ -74,7 +75,7 @@ def test_contradictory_numbers_leave_their_variance() -> None:
     noise = float(y.reshape(6, 2).var(1, correction=0).mean())
     found = floor_of(y, nn.MSELoss(), x)
     assert found.value == pytest.approx(noise, rel=1e-3)
-    assert found.chance == pytest.approx(float(y.var(correction=0)), rel=1e-3)
+    assert found.constant_loss == pytest.approx(float(y.var(correction=0)), rel=1e-3)
 
 
 @pytest.mark.parametrize(("tail", "loss_fn"), [(None, nn.BCEWithLogitsLoss()), (nn.Sigmoid(), nn.BCELoss())])
@@ -87,7 +88,7 @@ def test_soft_binary_targets_leave_their_entropy(tail: nn.Module | None, loss_fn
 def test_log_probabilities_stay_log_probabilities() -> None:
     found = floor_of(CLASSES, nn.NLLLoss(), tail=nn.LogSoftmax(1))
     assert found.value == pytest.approx(0, abs=1e-4)
-    assert found.chance == pytest.approx(math.log(3), rel=1e-3)
+    assert found.constant_loss == pytest.approx(math.log(3), rel=1e-3)
 
 
 def test_a_loss_of_probabilities_by_hand_keeps_them_probabilities() -> None:
@@ -96,7 +97,7 @@ def test_a_loss_of_probabilities_by_hand_keeps_them_probabilities() -> None:
 
     found = floor_of(CLASSES, by_hand, tail=nn.Softmax(1))
     assert found.value == pytest.approx(0, abs=1e-4)
-    assert found.chance == pytest.approx(math.log(3), rel=1e-3)
+    assert found.constant_loss == pytest.approx(math.log(3), rel=1e-3)
 
 
 def test_a_softmax_of_the_model_does_not_raise_the_floor_of_cross_entropy() -> None:
@@ -107,7 +108,7 @@ def test_summed_losses_and_large_targets_are_searched_too() -> None:
     y = 1e5 * torch.randn(12, 1, generator=torch.Generator().manual_seed(4))
     found = floor_of(y, nn.MSELoss(reduction="sum"))
     assert found.value == 0
-    assert found.chance == pytest.approx(12 * float(y.var(correction=0)), rel=1e-3)
+    assert found.constant_loss == pytest.approx(12 * float(y.var(correction=0)), rel=1e-3)
 
 
 def test_a_contrastive_loss_of_unit_vectors_is_searched_on_the_sphere() -> None:
@@ -125,7 +126,7 @@ def test_a_contrastive_loss_of_unit_vectors_is_searched_on_the_sphere() -> None:
 def test_a_loss_that_falls_without_end_has_no_floor() -> None:
     found = floor_of(CLASSES.float()[:, None] - 3, lambda z, y: (z * y).mean())
     assert found.value is None
-    assert found.endless
+    assert found.is_unbounded
 
 
 def test_a_loss_that_broadcasts_is_blind_to_the_input() -> None:
@@ -134,8 +135,8 @@ def test_a_loss_that_broadcasts_is_blind_to_the_input() -> None:
 
     y = torch.randn(12, 1, generator=torch.Generator().manual_seed(6))
     found = floor_of(y, squared)
-    assert found.blind
-    assert "compare the shapes" in found.blindness
+    assert found.is_blind
+    assert "compare the shapes" in found.blindness_text
 
 
 def test_parameters_of_the_loss_take_part() -> None:

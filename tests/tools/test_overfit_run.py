@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.tools.overfit import overfit
-from nbdebug.tools.overfit.examples import materialize
-from nbdebug.tools.overfit.trial import Trial
-from nbdebug.views.base import static_html
-from nbdebug.views.screen import Screen
+from nbdebug.tools.overfit.tiny_batch import first_tiny_pass
+from nbdebug.tools.overfit.tool import OverfitTrial
+from nbdebug.views.live import Screen
+from nbdebug.views.page import static_html
 
 
 class Counting(nn.Module):
@@ -46,7 +46,7 @@ def test_no_more_than_three_hundred_steps_are_made(optimizer: Any) -> None:
     model = Counting(network(3, nn.Softmax(1)))
     given = () if optimizer is None else (optimizer(model.parameters()),)
     Counting.backward = 0
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=given))
+    result = overfit(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=given))
     assert result.verdict != "pass"
     assert result.steps == Counting.backward == 300
     assert sum(len(one.points) for one in result.attempts) <= 60
@@ -55,7 +55,7 @@ def test_no_more_than_three_hundred_steps_are_made(optimizer: Any) -> None:
 def test_lbfgs_counts_every_call_of_its_closure() -> None:
     model = network(3)
     optimizers = (torch.optim.LBFGS(model.parameters()),)
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers))
+    result = overfit(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers))
     assert result.verdict == "pass"
     assert result.attempts[0].name == "your LBFGS, lr 1"
 
@@ -72,7 +72,9 @@ def test_the_model_and_its_optimizer_are_copied_with_the_same_settings() -> None
 def test_groups_keep_their_own_rates() -> None:
     model = network(3)
     groups = [{"params": model[0].parameters(), "lr": 0.5}, {"params": model[2].parameters()}]
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(groups, lr=0.2),)))
+    result = overfit(
+        minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(groups, lr=0.2),))
+    )
     assert result.attempts[0].name == "your SGD, lr 0.5 and 0.2"
 
 
@@ -80,7 +82,9 @@ def test_a_schedule_that_begins_at_zero_is_tried_at_its_peak_and_not_stepped() -
     model = network(3)
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 100)
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=scheduler))
+    result = overfit(
+        minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=scheduler)
+    )
     assert (result.verdict, result.attempts[0].name) == ("pass", "your Adam, lr 0.01")
     assert scheduler.last_epoch == 0
     assert optimizer.param_groups[0]["lr"] == 0
@@ -89,7 +93,7 @@ def test_a_schedule_that_begins_at_zero_is_tried_at_its_peak_and_not_stepped() -
 def test_two_optimizers_step_together() -> None:
     model = network(3)
     both = (torch.optim.Adam(model[0].parameters(), 1e-2), torch.optim.SGD(model[2].parameters(), 0.5))
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=both))
+    result = overfit(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=both))
     assert result.verdict == "pass"
     assert result.attempts[0].name == "your Adam, lr 0.01 and SGD, lr 0.5"
 
@@ -99,7 +103,7 @@ def test_sparse_gradients_are_made_dense_for_adam() -> None:
     model = nn.Sequential(nn.Embedding(64, 3, sparse=True))
     tokens, y = torch.arange(64), torch.arange(64) % 3
     useless = (torch.optim.SparseAdam(model.parameters(), 1e-9),)
-    result = overfit(program(model, tokens, y, nn.CrossEntropyLoss(), optimizers=useless))
+    result = overfit(minimal_setup(model, tokens, y, nn.CrossEntropyLoss(), optimizers=useless))
     assert (result.verdict, result.cause) == ("fail", "settings")
 
 
@@ -109,9 +113,11 @@ def test_an_optimizer_that_cannot_be_built_anew_is_left_out() -> None:
             super().__init__(params, lr=1e-2)
 
     model = network(3)
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=(Odd(model.parameters(), secret=1),)))
+    result = overfit(
+        minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(Odd(model.parameters(), secret=1),))
+    )
     assert result.verdict == "pass"
-    assert any("Odd could not be built anew" in one for one in result.reasons)
+    assert any("Odd could not be rebuilt" in one for one in result.reasons)
 
 
 class Cached(nn.Module):
@@ -130,7 +136,7 @@ class Cached(nn.Module):
 def test_a_model_that_cannot_be_copied_is_trained_in_place_and_put_back() -> None:
     model = Cached()
     before = [p.clone() for p in model.parameters()]
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss()))
+    result = overfit(minimal_setup(model, *points(), nn.CrossEntropyLoss()))
     assert result.verdict == "pass"
     assert "cannot be copied" in result.in_place
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
@@ -158,20 +164,20 @@ def test_a_penalty_on_the_model_itself_is_seen_and_trained_in_place() -> None:
     def penalized(output: Tensor, y: Tensor) -> Tensor:
         return nn.functional.cross_entropy(output, y) + 1e-4 * sum(p.square().sum() for p in model.parameters())
 
-    result = overfit(program(model, *points(), penalized))
+    result = overfit(minimal_setup(model, *points(), penalized))
     assert result.verdict == "pass"
     assert "reaches the model itself" in result.in_place
 
 
 def test_a_scripted_model_is_copied() -> None:
     model = torch.jit.script(network(3))
-    assert overfit(program(model, *points(), nn.CrossEntropyLoss())).verdict == "pass"
+    assert overfit(minimal_setup(model, *points(), nn.CrossEntropyLoss())).verdict == "pass"
 
 
 def test_a_compiled_model_is_run_as_python() -> None:
     model = torch.compile(network(3))
     optimizers = (torch.optim.Adam(model.parameters(), 1e-2),)
-    result = overfit(program(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers))
+    result = overfit(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers))
     assert (result.verdict, result.in_place) == ("pass", "")
 
 
@@ -185,14 +191,14 @@ def test_a_model_left_in_eval_mode_is_trained_in_train_mode() -> None:
 def test_examples_are_of_more_than_one_class_where_the_first_batches_have_them() -> None:
     x, _ = points()
     y = torch.arange(64) // 32
-    look = materialize(program(network(2), x, y, nn.CrossEntropyLoss()), 8)
+    look = first_tiny_pass(minimal_setup(network(2), x, y, nn.CrossEntropyLoss()), 8)
     assert look.batch.target.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     assert look.batch.indices == (0, 1, 2, 3, 32, 33, 34, 35)
 
 
 def test_small_batches_are_put_together() -> None:
     setup = Setup(network(3), DataLoader(TensorDataset(*points()), batch_size=1), loss_fn=nn.CrossEntropyLoss())
-    assert materialize(setup, 4).size == 4
+    assert first_tiny_pass(setup, 4).size == 4
 
 
 def test_a_one_shot_loader_is_not_eaten() -> None:
@@ -206,7 +212,7 @@ def test_a_one_shot_loader_is_not_eaten() -> None:
 
 def test_a_loader_with_fewer_examples_gives_what_it_has() -> None:
     x, y = points()
-    result = overfit(program(network(3), x[:5], y[:5], nn.CrossEntropyLoss()))
+    result = overfit(minimal_setup(network(3), x[:5], y[:5], nn.CrossEntropyLoss()))
     assert len(result.examples) == 5
     assert any("5 examples, not 16" in one for one in result.reasons)
 
@@ -227,7 +233,7 @@ class Impatient(Screen):
 
 def test_stop_keeps_what_was_seen() -> None:
     setup = classifier(nn.Softmax(1))
-    trial = Trial(setup, materialize(setup, 16), 16, 300, 0)
+    trial = OverfitTrial(setup, first_tiny_pass(setup, 16), 16, 300, 0)
     trial.run(Impatient(7))
     result = trial.result()
     assert (result.verdict, result.stopped, result.steps) == ("cannot tell", True, 7)
@@ -244,7 +250,7 @@ def test_the_result_is_plain_data_with_a_picture_a_frame_and_a_page() -> None:
     x = torch.rand(32, 1, 40, 40)
     y = torch.arange(32) % 2
     model = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(100, 2))
-    result = overfit(program(model, x, y, nn.CrossEntropyLoss(), class_names=["even", "odd"]))
+    result = overfit(minimal_setup(model, x, y, nn.CrossEntropyLoss(), class_names=["even", "odd"]))
     assert b"torch" not in pickle.dumps(result)
     assert result.examples[3].index == 3
     assert result.examples[3].target == 1

@@ -15,8 +15,10 @@ from tests.tools.summaries import Halved, cell, debugger, rows
 def test_parameters_add_up_to_those_of_the_model(name: str) -> None:
     model, loss_fn, optimizer, loader = PROGRAMS[name]()
     result = Debugger(model, loader(), loss_fn=loss_fn, optimizer=optimizer).summary()
-    assert sum(one.own for one in result.rows) == result.whole.parameters == sum(p.numel() for p in model.parameters())
-    assert result.whole.trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert (
+        sum(one.own for one in result.rows) == result.model_row.parameters == sum(p.numel() for p in model.parameters())
+    )
+    assert result.model_row.trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
     assert all(one.status == "ran" for one in result.rows)
     assert not result.stopped
 
@@ -37,12 +39,12 @@ def test_init_statistics_are_those_of_the_weight() -> None:
     model = nn.Linear(4, 3)
     nn.init.constant_(model.bias, 0.0)
     model.weight.data[0, 0] = torch.nan
-    first = debugger(model).summary().whole
+    first = debugger(model).summary().model_row
     finite = model.weight[model.weight.isfinite()].detach()
-    assert first.first is not None
-    assert first.first.std == pytest.approx(float(finite.std()))
-    assert first.first.low == pytest.approx(float(finite.min()))
-    assert first.first.marks == ("NaN!",)
+    assert first.first_weight is not None
+    assert first.first_weight.std == pytest.approx(float(finite.std()))
+    assert first.first_weight.low == pytest.approx(float(finite.min()))
+    assert first.first_weight.marks == ("NaN!",)
     assert str(first.weights[1][1]) == "[3] n=3 all zeros f32"
 
 
@@ -88,7 +90,7 @@ def test_the_rate_is_that_of_now() -> None:
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
     optimizer.step()
     scheduler.step()
-    assert debugger(model, optimizer, scheduler=scheduler).summary().whole.groups[0].rate == pytest.approx(0.1)
+    assert debugger(model, optimizer, scheduler=scheduler).summary().model_row.groups[0].rate == pytest.approx(0.1)
 
 
 def test_findings_stand_beside_the_module_that_they_name() -> None:
@@ -101,7 +103,7 @@ def test_findings_stand_beside_the_module_that_they_name() -> None:
     after = setup.summary()
     shown = [(path, one.code) for path, row in rows(after).items() for one in row.findings]
     assert ("1", "O503") in shown
-    assert len(shown) + len(after.unplaced) == len(setup.findings)
+    assert len(shown) + len(after.unlocated_findings) == len(setup.findings)
     assert setup.results["summary"] is after
     assert "1: error O503 parameter-not-optimized: " in str(after)
 
@@ -112,7 +114,7 @@ def test_the_frame_has_a_row_for_each_module() -> None:
     assert list(frame.index) == ["", "one", "two", "three", "rest", "rest.0"]
     assert frame.loc["two", "inputs"] == ((8, 8),)
     assert frame["parameters"].tolist() == [139, 40, 72, 27, 0, 0]
-    assert frame.loc["one", "std"] == pytest.approx(rows(result)["one"].first.std)
+    assert frame.loc["one", "std"] == pytest.approx(rows(result)["one"].first_weight.std)
 
 
 def test_the_picture_has_a_bar_for_each_holder_of_parameters() -> None:
@@ -131,4 +133,4 @@ def test_the_text_of_a_large_model_is_cut_where_it_is_deepest() -> None:
     lines = str(result).splitlines()
     assert len(result.rows) == 511
     assert len(lines) < 110
-    assert "… and 448 more modules that lie deeper" in lines
+    assert "… and 448 more modules at deeper levels" in lines

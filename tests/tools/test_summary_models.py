@@ -27,7 +27,7 @@ def test_a_shared_module_stands_in_both_places_and_counts_once() -> None:
     result = debugger(Twice()).summary()
     again = rows(result)["pair.1"]
     assert (again.same_as, again.parameters, again.tied, again.calls) == ("first", 0, 20, 2)
-    assert result.whole.parameters == 35
+    assert result.model_row.parameters == 35
     assert "first Linear ×2" in str(result)
     assert "1 Linear = first" in str(result)
 
@@ -47,7 +47,7 @@ def test_a_module_inside_itself_ends() -> None:
     model[0].parent = model
     result = setup.summary()
     assert [(one.path, one.same_as) for one in result.rows] == [("", None), ("0", None), ("0.parent", "")]
-    assert result.whole.parameters == 15
+    assert result.model_row.parameters == 15
 
 
 def test_a_scripted_model_and_a_scripted_part() -> None:
@@ -83,7 +83,7 @@ def test_a_lazy_layer_that_came_later_is_not_given_a_shape() -> None:
     assert result.stopped.startswith("1.weight has no shape yet")
     assert type(model[1]) is nn.LazyLinear
     assert str(rows(result)["1"].weights[0][1]) == "no shape yet, f32"
-    assert result.whole.parameters == 15
+    assert result.model_row.parameters == 15
 
 
 def test_a_model_that_has_lost_its_parameters() -> None:
@@ -91,7 +91,7 @@ def test_a_model_that_has_lost_its_parameters() -> None:
     setup = debugger(model, device="cpu")
     model[0] = nn.ReLU()
     result = setup.summary()
-    assert (result.whole.parameters, result.whole.share, result.whole.status) == (0, None, "ran")
+    assert (result.model_row.parameters, result.model_row.share, result.model_row.status) == (0, None, "ran")
     assert "Sequential · 0 parameters · train mode" in str(result)
     result.plot()
 
@@ -189,7 +189,7 @@ def test_what_a_model_catches_itself_does_not_count_as_the_end() -> None:
 def test_data_that_cannot_be_used_leaves_the_rest_of_the_table(loader: list[Any], words: str) -> None:
     result = debugger(Halved(), loader=loader).summary()
     assert words in result.stopped
-    assert result.whole.parameters == 40 + 48 + 27
+    assert result.model_row.parameters == 40 + 48 + 27
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbdebug.views.base import View, static_html
+from nbdebug.views.page import View, static_html
 from tests.browser import errors_of
 
 Open = Callable[..., Any]

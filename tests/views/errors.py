@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.samples import Samples
+from nbdebug.sample_display import SampleDisplay
 from nbdebug.tools.errors import Errors
-from nbdebug.tools.errors.given import of_predictions
-from nbdebug.views.base import static_html
-from nbdebug.views.picture import data_address
+from nbdebug.tools.errors.tool import errors_from_predictions
+from nbdebug.views.images import png_data_uri
+from nbdebug.views.page import static_html
 
 KERNEL = """() => {
   window.asked = [];
@@ -31,23 +31,23 @@ KERNEL = """() => {
 }"""
 
 
-class Pictures(Samples):
+class Pictures(SampleDisplay):
     """Arrays (H, W) of uint8 as pictures."""
 
-    def drawn(self, sample: Any, full: bool) -> dict[str, Any]:
+    def render_sample(self, sample: Any, full: bool) -> dict[str, Any]:
         """One picture."""
         return {
             "kind": "image",
-            "src": data_address(sample, 8_000),
+            "src": png_data_uri(sample, 8_000),
             "width": sample.shape[1],
             "height": sample.shape[0],
         }
 
 
-class Cards(Samples):
+class Cards(SampleDisplay):
     """Samples that are cards already."""
 
-    def drawn(self, sample: Any, full: bool) -> dict[str, Any]:
+    def render_sample(self, sample: Any, full: bool) -> dict[str, Any]:
         """The card itself."""
         return dict(sample)
 
@@ -67,14 +67,14 @@ def browser_of(rows: int = 300, side: int = 12, **given: Any) -> Errors:
     """An error browser over pictures of noise."""
     made = predicted(rows, **given)
     pictures = np.random.default_rng(1).integers(0, 255, (rows, side, side)).astype(np.uint8)
-    result = of_predictions(made.pop("predictions"), made.pop("targets"), pictures, **made)
+    result = errors_from_predictions(made.pop("predictions"), made.pop("targets"), pictures, **made)
     return replace(result, samples=Pictures(pictures))
 
 
 def of_cards(cards: list[dict[str, Any]], **given: Any) -> Errors:
     """An error browser over cards."""
     made = predicted(len(cards), **given)
-    result = of_predictions(made.pop("predictions"), made.pop("targets"), cards, **made)
+    result = errors_from_predictions(made.pop("predictions"), made.pop("targets"), cards, **made)
     return replace(result, samples=Cards(cards))
 
 

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug import Debugger
 from nbdebug.tools.explain import Explanation
-from nbdebug.views.answers import _said
-from nbdebug.views.base import static_html
+from nbdebug.views.kernel_bridge import get_response
+from nbdebug.views.page import static_html
 
 from .errors import KERNEL
 
@@ -78,7 +78,7 @@ def opened(page: Any, result: Explanation, folder: Path, kernel: bool = True) ->
     page.goto(file.as_uri())
     page.locator(".nb-x-column").first.wait_for()
     if kernel:
-        page.expose_function("python", lambda text: json.dumps(_said(result, json.loads(text))))
+        page.expose_function("python", lambda text: json.dumps(get_response(result, json.loads(text))))
         page.evaluate(KERNEL)
         page.wait_for_function("asked.length > 0")
     return page

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nbdebug.exceptions import SetupError
-from nbdebug.tools.explain.panel_counterfactual import PANEL as COUNTERFACTUAL
-from nbdebug.tools.explain.panel_difference import PANEL as DIFFERENCE
-from nbdebug.tools.explain.panel_examples import PANEL as EXAMPLES
+from nbdebug.tools.explain.panels.contrast import PANEL as DIFFERENCE
+from nbdebug.tools.explain.panels.counterfactuals import PANEL as COUNTERFACTUAL
+from nbdebug.tools.explain.panels.examples import PANEL as EXAMPLES
 from nbdebug.tools.explain.result import Explanation
-from nbdebug.tools.panel import Panel
-from nbdebug.views.base import View
+from nbdebug.views.page import View
+from nbdebug.views.panel import Panel
 
 PANELS: dict[str, Panel[Explanation]] = {one.name: one for one in (DIFFERENCE, COUNTERFACTUAL, EXAMPLES)}
 
@@ -23,7 +23,7 @@ class MindPage(View):
     """A page with one panel on it."""
 
     module: ClassVar[str] = str(Path(__file__).with_name("mind_page.js"))
-    sheets: ClassVar[tuple[str, ...]] = ("explain",)
+    sheets: ClassVar[tuple[str, ...]] = ("tools/explain",)
 
     panel: Panel[Explanation] = DIFFERENCE
     first: Mapping[str, Any] = field(default_factory=dict)

@@ -1,12 +1,12 @@
 // @ts-check
 /** A page with one panel of an explanation on it, answered by Python where that is behind it. */
-import { h, root } from "../../nbdebug/views/kit.js";
-import { counterfactualPanel } from "../../nbdebug/views/explain/panel_counterfactual.js";
-import { differencePanel } from "../../nbdebug/views/explain/panel_difference.js";
-import { examplesPanel } from "../../nbdebug/views/explain/panel_examples.js";
+import { h, mountView } from "../../nbdebug/views/kit.js";
+import { counterfactualPanel } from "../../nbdebug/tools/explain/panels/counterfactuals.js";
+import { contrastPanel } from "../../nbdebug/tools/explain/panels/contrast.js";
+import { examplesPanel } from "../../nbdebug/tools/explain/panels/examples.js";
 
 /** @type {Record<string, any>} */
-const MIND_PANELS = { counterfactual: counterfactualPanel, difference: differencePanel, examples: examplesPanel };
+const MIND_PANELS = { counterfactual: counterfactualPanel, difference: contrastPanel, examples: examplesPanel };
 
 /** @param {{model: any, el: HTMLElement}} props */
 function render({ model, el }) {
@@ -15,7 +15,7 @@ function render({ model, el }) {
     const answer = await page.python?.({ kind: "panel", name, row: 0, options });
     return answer?.state ?? { trouble: answer?.trouble ?? "" };
   };
-  root(el, h("div.x-page", {}, MIND_PANELS[name](state, ask)));
+  mountView(el, h("div.x-page", {}, MIND_PANELS[name](state, ask)));
 }
 
 export default { initialize() {}, render };

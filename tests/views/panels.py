@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.tools.errors.panels import Panel, panels
+from nbdebug.predictions import ClassificationTable
+from nbdebug.tools.errors.panels.registry import all_panels
 from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import View
+from nbdebug.views.page import View
+from nbdebug.views.panel import Panel
 
 ANIMALS = ("ant", "bee", "cat", "dog", "eel")
 
@@ -25,7 +26,7 @@ class PanelPage(View):
     module: ClassVar[str] = str(Path(__file__).with_name("panel_page.js"))
     sheets: ClassVar[tuple[str, ...]] = ("errors",)
 
-    panel: Panel = field(default_factory=lambda: panels()[0])
+    panel: Panel = field(default_factory=lambda: all_panels()[0])
     first: Mapping[str, Any] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
@@ -37,7 +38,7 @@ class PanelPage(View):
 
 def page_of(errors: Errors, name: str, **options: Any) -> PanelPage:
     """The page of one panel as it opens."""
-    panel = next(one for one in panels() if one.name == name)
+    panel = next(one for one in all_panels() if one.name == name)
     return PanelPage(panel=panel, first=panel.state(errors, **options))
 
 
@@ -70,4 +71,4 @@ def made(
     logits = random.normal(size=(rows, classes)).astype(np.float32) * 0.8
     logits[np.arange(rows), target] += 1.6
     given = names[:classes] if names and classes <= len(names) else None
-    return Errors(Predictions.of(logits * sharp, target, class_names=given), "made here")
+    return Errors(ClassificationTable.from_arrays(logits * sharp, target, class_names=given), "made here")

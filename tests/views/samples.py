@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.finding import Finding, Where
-from nbdebug.tools.lr_range.result import Suggestion, Sweep
-from nbdebug.views.base import View
-from nbdebug.views.curves import Curves
-from nbdebug.views.findings import Findings
-from nbdebug.views.lr_range import LrRangeView
-from nbdebug.views.overfit import Example, OverfitView
-from nbdebug.views.table import Column, Row, Said, Table, Tag
+from nbdebug.finding import Finding, Location
+from nbdebug.tools.lr_range.data import Suggestion, Sweep
+from nbdebug.tools.lr_range.view import LrRangeView
+from nbdebug.tools.overfit.view import ExampleCard, OverfitView
+from nbdebug.views.findings import FindingsView
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.page import View
+from nbdebug.views.table import CellTag, Column, FoldableTable, TableRow, TextCell
 
 NASTY = '</script><img src=x onerror="window.broken = true"><!--<script>'
 CELL = (
@@ -26,12 +26,12 @@ CELL = (
 )
 
 
-def curves(steps: int = 300) -> Curves:
+def curves(steps: int = 300) -> LineChart:
     """Two losses, one of them with a gap."""
     train = [2.3 * math.exp(-i / 60) + 0.02 * math.sin(i) for i in range(steps)]
     validation: list[float] = [2.4 * math.exp(-i / 70) + 0.2 for i in range(steps)]
     validation[40:42] = [math.nan, math.inf]
-    return Curves.from_columns(
+    return LineChart.from_columns(
         range(steps),
         {"train": train, "validation": validation},
         title="Training",
@@ -42,11 +42,13 @@ def curves(steps: int = 300) -> Curves:
     )
 
 
-def findings() -> Findings:
+def findings() -> FindingsView:
     """A cause with two consequences, a warning, a note, and one check left out."""
     cause = Finding(
         message="Probabilities go into CrossEntropyLoss: the loss cannot fall below 1.461.",
-        where=Where(module="net.head", cell=12, line=7, source=CELL[2][1], context=CELL, file="/tmp/ipykernel_1/12.py"),
+        where=Location(
+            module="net.head", cell=12, line=7, source=CELL[2][1], context=CELL, file="/tmp/ipykernel_1/12.py"
+        ),
         cause="The forward pass ends in softmax and the loss applies its own.",
         fix="return x  # CrossEntropyLoss applies log_softmax itself",
         evidence={"row_sum": 1.0, "smallest_loss": 1.46117, "range": (0.0312, 0.2281)},
@@ -57,14 +59,14 @@ def findings() -> Findings:
     )
     stuck = Finding("16 examples cannot be memorized.", code="T608", name="cannot-overfit", severity="error")
     initial = Finding("The initial loss is 2.303.", code="L208", name="initial-loss-off", severity="warning")
-    place = Where(
+    place = Location(
         parameter="head.bias", file="/home/me/train.py", line=31, source="opt = Adam(model.body.parameters())"
     )
     missed = Finding(
         "2 parameters are in no group.", place, code="O503", name="parameter-not-optimized", severity="warning"
     )
     constant = Finding("11 of 64 features never vary.", code="D112", name="constant-feature", severity="note")
-    return Findings(
+    return FindingsView(
         subtitle="Net, 31,402 parameters",
         findings=[one.to_dict() for one in (cause, stuck, missed, initial, constant)],
         not_checked=[{"code": "D108", "name": "split-overlap", "why": "there is no validation loader"}],
@@ -85,7 +87,7 @@ def overfit(count: int = 8, side: int = 8, steps: int = 100) -> OverfitView:
     pictures = np.random.default_rng(0).integers(0, 255, (count, side, side, 3), dtype=np.uint8)
     return OverfitView(
         attempts=["your SGD, lr 0.1", "Adam, lr 0.001"],
-        examples=[Example(i % 10, f"#{i}", pictures[i] if i % 2 else pictures[i, ..., 0]) for i in range(count)],
+        examples=[ExampleCard(i % 10, f"#{i}", pictures[i] if i % 2 else pictures[i, ..., 0]) for i in range(count)],
         rows=[row(step, count, attempt, 1 - 0.2 * attempt) for attempt in (0, 1) for step in range(steps)],
         floor=0.0,
         verdict="pass",
@@ -97,7 +99,7 @@ def overfit(count: int = 8, side: int = 8, steps: int = 100) -> OverfitView:
     )
 
 
-def table(blocks: int = 2, layers: int = 3) -> Table:
+def table(blocks: int = 2, layers: int = 3) -> FoldableTable:
     """Layers in blocks, some of them frozen, one with a finding."""
     columns = [
         Column("module", hint="Where it is."),
@@ -107,24 +109,24 @@ def table(blocks: int = 2, layers: int = 3) -> Table:
         Column("rate", "number"),
         Column("findings"),
     ]
-    missed = Tag("O503", "error", "parameter-not-optimized: No parameter group holds 0.1.weight.")
-    rows = [Row("Net", ["[8, 4] → [8, 3]", blocks * layers * 20, 0.5, None, ()])]
+    missed = CellTag("O503", "error", "parameter-not-optimized: No parameter group holds 0.1.weight.")
+    rows = [TableRow("Net", ["[8, 4] → [8, 3]", blocks * layers * 20, 0.5, None, ()])]
     for block in range(blocks):
-        rows.append(Row(str(block), [None, layers * 20, 1 - block % 2, None, ()], "Sequential", 1))
+        rows.append(TableRow(str(block), [None, layers * 20, 1 - block % 2, None, ()], "Sequential", 1))
         for layer in range(layers):
-            frozen, found = Said("frozen", -1.0, "soft"), [missed] if (block, layer) == (0, 1) else ()
+            frozen, found = TextCell("frozen", -1.0, "soft"), [missed] if (block, layer) == (0, 1) else ()
             cells = ["[8, 4] → [8, 4]", 20 + layer, 1 - block % 2, frozen if block % 2 else 0.1 / (layer + 1), found]
-            rows.append(Row(str(layer), cells, "Linear", 2, [("weight", "[4, 4] n=16 x∈[-1, 1] μ=0 σ=0.5 f32")]))
-    return Table("Summary", "Net, 120 parameters", columns, rows, note="One more has no place.", rooted=True)
+            rows.append(TableRow(str(layer), cells, "Linear", 2, [("weight", "[4, 4] n=16 x∈[-1, 1] μ=0 σ=0.5 f32")]))
+    return FoldableTable("Summary", "Net, 120 parameters", columns, rows, note="One more has no place.", rooted=True)
 
 
 def nasty() -> list[View]:
     """Each view with markup in every text."""
     words: dict[str, Any] = {"title": NASTY, "status": NASTY}
-    where = Where(NASTY, NASTY, 1, 2, NASTY, 3, NASTY, None, ((3, NASTY),))
+    where = Location(NASTY, NASTY, 1, 2, NASTY, 3, NASTY, None, ((3, NASTY),))
     finding = Finding(NASTY, where, NASTY, NASTY, {NASTY: NASTY, "list": [NASTY]}, (), NASTY, NASTY, "error")
     skipped = [{"code": NASTY, "name": NASTY, "why": NASTY}]
-    examples = [Example(NASTY, NASTY), Example(1, NASTY)]
+    examples = [ExampleCard(NASTY, NASTY), ExampleCard(1, NASTY)]
     verdict: dict[str, Any] = {
         "headline": NASTY,
         "reasons": [NASTY],
@@ -134,15 +136,23 @@ def nasty() -> list[View]:
     }
     lines: dict[str, Any] = {"series": {NASTY: [(0, 1), (1, 2)]}, "marks": [(0, NASTY)], "limits": [(1, NASTY)]}
     return [
-        Curves(**words, **lines, x_label=NASTY, y_label=NASTY),
-        Findings(
+        LineChart(**words, **lines, x_label=NASTY, y_label=NASTY),
+        FindingsView(
             NASTY, NASTY, [finding.to_dict()], skipped, 1, {"done": 0, "total": 1, "name": NASTY, "seconds_left": 1}
         ),
         OverfitView(**words, **verdict, verdict="fail", examples=examples, rows=[row(0, 2)], class_names=[NASTY] * 10),
-        Table(
+        FoldableTable(
             **words,
             columns=[Column(NASTY, hint=NASTY), Column(NASTY, "code", NASTY), Column(NASTY)],
-            rows=[Row(NASTY, [Said(NASTY, None, "error"), [Tag(NASTY, "error", NASTY)]], NASTY, 0, [(NASTY, NASTY)])],
+            rows=[
+                TableRow(
+                    NASTY,
+                    [TextCell(NASTY, None, "error"), [CellTag(NASTY, "error", NASTY)]],
+                    NASTY,
+                    0,
+                    [(NASTY, NASTY)],
+                )
+            ],
             notice=(NASTY, "error"),
             note=NASTY,
             noun=NASTY,

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.tools.lr_range.confirm import proved
-from nbdebug.tools.lr_range.proof import Training
-from nbdebug.tools.lr_range.result import Ended, Suggestion, Sweep
-from nbdebug.views.lr_range import LrRangeView
+from nbdebug.tools.lr_range.confirmation import ConfirmationRun, confirm
+from nbdebug.tools.lr_range.data import Suggestion, Sweep, SweepEnd
+from nbdebug.tools.lr_range.view import LrRangeView
 
 
 def loss_at(rate: float) -> float:
@@ -21,7 +20,7 @@ def loss_at(rate: float) -> float:
     return 2.3 - down + max(0.0, position + 0.6) ** 2 * 2.5
 
 
-def sweep(seed: int, steps: int = 100, ended: Ended = "diverged") -> Sweep:
+def sweep(seed: int, steps: int = 100, ended: SweepEnd = "diverged") -> Sweep:
     """One sweep with the noise of its batches."""
     rng = np.random.default_rng(seed)
     values = np.geomspace(1e-7, 10, steps)[: steps if ended == "finished" else round(steps * (0.9 + 0.01 * seed))]
@@ -64,22 +63,22 @@ def lr_range(seeds: int = 3, **given: Any) -> LrRangeView:
     return LrRangeView(**{**options, **given})
 
 
-def training(rate: float, floor: float, steps: int = 200) -> Training:
+def training(rate: float, floor: float, steps: int = 200) -> ConfirmationRun:
     """A training that comes down to a floor, with the noise of its batches."""
     at = np.arange(steps)
     smooth = floor + (2.3 - floor) * np.exp(-at * rate * 2)
     noise = np.random.default_rng(0).normal(0, 0.15, steps) + np.random.default_rng(int(rate * 1e4)).normal(
         0, 0.03, steps
     )
-    return Training(rate, tuple((smooth + noise).tolist()), tuple(smooth.tolist()))
+    return ConfirmationRun(rate, tuple((smooth + noise).tolist()), tuple(smooth.tolist()))
 
 
-def confirmed(*trainings: Training, **given: Any) -> LrRangeView:
+def confirmed(*trainings: ConfirmationRun, **given: Any) -> LrRangeView:
     """The same after trainings at the recommended rate and below it, of which the second is kept."""
-    lost = Training(
+    lost = ConfirmationRun(
         0.0297, tuple(np.geomspace(2.3, 40, 60).tolist()), tuple(np.geomspace(2.3, 40, 60).tolist()), "diverged"
     )
     trainings = trainings or (lost, training(0.021, 0.5), training(0.0148, 0.7))
-    proof = proved(trainings[0].rate, trainings)
+    proof = confirm(trainings[0].rate, trainings)
     reasons = [proof.said]
-    return lr_range(trainings=trainings, standings=proof.standings, reasons=reasons, **given)
+    return lr_range(trainings=trainings, standings=proof.comparisons, reasons=reasons, **given)

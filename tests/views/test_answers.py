@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from nbdebug.result import Result
-from nbdebug.views import answers
-from nbdebug.views.base import View
-from nbdebug.views.curves import Curves
+from nbdebug.views import kernel_bridge
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.page import View
 
 from .wire import Wire, wire
 
@@ -27,7 +27,7 @@ class Double(Result):
     unhashable: tuple[list[int], ...] = ([1],)
 
     def view(self) -> View:
-        return Curves(title="Double")
+        return LineChart(title="Double")
 
     def __str__(self) -> str:
         return "double"
@@ -39,37 +39,37 @@ class Double(Result):
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """No bridge yet."""
-    monkeypatch.setattr(answers, "_bridge", None)
+    monkeypatch.setattr(kernel_bridge, "_bridge", None)
 
 
 def ask(**content: Any) -> None:
     """What the page sends."""
-    answers._bridge._handle_custom_msg(content, [])
+    kernel_bridge._bridge._handle_custom_msg(content, [])
 
 
 def test_in_a_script_a_page_has_nobody_to_ask() -> None:
     result = Double()
-    assert answers.name_of(result) is None
+    assert kernel_bridge.register_result(result) is None
     assert "nbdebug-ask" not in result._repr_mimebundle_()["text/html"]
 
 
 def test_in_a_kernel_the_page_carries_the_name_and_no_widget(wire: Wire) -> None:
     result = Double()
     made, again = result._repr_mimebundle_(), result._repr_mimebundle_()
-    name = answers.name_of(result)
+    name = kernel_bridge.register_result(result)
     assert set(made) == {"text/plain", "text/html"}
     assert f'const to = "{name}"' in made["text/html"]
     assert made == again
-    assert answers.name_of(Double()) != name
+    assert kernel_bridge.register_result(Double()) != name
 
 
 def test_a_result_that_answers_nothing_is_given_no_name(wire: Wire) -> None:
-    assert answers.name_of(Curves()) is None
+    assert kernel_bridge.register_result(LineChart()) is None
 
 
 def test_each_question_is_answered_by_its_own_result_under_its_number(wire: Wire) -> None:
     result, other = Double(), Double()
-    name, _ = answers.name_of(result), answers.name_of(other)
+    name, _ = kernel_bridge.register_result(result), kernel_bridge.register_result(other)
     ask(to=name, kind="hello")
     ask(to=name, kind="double", number=21, ask=0.5)
     ask(to="of another kernel", kind="hello")
@@ -81,19 +81,19 @@ def test_each_question_is_answered_by_its_own_result_under_its_number(wire: Wire
 
 def test_an_error_is_told_to_the_page(wire: Wire) -> None:
     result = Double()
-    ask(to=answers.name_of(result) or "", kind="double", ask=1)
+    ask(to=kernel_bridge.register_result(result) or "", kind="double", ask=1)
     assert wire.messages[-1][0]["trouble"] == "KeyError: 'number'"
 
 
 def test_a_page_hears_how_far_its_answer_is(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(_: Double, __: Mapping[str, Any]) -> dict[str, Any]:
-        answers.progress(spent=3.0)
+        kernel_bridge.report_progress(spent=3.0)
         return {}
 
     monkeypatch.setattr(Double, "answer", answer)
     result = Double()
-    name = answers.name_of(result)
-    answers.progress(spent=1.0)
+    name = kernel_bridge.register_result(result)
+    kernel_bridge.report_progress(spent=1.0)
     ask(to=name, kind="double", ask=7)
     assert [content for content, _ in wire.messages] == [
         {"to": name, "ask": 7, "kind": "progress", "spent": 3.0},
@@ -107,13 +107,13 @@ def test_an_interrupt_is_told_to_the_page(wire: Wire, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Double, "answer", answer)
     result = Double()
-    ask(to=answers.name_of(result) or "", kind="double", ask=1)
+    ask(to=kernel_bridge.register_result(result) or "", kind="double", ask=1)
     assert "stopped" in wire.messages[-1][0]["trouble"]
 
 
 def test_a_page_keeps_no_result_alive_and_is_told_that_it_went(wire: Wire) -> None:
     result = Double()
-    name = answers.name_of(result)
+    name = kernel_bridge.register_result(result)
     del result
     gc.collect()
     ask(to=name, kind="hello")
@@ -127,7 +127,7 @@ def test_a_front_end_that_fails_leaves_a_page_without_a_button(wire: Wire, monke
         raise OSError("no front end")
 
     monkeypatch.setattr(comm, "create_comm", broken)
-    assert answers.name_of(Double()) is None
+    assert kernel_bridge.register_result(Double()) is None
 
 
 def test_what_is_heard_on_another_thread_waits_for_the_main_one(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_what_is_heard_on_another_thread_waits_for_the_main_one(wire: Wire, monk
 
     monkeypatch.setattr(InteractiveShell.instance(), "kernel", Kernel())
     result = Double()
-    name = answers.name_of(result)
+    name = kernel_bridge.register_result(result)
     thread = threading.Thread(target=ask, kwargs={"to": name, "kind": "hello"})
     thread.start()
     thread.join()

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from nbdebug.views.base import HERE
+from nbdebug.views.page import PACKAGE_FOLDER, inline_module
 
 CASES = """
-import { ticks, logTicks, scale, extent, roomy, stretches } from "./axes.mjs";
+import { ticks, logTicks, scale, extent, padRange, lineSegments } from "./axes.mjs";
 const up = scale([0, 10], [0, 100]), log = scale([1, 100], [0, 200], true);
 const many = [...Array(10000).keys()], saw = many.map((i) => i % 7);
 console.log(JSON.stringify({
@@ -23,10 +23,10 @@ console.log(JSON.stringify({
   decades: logTicks([1e-6, 1]), one: logTicks([1, 30]), inside: logTicks([2, 7]),
   up: [up(5), up.invert(50)], log: [log(10), log.invert(100)],
   empty: extent([]), flat: extent([2, null, 2]), positive: extent([-1, 0, 5, 8], true),
-  zero: roomy([0.1, 1]), far: roomy([9, 10]),
-  gaps: stretches([0, 1, 2, 3], [1, null, 3, 4], (x) => x * 10, (y) => y),
-  dense: stretches(many, saw, (x) => x / 100, (y) => y)[0].length,
-  positives: stretches([0, 1, 2], [1, 0, 2], (x) => x * 10, (y) => y, true).length,
+  zero: padRange([0.1, 1]), far: padRange([9, 10]),
+  gaps: lineSegments([0, 1, 2, 3], [1, null, 3, 4], (x) => x * 10, (y) => y),
+  dense: lineSegments(many, saw, (x) => x / 100, (y) => y)[0].length,
+  positives: lineSegments([0, 1, 2], [1, 0, 2], (x) => x * 10, (y) => y, true).length,
 }));
 """
 
@@ -37,7 +37,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if node is None:
         pytest.skip("node is not installed; the charts are tested in the browser all the same")
     folder: Path = tmp_path_factory.mktemp("axes")
-    (folder / "axes.mjs").write_text((HERE / "axes.js").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "axes.mjs").write_text(inline_module(PACKAGE_FOLDER / "views/axes.js"), encoding="utf-8")
     (folder / "cases.mjs").write_text(CASES, encoding="utf-8")
     done = subprocess.run([node, "cases.mjs"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The contest and the batch-size finder as pages, static and live."""
+"""Views of the optimizer comparison and the batch-size finder, static and live."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from nbdebug.views.base import View, static_html
-from nbdebug.views.batch_size import BatchSizeView
-from nbdebug.views.batch_size import Row as SizeRow
-from nbdebug.views.contest import ContestView, Panel
+from nbdebug.tools.batch_size.view import BatchSizeRow as SizeRow
+from nbdebug.tools.batch_size.view import BatchSizeView
+from nbdebug.tools.compare_optimizers.view import CandidatePanel, OptimizerComparisonView
+from nbdebug.views.page import View, static_html
 
 from .conftest import Open
 from .samples import NASTY
 from .test_live_modules import Page
 
 
-def panel(name: str, rank: int, speed: float, **given: Any) -> Panel:
+def panel(name: str, rank: int, speed: float, **given: Any) -> CandidatePanel:
     """A candidate that falls at a certain speed."""
     x = range(1, 101, 2)
     middle = [0.2 + 2 * math.exp(-speed * i) for i in x]
@@ -26,25 +26,29 @@ def panel(name: str, rank: int, speed: float, **given: Any) -> Panel:
     looks = [20, 40, 60, 80, 100]
     validation = [middle[i // 2 - 1] + 0.05 for i in looks]
     ends = {"train": middle[-1], "val": validation[-1], "error": 0.02}
-    known = {"rate": "lr 0.01, as given", "words": "learns, stable", "tone": "good", **ends, **given}
-    return Panel(name, rank=rank, x=x, middle=middle, low=low, high=high, looks=looks, validation=validation, **known)
+    known = {"rate": "lr 0.01, as passed", "words": "learns, stable", "tone": "good", **ends, **given}
+    return CandidatePanel(
+        name, rank=rank, x=x, middle=middle, low=low, high=high, looks=looks, validation=validation, **known
+    )
 
 
-def contest(**given: Any) -> ContestView:
+def contest(**given: Any) -> OptimizerComparisonView:
     """Five candidates, one of which is lost."""
-    lost = Panel("SGD, one-cycle", "lr 30", 5, "diverges under 3 of 3 seeds", "error", x=[1, 2, 3], middle=[2, 90, 1e9])
+    lost = CandidatePanel(
+        "SGD, one-cycle", "lr 30", 5, "diverges with 3 of 3 seeds", "error", x=[1, 2, 3], middle=[2, 90, 1e9]
+    )
     panels = [panel("AdamW", 1, 0.1), panel("Adam", 1, 0.09), panel("SGD+momentum", 3, 0.05), panel("SGD", 4, 0.02)]
     known: dict[str, Any] = {
         "panels": [*panels, replace(lost, low=lost.middle, high=lost.middle)],
         "verdict": "tie",
-        "headline": "AdamW and Adam cannot be told apart.",
-        "reasons": ["yours is behind"],
-        "notes": ["all begin at your weights"],
+        "headline": "AdamW and Adam are tied.",
+        "reasons": ["your optimizer is worse"],
+        "notes": ["all candidates start from your weights"],
         "code": "optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)",
         "steps": 100,
         "judged_by": "val",
     }
-    return ContestView(**{**known, **given})
+    return OptimizerComparisonView(**{**known, **given})
 
 
 def sizes(**given: Any) -> BatchSizeView:
@@ -52,7 +56,13 @@ def sizes(**given: Any) -> BatchSizeView:
     rows = [
         SizeRow(8 * 2**i, 2**20 * (4 + 2**i), f"{4 + 2**i} MiB", 800 * (i + 1), 700, 900, 10.0 * 2**i) for i in range(5)
     ]
-    known: dict[str, Any] = {"rows": rows, "suggestion": 64, "now": 32, "headline": "Take 64.", "code": "batch_size=64"}
+    known: dict[str, Any] = {
+        "rows": rows,
+        "suggestion": 64,
+        "now": 32,
+        "headline": "Suggested batch size 64.",
+        "code": "batch_size=64",
+    }
     return BatchSizeView(**{**known, "reasons": ["it is enough"], "notes": ["measured"], **given})
 
 
@@ -131,7 +141,7 @@ def test_the_logarithm_is_offered_and_can_be_left(open_page: Open) -> None:
 
 
 def test_a_live_contest_follows_its_runs(page: Any) -> None:
-    waiting = [Panel("AdamW", "rate to be found", words="not run", tone="soft")]
+    waiting = [CandidatePanel("AdamW", "learning rate to be determined", words="not run", tone="soft")]
     begun = {"verdict": "", "headline": "", "reasons": (), "notes": (), "code": "", "stoppable": True}
     live = Page(page, contest(panels=waiting, **begun))
     assert page.locator(".nb-stop").is_visible()
@@ -140,7 +150,7 @@ def test_a_live_contest_follows_its_runs(page: Any) -> None:
     assert page.locator("canvas").count() == 5
     assert "AdamW, seed 1" in page.locator(".nb-status").inner_text()
     live.emit({"state": contest().snapshot()})
-    assert "cannot be told apart" in page.locator(".nb-banner").inner_text()
+    assert "are tied" in page.locator(".nb-banner").inner_text()
 
 
 def test_the_suggested_size_is_marked(open_page: Open) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.predictions.grid import Grid
-from nbdebug.tools.errors.given import of_predictions
-from nbdebug.views.base import script, static_html
-from nbdebug.views.errors.overview import overview, packed
+from nbdebug.predictions.table import Grid
+from nbdebug.tools.errors.tool import errors_from_predictions
+from nbdebug.tools.errors.view import grid_state, sparse_cells
+from nbdebug.views.page import static_html, to_script_json
 
 from .errors import browser_of, cell, opened
 from .test_errors_page import shows
@@ -24,12 +24,12 @@ def many(classes: int, rows: int) -> Any:
     targets = rng.integers(0, classes, rows)
     guesses = np.where(rng.random(rows) < 0.66, targets, rng.integers(0, classes, rows))
     names = [f"class {i:04d}" for i in range(classes)]
-    return of_predictions(guesses, targets, class_names=names, columns={"loss": rng.random(rows)})
+    return errors_from_predictions(guesses, targets, class_names=names, columns={"loss": rng.random(rows)})
 
 
 def test_fifty_pictures_are_there_after_a_click(page: Any, tmp_path: Path) -> None:
     opened(page, browser_of(600, side=64), tmp_path)
-    page.get_by_label("samples a page").select_option("50")
+    page.get_by_label("samples per page").select_option("50")
     for kind in ("right", "wrong"):
         page.locator(".nb-tab").filter(has_text=kind).click()
         right = "true" if kind == "right" else "false"
@@ -40,7 +40,7 @@ def test_fifty_pictures_are_there_after_a_click(page: Any, tmp_path: Path) -> No
 def test_a_million_samples_of_a_thousand_classes_are_a_small_page(page: Any, tmp_path: Path) -> None:
     result = many(1000, 1_000_000)
     view = result.view()
-    assert len(script(view.state())) <= 600_000
+    assert len(to_script_json(view.state())) <= 600_000
     assert len(static_html(view).encode()) <= 1_000_000
     opened(page, result, tmp_path)
     page.locator(".nb-e-pair").first.click()
@@ -85,7 +85,7 @@ def test_the_wheel_leaves_the_page_alone_until_the_cells_are_clicked(page: Any, 
 def test_names_of_classes_take_whole_rows_where_cells_were_left_out(page: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 9, (300, 300))
-    cells, left_out = packed(counts)
+    cells, left_out = sparse_cells(counts)
     assert (len(cells) // 2, left_out) == (50_000, 40_000)
     where = np.cumsum(cells[::2])
     assert (counts.ravel()[where] == cells[1::2]).all()
@@ -94,8 +94,10 @@ def test_names_of_classes_take_whole_rows_where_cells_were_left_out(page: Any, t
 
 def test_an_overview_of_columns_that_are_no_classes(page: Any, tmp_path: Path) -> None:
     counts = np.array([[5, 1, 2], [0, 9, 4]])
-    grid = Grid(counts, ("cat", "dog"), ("hit", "miss", "extra"), column_title="what", diagonal=False, good=(0,))
-    state = overview(grid)
+    grid = Grid(
+        counts, ("cat", "dog"), ("hit", "miss", "extra"), column_title="what", diagonal=False, correct_columns=(0,)
+    )
+    state = grid_state(grid)
     assert state["orders"] == {"errors": [1, 0]}
     assert [one[:3] for one in state["pairs"]] == [[1, 1, 9], [1, 2, 4], [0, 2, 2], [0, 1, 1]]
     view = browser_of().view()

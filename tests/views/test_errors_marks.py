@@ -77,15 +77,15 @@ def test_keys_walk_select_and_tag(page: Any, result: Errors) -> None:
     page.keyboard.press("Space")
     page.keyboard.press("w")
     page.locator(".nb-e-tag").nth(1).wait_for()
-    assert result.marks.tagged("wrong label") == sorted(shown[broad : broad + 2])
+    assert result.tags.tagged("wrong label") == sorted(shown[broad : broad + 2])
     page.keyboard.press("w")
     page.wait_for_function("!document.querySelector('.nb-e-tag')")
-    assert result.marks.tagged() == []
+    assert result.tags.tagged() == []
     page.keyboard.press("Escape")
     selects(page, 0)
     page.keyboard.press("a")
     page.locator(".nb-e-tag", has_text="ambiguous").wait_for()
-    assert result.marks.tagged("ambiguous") == [shown[broad + 1]]
+    assert result.tags.tagged("ambiguous") == [shown[broad + 1]]
     page.keyboard.press("Control+a")
     selects(page, 24)
     assert set(result.selected) == set(shown)
@@ -157,8 +157,8 @@ def test_the_open_sample_takes_tags_and_a_note(page: Any, result: Errors) -> Non
     page.wait_for_function("asked.some((one) => one.note)")
     detail.get_by_role("button", name="back", exact=False).first.click()
     page.locator(".nb-e-noted").wait_for()
-    assert result.marks.notes == {row: "was a 7\nonce"}
-    assert result.marks.tagged("fix later") == [row]
+    assert result.tags.notes == {row: "was a 7\nonce"}
+    assert result.tags.tagged("fix later") == [row]
 
 
 def test_letters_in_a_field_are_text(page: Any, result: Errors) -> None:
@@ -167,4 +167,4 @@ def test_letters_in_a_field_are_text(page: Any, result: Errors) -> None:
     note.focus()
     page.keyboard.type("waf")
     assert note.input_value() == "waf"
-    assert result.marks.tagged() == []
+    assert result.tags.tagged() == []

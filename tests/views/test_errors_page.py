@@ -72,7 +72,7 @@ def test_a_click_in_a_cell_brings_its_samples_the_worst_first(page: Any, result:
     assert (result.table.prediction[found] == 0).all()
     losses = result.table.columns["loss"]
     assert (np.diff(losses[found]) <= 0).all()
-    assert losses[found[0]] == losses[result.table.in_cell(2, 0)].max()
+    assert losses[found[0]] == losses[result.table.rows_in_cell(2, 0)].max()
 
 
 def test_shift_and_a_drag_take_several_cells(page: Any, result: Errors) -> None:
@@ -151,7 +151,7 @@ def test_pages_are_turned_by_buttons_and_keys(page: Any, result: Errors) -> None
     assert page.evaluate("document.activeElement.classList.contains('nb-e-card')")
     page.keyboard.press("PageUp")
     page.get_by_text("25–48 of 300").wait_for()
-    page.get_by_label("samples a page").select_option("100")
+    page.get_by_label("samples per page").select_option("100")
     page.get_by_text("1–100 of 300").wait_for()
     assert rows(page) == order[:100]
 

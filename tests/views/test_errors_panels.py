@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from nbdebug.tools.errors import Errors
-from nbdebug.tools.errors.panels import Panel
-from nbdebug.views import base
-from nbdebug.views.base import HERE, carried, inline
+from nbdebug.views import page
+from nbdebug.views.page import PACKAGE_FOLDER, inline_module, packed_module
+from nbdebug.views.panel import Panel
 
 from .errors import browser_of, opened
 from .test_errors_page import shows, total
@@ -45,12 +45,12 @@ def with_panels(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Panels on the page and in Python."""
 
     def put(*panels: Panel) -> None:
-        for place in ("picture", "answers"):
-            monkeypatch.setattr(f"nbdebug.tools.errors.{place}.panels_of", lambda _: panels)
-        text = inline(HERE / "errors/page.js")
+        for place in ("presentation", "page_requests"):
+            monkeypatch.setattr(f"nbdebug.tools.errors.{place}.applicable_panels", lambda _: panels)
+        text = inline_module(PACKAGE_FOLDER / "tools/errors/page.js")
         found = re.search(r"const PANELS=\{.*?\};", text)
         assert found
-        monkeypatch.setattr(base, "module", lambda _: text.replace(found[0], MODULE))
+        monkeypatch.setattr(page, "module_source", lambda _: text.replace(found[0], MODULE))
 
     return put
 
@@ -99,7 +99,7 @@ def test_without_python_such_a_panel_says_so(page: Any, result: Errors, with_pan
     opened(page, result, tmp_path, kernel=False)
     page.get_by_role("button", name="Big").click()
     page.get_by_role("button", name="Compute big").click()
-    page.get_by_text("Python is not there").wait_for()
+    page.get_by_text("Python is not available").wait_for()
 
 
 def test_the_state_of_a_panel_that_is_too_large_waits(result: Errors, with_panels: Any) -> None:
@@ -110,4 +110,4 @@ def test_the_state_of_a_panel_that_is_too_large_waits(result: Errors, with_panel
 
 
 def test_the_module_is_small() -> None:
-    assert len(carried(HERE / "errors/page.js")) < 90_000
+    assert len(packed_module(PACKAGE_FOLDER / "tools/errors/page.js")) < 90_000

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.tools.errors import Errors, panel_fairness, panel_slices
-from nbdebug.tools.errors.panels import Panel
-from nbdebug.views.base import HERE, css, inline, static_html
-from nbdebug.views.errors.panel_page import PanelView
+from nbdebug.predictions import ClassificationTable
+from nbdebug.tools.errors import Errors
+from nbdebug.tools.errors.panels.registry import fairness, slices
+from nbdebug.views.page import PACKAGE_FOLDER, inline_module, static_html, style_sheets
+from nbdebug.views.panel import Panel, PanelView
 
 from .conftest import Open
 from .samples import NASTY
@@ -26,7 +26,7 @@ START = """async ([source, css, name, state]) => {
   const ask = (asked) => (window.python ? window.python(asked) : Promise.resolve(undefined));
   document.getElementById("el").append(found[`${name}Panel`](state, (query, label) => went.push([query, label]), ask));
 }"""
-PANELS = {one.name: one for one in (panel_slices.PANEL, panel_fairness.PANEL)}
+PANELS = {one.name: one for one in (slices.PANEL, fairness.PANEL)}
 
 
 def errors(rows: int = 2003, **columns: Any) -> Errors:
@@ -38,7 +38,7 @@ def errors(rows: int = 2003, **columns: Any) -> Errors:
     scores = rng.normal(size=(rows, 2))
     scores[np.arange(rows), target] += np.where(brightness < 0.2, 0.2, 3)
     known = {"brightness": brightness, "sex": sex, "noise": rng.normal(size=rows), **columns}
-    return Errors(Predictions.of(scores, target, class_names=["no", "yes"], columns=known), "headline")
+    return Errors(ClassificationTable.from_arrays(scores, target, class_names=["no", "yes"], columns=known), "headline")
 
 
 def opened(page: Any, name: str, given: Errors, alive: bool = True, **options: Any) -> None:
@@ -53,7 +53,10 @@ def opened(page: Any, name: str, given: Errors, alive: bool = True, **options: A
     if alive:
         page.expose_function("python", answer)
     state = json.loads(json.dumps(PANELS[name].state(given, **options), allow_nan=False))
-    page.evaluate(START, [inline(HERE / f"errors/panel_{name}.js"), css("errors"), name, state])
+    page.evaluate(
+        START,
+        [inline_module(PACKAGE_FOLDER / f"tools/errors/panels/{name}.js"), style_sheets("tools/errors"), name, state],
+    )
 
 
 def rows_of(page: Any, given: Errors) -> tuple[np.ndarray, str]:
@@ -67,15 +70,15 @@ def test_a_slice_is_a_click_away_from_its_rows(page: Any) -> None:
     given = errors()
     opened(page, "slices", given)
     (found,) = given.slices().slices
-    assert f"Tried {given.slices().tried} slices" in page.locator(".nb-status").first.inner_text().replace(",", "")
+    assert f"Tested {given.slices().tried} slices" in page.locator(".nb-status").first.inner_text().replace(",", "")
     row = page.locator("tbody tr")
     assert row.count() == 1
     assert f"{found.value:.1%}" in row.inner_text()
     assert f"{found.rest:.1%}" in row.inner_text()
-    page.get_by_role("button", name=found.words).click()
+    page.get_by_role("button", name=found.description).click()
     rows, label = rows_of(page, given)
-    assert label == found.words
-    assert np.array_equal(rows, given.table.found(found.query))
+    assert label == found.description
+    assert np.array_equal(rows, given.table.matching_rows(found.query))
     page.get_by_role("button", name=f"{found.value:.1%}").click()
     rows, label = rows_of(page, given)
     assert label.startswith("wrong, ")
@@ -110,7 +113,7 @@ def test_an_own_slice_without_rows_says_so(page: Any) -> None:
 
 
 def test_a_large_table_is_searched_when_the_panel_is_opened(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panel_slices, "AT_ONCE", 10)
+    monkeypatch.setattr(slices, "MAX_VALUES_WITHOUT_REQUEST", 10)
     given = errors()
     assert PANELS["slices"].state(given)["late"]
     assert "errors.slices()" in PANELS["slices"].html(PANELS["slices"].state(given))
@@ -120,7 +123,7 @@ def test_a_large_table_is_searched_when_the_panel_is_opened(page: Any, monkeypat
 
 
 def test_without_a_kernel_the_line_to_write_is_said(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panel_slices, "AT_ONCE", 10)
+    monkeypatch.setattr(slices, "MAX_VALUES_WITHOUT_REQUEST", 10)
     opened(page, "slices", errors(), alive=False)
     page.get_by_text("errors.slices()").wait_for()
 
@@ -128,16 +131,16 @@ def test_without_a_kernel_the_line_to_write_is_said(page: Any, monkeypatch: pyte
 def test_nothing_found_is_said(page: Any) -> None:
     rng = np.random.default_rng(0)
     target = rng.integers(0, 2, 500)
-    table = Predictions.of(rng.permutation(target), target, columns={"x": rng.normal(size=500)})
+    table = ClassificationTable.from_arrays(rng.permutation(target), target, columns={"x": rng.normal(size=500)})
     opened(page, "slices", Errors(table, ""))
-    page.get_by_text("No part of the data is worse").wait_for()
+    page.get_by_text("No slice is significantly worse").wait_for()
 
 
 def test_groups_are_compared_by_the_column_that_is_picked(page: Any) -> None:
     given = errors()
     opened(page, "fairness", given)
-    page.get_by_text("Choose the column").wait_for()
-    page.get_by_label("Groups by").select_option("sex")
+    page.get_by_text("Choose a column").wait_for()
+    page.get_by_label("Group by").select_option("sex")
     page.get_by_text("true-positive rate", exact=True).first.wait_for()
     found = given.fairness("sex")
     for one in found.groups:
@@ -149,7 +152,7 @@ def test_groups_are_compared_by_the_column_that_is_picked(page: Any) -> None:
     rows, label = rows_of(page, given)
     assert label == "sex female"
     assert np.array_equal(rows, np.flatnonzero(given.table.columns["sex"] == "female"))
-    page.get_by_label("Wanted class").select_option("no")
+    page.get_by_label("Positive class").select_option("no")
     page.wait_for_function("document.querySelector('select:nth-of-type(1)').value === 'sex'")
     selected = given.fairness("sex", "no").groups[0].rates["selection rate"]
     page.get_by_role("group", name="selection rate", exact=True).get_by_text(f"{selected.value:.1%}").wait_for()
@@ -161,7 +164,7 @@ def test_what_was_compared_last_is_shown_first(page: Any) -> None:
     given.fairness("sex")
     given.fairness("brightness")
     opened(page, "fairness", given, alive=False)
-    assert page.get_by_label("Groups by").input_value() == "brightness"
+    assert page.get_by_label("Group by").input_value() == "brightness"
     assert page.get_by_role("group", name="accuracy", exact=True).get_by_role("button").count() == 4
 
 
@@ -186,10 +189,7 @@ def test_text_from_data_never_becomes_markup(open_page: Open) -> None:
 def test_no_panel_scrolls_sideways(open_page: Open, width: int, dark: bool) -> None:
     given = errors()
     own = [{"column": "sex", "values": ["male"]}, {"column": "brightness", "low": 0.1, "high": 0.2}]
-    states = {
-        "slices": panel_slices.state(given, own=own),
-        "fairness": panel_fairness.state(given, "brightness", "yes"),
-    }
+    states = {"slices": slices.state(given, own=own), "fairness": fairness.state(given, "brightness", "yes")}
     page = open_page(*(PanelView(name, name, state) for name, state in states.items()), width=width, dark=dark)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -215,5 +215,5 @@ def test_without_scripts_the_content_is_plain_html(open_page: Open) -> None:
 def test_the_state_stays_small_however_many_values_there_are() -> None:
     many = {f"column {i}": np.array([f"{'x' * 300} {j}" for j in range(2003)]) for i in range(3)}
     given = errors(**many)
-    assert len(json.dumps(panel_slices.state(given))) < 100_000
-    assert panel_fairness.attributes(given) == ["brightness", "sex", "noise"]
+    assert len(json.dumps(slices.state(given))) < 100_000
+    assert fairness.group_columns(given) == ["brightness", "sex", "noise"]

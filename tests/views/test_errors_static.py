@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbdebug.tools.errors.given import of_predictions
-from nbdebug.views.base import HERE, inline, static_html
+from nbdebug.tools.errors.tool import errors_from_predictions
+from nbdebug.views.page import PACKAGE_FOLDER, inline_module, static_html
 from tests.browser import errors_of
 
 from .conftest import Open
@@ -131,7 +131,7 @@ def test_a_page_without_a_kernel_sorts_and_filters_what_it_holds(page: Any, tmp_
     frame = eval(line, {"result": result})
     assert len(frame) == min(24, int(table.grid.counts[2, 0]))
     click(page, 1, 1)
-    page.get_by_text("None of the samples in this page.").wait_for()
+    page.get_by_text("No sample in this page matches.").wait_for()
     page.get_by_role("button", name="remove").click()
     page.locator(".nb-e-card").first.click(modifiers=["Control"])
     assert f"result.tag([{rows(page)[0]}], " in page.locator(".nb-e-selection code").inner_text()
@@ -147,14 +147,11 @@ def test_a_page_without_a_kernel_sorts_and_filters_what_it_holds(page: Any, tmp_
             'result.rows(values={"site": ["a\\"b"]}, descending=False)',
         ),
         ({"tag": "wrong label"}, 'result.tagged("wrong label")'),
-        (
-            {"rows": list(range(30))},
-            f"result.rows(rows=[{', '.join(map(str, range(20)))}, …])",
-        ),
+        ({"rows": list(range(30))}, f"result.rows(rows=[{', '.join(map(str, range(20)))}, …])"),
     ],
 )
 def test_the_line_of_python_says_what_is_asked_for(page: Any, asked: dict[str, Any], line: str) -> None:
-    source = inline(HERE / "errors/query.js")
+    source = inline_module(PACKAGE_FOLDER / "tools/errors/store.js")
     encoded = base64.b64encode(source.encode()).decode()
     assert page.evaluate(CODE, [encoded, asked]) == line
 
@@ -164,7 +161,7 @@ def test_after_a_restart_the_page_says_so_and_goes_on_with_what_it_holds(page: A
     page.get_by_role("button", name="next page").click()
     page.get_by_text("25–48 of").wait_for()
     page.evaluate("restart()")
-    page.get_by_text("Python is no longer there").wait_for()
+    page.get_by_text("Python is no longer available").wait_for()
     assert "first 24 of" in page.locator(".nb-e-pages").inner_text()
     click(page, 2, 0)
     shows(page, "target class 2 → class 0")
@@ -187,7 +184,7 @@ def test_without_scripts_it_has_the_matrix_the_metric_and_the_worst(open_page: O
 
 def test_many_classes_are_written_as_their_pairs(open_page: Open) -> None:
     page = open_page(browser_of(classes=40, rows=400).view(), scripts=False)
-    assert "Most often taken for each other" in page.locator(".nb-plain").inner_text()
+    assert "Most confused pairs" in page.locator(".nb-plain").inner_text()
     assert page.locator("table").first.locator("tr").count() == 31
 
 
@@ -205,10 +202,10 @@ def test_it_never_scrolls_sideways(open_page: Open, width: int, dark: bool) -> N
 def test_odd_results_open_too(open_page: Open, given: str) -> None:
     targets = {"right": [0, 1] * 9, "labels": [0, 1, 1] * 6, "one": [0] * 18}[given]
     guesses = {"right": targets, "labels": [0, 1, 0] * 6, "one": [0] * 18}[given]
-    page = open_page(of_predictions(guesses, targets).view())
+    page = open_page(errors_from_predictions(guesses, targets).view())
     page.locator(".nb-e-stage").wait_for()
     if given != "labels":
-        page.get_by_text("Nothing here is wrong.").wait_for()
+        page.get_by_text("No wrong predictions match.").wait_for()
 
 
 def test_a_sample_too_large_for_a_page_is_left_to_python(tmp_path: Path) -> None:

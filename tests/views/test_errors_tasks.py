@@ -141,7 +141,7 @@ def test_what_was_begun_before_the_sample_came_in_full_stays(page: Any, tmp_path
     page.locator(".nb-e-card").first.click()
     detail = page.locator(".nb-e-detail")
     detail.get_by_label("note").fill("half a th")
-    detail.get_by_role("button", name="Why does it say that?").click()
+    detail.get_by_role("button", name="Explain this prediction").click()
     detail.locator(".nb-x-page").wait_for(timeout=60_000)  # it imports much
     assert detail.locator(".nb-e-top-k").count() == 0
     page.evaluate("release()")

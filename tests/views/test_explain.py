@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nbdebug.tools.panel import Panel
-from nbdebug.views import base
-from nbdebug.views.base import HERE, inline, static_html
+from nbdebug.views import page
+from nbdebug.views.page import PACKAGE_FOLDER, inline_module, static_html
+from nbdebug.views.panel import Panel
 
 from .conftest import Open
 from .explanations import number, of_pictures, of_rows, of_series, of_text, opened
@@ -63,7 +63,7 @@ def test_a_picture_has_its_heat_map_in_the_unit_of_the_score(page: Any, tmp_path
     assert number(page.locator(".nb-x-legend").inner_text().split("logit")[1]) == pytest.approx(
         abs(heat).max(), rel=1e-2
     )
-    hold = page.get_by_role("button", name="hold: picture alone").bounding_box()
+    hold = page.get_by_role("button", name="hold: image only").bounding_box()
     page.mouse.move(hold["x"] + 5, hold["y"] + 5)
     page.mouse.down()
     assert canvas.evaluate(COLORS) == {"up": 0, "down": 0}
@@ -100,8 +100,8 @@ def test_a_click_on_a_class_explains_it_and_says_how_exactly(page: Any, tmp_path
     assert sum(list(shown.values())[:-1]) == pytest.approx(shown[f"logit of {last['name']}"], abs=0.02)
     assert shown["8 more"] == pytest.approx(sum(sorted(wanted.array[0], key=abs)[:8]), abs=0.01)
     said = page.locator(".nb-x-exact .nb-x-verdict").inner_text()
-    assert "Adds up" in said
-    assert "is missed" in said
+    assert "Completeness" in said
+    assert "a gap of" in said
     assert "compared with 32 training samples" in said
     page.get_by_role("button", name="show all 20").click()
     assert len(rows(page)) == 22
@@ -109,7 +109,7 @@ def test_a_click_on_a_class_explains_it_and_says_how_exactly(page: Any, tmp_path
     parts = page.locator(".nb-x-part").evaluate_all("all => all.map(one => [one.className, one.title])")
     assert {"up" in kind: number(said.split(":")[1]) > 0 for kind, said in parts} == {True: True, False: False}
     page.get_by_label("method", exact=True).select_option("saliency")
-    page.get_by_text("add up to nothing").wait_for()
+    page.get_by_text("gives a ranking").wait_for()
     assert page.locator(".nb-x-base").count() == 0
     page.get_by_label("method", exact=True).select_option("shapley")
     page.get_by_text("(shapley)").wait_for()
@@ -137,7 +137,7 @@ def test_tokens_are_colored_and_read_by_keys(page: Any, tmp_path: Path) -> None:
 def test_two_samples_stand_side_by_side_and_are_asked_alike(page: Any, tmp_path: Path) -> None:
     result = of_rows().explain(3)
     opened(page, result, tmp_path)
-    page.get_by_label("place of the sample").fill("11")
+    page.get_by_label("dataset index of the sample").fill("11")
     page.get_by_role("button", name="show", exact=True).click()
     columns = page.locator(".nb-x-column")
     columns.nth(1).get_by_text("sample 11").wait_for()
@@ -146,12 +146,12 @@ def test_two_samples_stand_side_by_side_and_are_asked_alike(page: Any, tmp_path:
     page.get_by_label("method", exact=True).select_option("occlusion")
     for at in (0, 1):
         columns.nth(at).get_by_text("(occlusion)").wait_for()
-    other = result.of_place(11).attribute(method="occlusion")
+    other = result.for_dataset_index(11).attribute(method="occlusion")
     name, value = max(enumerate(other.array[0]), key=lambda one: abs(one[1]))
     first = columns.nth(1).locator(".nb-x-row", has=page.locator(".nb-x-up, .nb-x-down")).first
     assert first.locator(".nb-x-name").inner_text().startswith(f"{name} = ")
     assert number(first.locator(".nb-x-number").inner_text()) == pytest.approx(value, rel=1e-2)
-    page.get_by_label("place of the sample").fill("99")
+    page.get_by_label("dataset index of the sample").fill("99")
     page.get_by_role("button", name="show", exact=True).click()
     page.get_by_text("expected 0 to 31").wait_for()
     page.get_by_role("button", name="close sample 11").click()
@@ -190,20 +190,20 @@ def test_without_python_it_shows_what_it_holds_and_the_line_for_the_rest(page: A
 def test_what_takes_long_is_told_and_computed_when_it_is_asked_for(
     page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nbdebug.tools.explain.patience.LIMIT", 0.0)
-    monkeypatch.setattr("nbdebug.attribution.watch.ENOUGH", 0.0)
+    monkeypatch.setattr("nbdebug.tools.explain.page_requests.TIME_LIMIT", 0.0)
+    monkeypatch.setattr("nbdebug.inference.progress.MIN_MEASURED_SECONDS", 0.0)
     opened(page, of_rows().explain(4), tmp_path)
     page.get_by_label("method", exact=True).select_option("occlusion")
-    page.get_by_text("By occlusion this takes 1 s or more").wait_for()
+    page.get_by_text("Computing this with occlusion takes 1 s or more").wait_for()
     assert page.get_by_text("(expected gradients)").is_visible()
     page.get_by_role("button", name="Compute it").click()
     page.get_by_text("(occlusion)").wait_for()
     assert page.get_by_role("button", name="Compute it").count() == 0
-    page.get_by_role("button", name="This class or that").click()
-    page.get_by_role("button", name="Compute this class or that").click()
-    page.get_by_text("or more, and until then Python does nothing else. Ask again").wait_for()
-    page.get_by_role("button", name="Compute this class or that").click()
-    page.get_by_text("what makes the difference of").wait_for()
+    page.get_by_role("button", name="Comparison of two classes").click()
+    page.get_by_role("button", name="Compute comparison of two classes").click()
+    page.get_by_text("or more and blocks Python meanwhile. Click again").wait_for()
+    page.get_by_role("button", name="Compute comparison of two classes").click()
+    page.get_by_text("attribution of the difference").wait_for()
 
 
 @pytest.fixture
@@ -211,16 +211,18 @@ def with_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A panel in Python and on the page, that says of what it is."""
 
     def state(explanation: Any, row: int, end: str = "", **asked: Any) -> dict[str, Any]:
-        return {"text": f"{explanation.keys[row]} by {asked.get('method', explanation.asked.method)}{end}"}
+        return {"text": f"{explanation.keys[row]} by {asked.get('method', explanation.request.method)}{end}"}
 
     panel = Panel(
         "own", "Own", lambda _: True, state, lambda state: f"<p>{state['text']}</p>", follows=("method", "target")
     )
-    for place in ("picture", "answers"):
-        monkeypatch.setattr(f"nbdebug.tools.explain.{place}.panels_of", lambda _: [panel])
-    text, none = re.subn(r"const EXPLAIN_PANELS=\{.*?\};", PANEL, inline(HERE / "explain/page.js"))
+    for place in ("presentation", "page_requests"):
+        monkeypatch.setattr(f"nbdebug.tools.explain.{place}.applicable_panels", lambda _: [panel])
+    text, none = re.subn(
+        r"const EXPLAIN_PANELS=\{.*?\};", PANEL, inline_module(PACKAGE_FOLDER / "tools/explain/page.js")
+    )
     assert none == 1
-    monkeypatch.setattr(base, "module", lambda _: text)
+    monkeypatch.setattr(page, "module_source", lambda _: text)
 
 
 @pytest.mark.usefixtures("with_panel")
@@ -230,13 +232,13 @@ def test_a_panel_is_of_the_sample_and_of_what_the_controls_say(page: Any, tmp_pa
     assert panel.inner_text() == "3 by auto"
     panel.click()
     page.get_by_text("3 by expected_gradients!").wait_for()
-    page.get_by_role("group", name="sample of the panel").get_by_role("button", name="sample 4").click()
+    page.get_by_role("group", name="displayed sample").get_by_role("button", name="sample 4").click()
     page.get_by_text("4 by expected_gradients", exact=True).wait_for()
     page.get_by_label("method", exact=True).select_option("saliency")
     page.get_by_text("4 by saliency").wait_for()
     page.evaluate("restart()")
     page.get_by_label("method", exact=True).select_option("occlusion")
-    page.get_by_text("No Python is there to be asked").last.wait_for()
+    page.get_by_text("Python is not available").last.wait_for()
 
 
 def test_series_have_bands_beneath_their_lines(page: Any, tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_without_scripts_there_is_a_picture_of_the_heat_map(open_page: Open) -> 
     result = of_pictures().explain(7)
     page = open_page(result.view(), scripts=False)
     assert page.locator("img").evaluate("node => node.naturalWidth") == 8
-    assert "Adds up" in page.locator(".nb-plain").inner_text()
+    assert "The sum of the values misses" in page.locator(".nb-plain").inner_text()
 
 
 def test_a_large_picture_leaves_the_page_small() -> None:

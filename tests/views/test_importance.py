@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.setup import Setup
 from nbdebug.tools.importance import drift, importance
 from nbdebug.tools.importance.result import Importance
-from nbdebug.views.base import static_html
+from nbdebug.views.page import static_html
 
 from .conftest import Open
 
@@ -61,7 +61,7 @@ def test_bars_are_sorted_by_either_measure(open_page: Open) -> None:
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("fall of R²")
     assert page.get_by_text(EVIL).first.is_visible()
     assert page.evaluate("window.hit") is None
-    assert page.locator("tbody tr", has_text="*").count() == int(found.told.sum())
+    assert page.locator("tbody tr", has_text="*").count() == int(found.significant.sum())
 
 
 def test_a_feature_leads_to_its_dependence_and_its_partner(open_page: Open) -> None:
@@ -76,7 +76,7 @@ def test_a_feature_leads_to_its_dependence_and_its_partner(open_page: Open) -> N
     assert "age = " in said
     assert "class = " in said
     page.get_by_label("feature").select_option("fare")
-    assert page.get_by_text("No other feature is seen").is_visible()
+    assert page.get_by_text("No interaction with another feature").is_visible()
 
 
 def test_a_dot_of_the_swarm_tells_its_sample(open_page: Open) -> None:
@@ -100,7 +100,7 @@ def test_maps_of_a_picture_come_first(open_page: Open) -> None:
     found = replace(made(), maps={"input": np.arange(12.0).reshape(3, 4)})
     page = open_page(found.view())
     image = page.get_by_role("img")
-    assert "most at row 2, column 3" in image.get_attribute("aria-label")
+    assert "highest at row 2, column 3" in image.get_attribute("aria-label")
     box = image.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 3)
     assert page.get_by_text("row 0, column 3: 3").is_visible()
@@ -111,9 +111,9 @@ def test_drift_shows_each_measure(open_page: Open) -> None:
     page = open_page(two.view())
     assert page.locator("tbody svg").first.get_attribute("aria-label").startswith("epoch 1 ")
     told = page.locator("tbody tr", has_text="*").count()
-    assert told == int(two.measure.told.sum())
+    assert told == int(two.measure.significant.sum())
     tab(page, "Mean |SHAP|")
-    assert page.locator("tbody tr", has_text="*").count() == int(two.measures["size"].told.sum())
+    assert page.locator("tbody tr", has_text="*").count() == int(two.measures["size"].significant.sum())
     lines = open_page(drift([made(1.0), made(2.0), made(1.0)]).view())
     assert lines.locator("polyline").count() == 4
 

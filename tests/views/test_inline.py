@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from nbdebug.views.base import HERE, LOCAL_IMPORT, inline
+from nbdebug.views.page import LOCAL_IMPORT, PACKAGE_FOLDER, inline_module
 
-ENTRIES = sorted(path for path in HERE.rglob("*.js") if "export default" in path.read_text())
+ENTRIES = sorted(path for path in PACKAGE_FOLDER.rglob("*.js") if "export default" in path.read_text())
 DECLARED = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.M)
 
 
 def test_texts_inside_texts_keep_their_spaces(tmp_path: Path) -> None:
     line = 'const said=`a, ${b?`, c + d ${e} ; f`:"g ; h"} i`;'
     (tmp_path / "one.js").write_text(f"// why\n  {line.replace('?', ' ? ').replace('=', ' = ')}\n")
-    assert inline(tmp_path / "one.js").strip() == line.replace("?", " ? ")
+    assert inline_module(tmp_path / "one.js").strip() == line.replace("?", " ? ")
 
 
 def reached(path: Path) -> set[Path]:

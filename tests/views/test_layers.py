@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbdebug.finding import Finding, Where
-from nbdebug.record import NAMES as SIGNALS
-from nbdebug.record import Layer, Record
-from nbdebug.record.record import Event
-from nbdebug.views.base import static_html
-from nbdebug.views.layers import Layers
+from nbdebug.finding import Finding, Location
+from nbdebug.records import SIGNAL_LABELS as SIGNALS
+from nbdebug.records import Record, RecordedModule
+from nbdebug.records.record import RunEvent
+from nbdebug.views.page import static_html
+from nbdebug.watching.view import LayersView
 
 from . import samples
 from .conftest import Open
@@ -25,20 +25,20 @@ NAMES = f"{LINES} .nb-path"
 
 
 def found(place: dict[str, Any], severity: Any, code: str, step: int | None = None) -> dict[str, Any]:
-    where = Where(**place, step=step)
+    where = Location(**place, step=step)
     return Finding(f"{code} was seen.", where, code=code, name="a-rule", severity=severity).to_dict()
 
 
-def view(steps: int = 400, layers: int = 30) -> Layers:
+def view(steps: int = 400, layers: int = 30) -> LayersView:
     """A run with a warning at one layer, an error at a parameter of another, and a note at a block."""
     record = recorded(steps, layers)
-    record.events.append(Event(100, "nonfinite", "loss is inf"))
+    record.events.append(RunEvent(100, "nonfinite", "loss is inf"))
     findings = [
         found({"module": "block1.3.linear"}, "warning", "G402", 120),
         found({"parameter": "block2.7.linear.bias"}, "error", "G401", 40),
         found({"module": "block0"}, "note", "G409"),
     ]
-    return Layers(record, findings, status="step 400")
+    return LayersView(record, findings, status="step 400")
 
 
 def pictures(page: Any) -> list[str]:
@@ -55,7 +55,7 @@ def settle(page: Any) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def opened(open_page: Open, shown: Layers, **options: Any) -> Any:
+def opened(open_page: Open, shown: LayersView, **options: Any) -> Any:
     page = open_page(shown, **options)
     page.wait_for_selector(".nb-line canvas")
     settle(page)
@@ -124,7 +124,7 @@ def test_curves_come_in_groups_with_findings_as_marks(open_page: Open) -> None:
 
 def test_a_mark_has_its_finding(open_page: Open) -> None:
     shown = view()
-    shown.record.events += [Event(60, "finding", "G409 a-rule"), Event(80, "finding", "T604 oscillating-loss")]
+    shown.record.events += [RunEvent(60, "finding", "G409 a-rule"), RunEvent(80, "finding", "T604 oscillating-loss")]
     said = opened(open_page, shown).locator(".nb-plot canvas").get_attribute("aria-label")
     assert re.findall(r"(\S+) at (\d+)\.", said) == [("G402", "120"), ("G401", "40"), ("inf", "100"), ("G409", "60")]
 
@@ -231,16 +231,16 @@ def test_rows_speak_for_those_who_do_not_see_them(open_page: Open) -> None:
 
 
 def test_layers_never_seen_are_named_not_drawn(open_page: Open) -> None:
-    record = Record(modules=[Layer("spare", "Linear", ("spare.weight",)), Layer("act", "ReLU")])
+    record = Record(modules=[RecordedModule("spare", "Linear", ("spare.weight",)), RecordedModule("act", "ReLU")])
     record.run.append(0, {"loss": 1.0})
-    page = opened(open_page, Layers(record))
+    page = opened(open_page, LayersView(record))
     assert page.locator(NAMES).all_inner_texts() == ["spare Linear", "act ReLU"]
 
 
 def test_an_empty_record_and_one_without_modules_draw(open_page: Open) -> None:
     bare = recorded(50, 3)
     bare.modules = []
-    page = open_page(Layers(), Layers(bare))
+    page = open_page(LayersView(), LayersView(bare))
     page.wait_for_selector(".nb-line canvas")
     assert page.locator(NAMES).all_inner_texts()[0].startswith("block0.")
 
@@ -249,7 +249,7 @@ def test_values_that_are_not_finite_are_counted(open_page: Open) -> None:
     record = Record()
     for step, loss in enumerate([1.0, np.inf, 0.5]):
         record.run.append(step, {"loss": loss})
-    assert "loss: 1 not finite" in open_page(Layers(record)).locator(".nb-bar.nb-note").inner_text()
+    assert "loss: 1 not finite" in open_page(LayersView(record)).locator(".nb-bar.nb-note").inner_text()
 
 
 def test_without_scripts_it_is_a_table(open_page: Open) -> None:
@@ -262,10 +262,10 @@ def test_without_scripts_it_is_a_table(open_page: Open) -> None:
 
 def test_text_from_data_never_becomes_markup(open_page: Open) -> None:
     record = recorded(50, 2)
-    record.modules = [Layer(samples.NASTY, samples.NASTY, ("block0.0.linear.weight",), True)]
-    record.events.append(Event(3, "note", samples.NASTY))
-    nasty = Finding(samples.NASTY, Where(samples.NASTY), code="X", name=samples.NASTY, severity="error").to_dict()
-    shown = Layers(record, [nasty], samples.NASTY, samples.NASTY)
+    record.modules = [RecordedModule(samples.NASTY, samples.NASTY, ("block0.0.linear.weight",), True)]
+    record.events.append(RunEvent(3, "note", samples.NASTY))
+    nasty = Finding(samples.NASTY, Location(samples.NASTY), code="X", name=samples.NASTY, severity="error").to_dict()
+    shown = LayersView(record, [nasty], samples.NASTY, samples.NASTY)
     page = opened(open_page, shown)
     page.locator(".nb-line").first.click()
     assert page.evaluate("window.broken") is None

@@ -6,10 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbdebug.views.base import View, css, module
-from nbdebug.views.curves import Curves
-from nbdebug.views.overfit import OverfitView
-from nbdebug.views.series import pack
+from nbdebug.tools.overfit.view import OverfitView
+from nbdebug.views.line_chart import LineChart, pack_rows
+from nbdebug.views.page import View, module_source, style_sheets
 
 from . import samples
 
@@ -40,13 +39,13 @@ class Page:
 
     def __init__(self, page: Any, view: View) -> None:
         self.page, self.view = page, view
-        page.evaluate(START, [module(view), css(), view.snapshot()])
+        page.evaluate(START, [module_source(view), style_sheets(), view.snapshot()])
 
     def rows(self, first: int, rows: Sequence[Mapping[str, float]], **message: Any) -> None:
         """Sends rows as a screen does."""
         columns = list(dict.fromkeys(name for row in rows for name in row))
         content = {"first": first, "columns": columns, "head": self.view.head(), **message}
-        self.emit(content, pack(rows, columns))
+        self.emit(content, pack_rows(rows, columns))
 
     def emit(self, content: Mapping[str, Any], sent: bytes = b"") -> None:
         """One message."""
@@ -54,7 +53,7 @@ class Page:
 
 
 def test_rows_extend_lines_begin_new_ones_and_keep_gaps(page: Any) -> None:
-    live = Page(page, Curves(title="Live"))
+    live = Page(page, LineChart(title="Live"))
     live.rows(0, [{"step": 0, "loss": 1.0}, {"step": 1, "loss": float("inf")}])
     live.rows(2, [{"step": 2, "loss": 0.5, "accuracy": 0.25}])
     assert page.evaluate("state.lines") == [
@@ -66,14 +65,14 @@ def test_rows_extend_lines_begin_new_ones_and_keep_gaps(page: Any) -> None:
 
 
 def test_rows_sent_twice_count_once_and_lost_ones_are_told(page: Any) -> None:
-    live = Page(page, Curves(title="Live"))
+    live = Page(page, LineChart(title="Live"))
     rows = [{"step": step, "loss": 1.0} for step in range(10)]
     live.rows(0, rows[:4])
     live.rows(2, rows[2:6])
     assert page.evaluate("state.lines[0].x") == [0, 1, 2, 3, 4, 5]
     live.rows(8, rows[8:])
     assert page.evaluate("[state.rows, state.lines[0].x.length]") == [10, 8]
-    assert "2 rows lost on the way" in page.locator(".nb-status").inner_text()
+    assert "2 rows lost in transmission" in page.locator(".nb-status").inner_text()
 
 
 def test_a_whole_state_replaces_the_old_one(page: Any) -> None:
@@ -100,7 +99,7 @@ def test_what_may_be_clicked_stays_while_states_arrive(page: Any) -> None:
 
 
 def test_stop_says_how_far_the_wish_has_come(page: Any) -> None:
-    live = Page(page, Curves(title="Live", stoppable=True))
+    live = Page(page, LineChart(title="Live", stoppable=True))
     button = page.locator(".nb-stop")
     button.click()
     button.dispatch_event("click")
@@ -125,7 +124,7 @@ def test_the_overfit_table_follows_the_run_until_the_scrubber_is_held(page: Any)
 
 
 def test_the_live_state_and_the_rows_make_the_same_picture(page: Any) -> None:
-    view = Curves(title="Live")
+    view = LineChart(title="Live")
     live = Page(page, view)
     live.rows(0, [view.append({"step": step, "loss": step / 4}) for step in range(50)])
     assert page.evaluate("state.lines") == view.state()["lines"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from nbdebug.views.base import HERE, inline, static_html
-from nbdebug.views.lr_range import LrRangeView
+from nbdebug.tools.lr_range.view import LrRangeView
+from nbdebug.views.page import PACKAGE_FOLDER, inline_module, static_html
 
 from . import sweeps
 from .conftest import Open
@@ -87,7 +87,7 @@ def test_keys_and_the_names_of_suggestions_move_the_handle(open_page: Open) -> N
     for key, end in (("Home", 1e-7), ("End", 10.0)):
         slider.press(key)
         assert at(page) == pytest.approx(end, rel=0.01)
-    assert "no loss there" in page.locator(".nb-reading").inner_text()
+    assert "no loss measured" in page.locator(".nb-reading").inner_text()
 
 
 @pytest.mark.parametrize("given", [{"recommended": None, "suggestions": []}, {"sweeps": []}])
@@ -100,10 +100,10 @@ def test_without_an_answer_the_curves_can_be_read_all_the_same(open_page: Open, 
 
 @pytest.mark.parametrize("width", [280, 420, 900])
 def test_no_label_lies_on_another(page: Any, width: int) -> None:
-    page.evaluate(LOADED, inline(HERE / "flags.js"))
+    page.evaluate(LOADED, inline_module(PACKAGE_FOLDER / "tools/lr_range/range_chart.js"))
     for spread in (1, 7, 30, 120):
         flags = [{"at": 40 + spread * i * (1 + i % 3) % (width - 40), "wide": 40 + 17 * (i % 5)} for i in range(7)]
-        placed = page.evaluate("([flags, width]) => made.placed(flags, 30, width)", [flags, width])
+        placed = page.evaluate("([flags, width]) => made.placeLabels(flags, 30, width)", [flags, width])
         assert len(placed) == 7
         for one, other in combinations(placed, 2):
             apart = one["start"] + one["wide"] < other["start"] or other["start"] + other["wide"] < one["start"]
@@ -112,29 +112,29 @@ def test_no_label_lies_on_another(page: Any, width: int) -> None:
 
 
 def test_labels_with_room_stand_in_the_lowest_row(page: Any) -> None:
-    page.evaluate(LOADED, inline(HERE / "flags.js"))
+    page.evaluate(LOADED, inline_module(PACKAGE_FOLDER / "tools/lr_range/range_chart.js"))
     flags = [{"at": 100 * i, "wide": 60} for i in range(1, 6)]
-    assert [one["row"] for one in page.evaluate("flags => made.placed(flags, 30, 900)", flags)] == [0] * 5
+    assert [one["row"] for one in page.evaluate("flags => made.placeLabels(flags, 30, 900)", flags)] == [0] * 5
 
 
 def test_a_reading_is_the_median_of_the_sweeps_that_came_so_far(page: Any) -> None:
-    page.evaluate(LOADED, inline(HERE / "sweeps.js"))
+    page.evaluate(LOADED, inline_module(PACKAGE_FOLDER / "tools/lr_range/range_chart.js"))
     lines = [{"x": [0.01, 0.1, 1], "y": [3 + i, 2 + i, 1 + i]} for i in (0, 1, 5)] + [
         {"x": [0.01], "y": [9]},
         {"x": [], "y": []},
     ]
-    read = page.evaluate("lines => made.reading(lines, 10 ** -1.5, true)", lines)
+    read = page.evaluate("lines => made.readCurves(lines, 10 ** -1.5, true)", lines)
     assert read == pytest.approx({"count": 3, "loss": 3.5, "low": 2.5, "high": 7.5, "slope": -1})
-    assert page.evaluate("lines => made.reading(lines, 2, true)", lines)["loss"] is None
-    assert page.evaluate("lines => made.reading(lines, 0.055, false).slope", lines) == pytest.approx(-1 / 0.09)
-    assert page.evaluate("lines => made.band(lines)", lines)[0] == {"x": 0.01, "low": 3, "high": 9}
+    assert page.evaluate("lines => made.readCurves(lines, 2, true)", lines)["loss"] is None
+    assert page.evaluate("lines => made.readCurves(lines, 0.055, false).slope", lines) == pytest.approx(-1 / 0.09)
+    assert page.evaluate("lines => made.seedBand(lines)", lines)[0] == {"x": 0.01, "low": 3, "high": 9}
 
 
 def test_trainings_are_drawn_and_told_and_their_rates_move_the_handle(open_page: Open) -> None:
     page = open_page(sweeps.confirmed(), width=320)
     assert page.locator(".nb-trial canvas").evaluate(INK) > 3
     rows = page.locator(".nb-trial tbody tr").all_inner_texts()
-    assert [row.split("\t")[-1].strip() for row in rows] == ["✕ loss lost", "✓ kept", "clearly worse"]
+    assert [row.split("\t")[-1].strip() for row in rows] == ["✕ diverged", "✓ kept", "clearly worse"]
     assert "±" in rows[2]
     page.locator(".nb-trial").get_by_role("button", name="0.0148").last.click()
     assert at(page) == 0.0148

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbdebug.views.layers import Layers
+from nbdebug.watching.view import LayersView
 from tests.tools.test_explain_mind import explained
 
 from . import samples
@@ -66,7 +66,7 @@ def test_a_picture_does_not_push_the_name_of_an_example_over_its_target(open_pag
 
 @pytest.mark.parametrize("width", [360, 620, 900])
 def test_the_scales_of_layers_drop_what_has_no_room(open_page: Open, width: int) -> None:
-    page = open_page(Layers(record=recorded(100)), width=width)
+    page = open_page(LayersView(record=recorded(100)), width=width)
     page.locator(".nb-line").first.wait_for()
     shown = page.locator(".nb-scale i").evaluate_all("all => all.filter((one) => one.offsetWidth).length")
     assert shown >= 4

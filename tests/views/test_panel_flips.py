@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from nbdebug.predictions import Predictions
-from nbdebug.tools.errors.compare import Flips
-from nbdebug.tools.errors.panel_flips import state
-from nbdebug.tools.errors.panels import panels
-from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import script
+from nbdebug.predictions import ClassificationTable
+from nbdebug.tools.errors.panels.flips import state
+from nbdebug.tools.errors.panels.registry import all_panels
+from nbdebug.tools.errors.result import ErrorComparison, Errors
+from nbdebug.views.page import to_script_json
 
 from .conftest import Open
 from .panels import ANIMALS, made, page_of, went
 
 
-def flipped(rows: int = 500, classes: int = 5, better: float = 0.2) -> tuple[Flips, np.ndarray, np.ndarray, np.ndarray]:
+def flipped(
+    rows: int = 500, classes: int = 5, better: float = 0.2
+) -> tuple[ErrorComparison, np.ndarray, np.ndarray, np.ndarray]:
     """A comparison, and both predictions and the target behind it."""
     random = np.random.default_rng(0)
     target = random.integers(0, classes, rows)
@@ -24,7 +25,7 @@ def flipped(rows: int = 500, classes: int = 5, better: float = 0.2) -> tuple[Fli
     names = ANIMALS if classes == 5 else [f"kind {i}" for i in range(classes)]
 
     def errors(said: np.ndarray) -> Errors:
-        return Errors(Predictions.of(said, target, class_names=names), "made here")
+        return Errors(ClassificationTable.from_arrays(said, target, class_names=names), "made here")
 
     return errors(new).compare(errors(old)), old, new, target
 
@@ -32,7 +33,7 @@ def flipped(rows: int = 500, classes: int = 5, better: float = 0.2) -> tuple[Fli
 def test_each_count_leads_to_its_rows(open_page: Open) -> None:
     found, old, new, target = flipped()
     page = open_page(page_of(found, "flips"))
-    assert page.get_by_text("Better, and not by chance.").is_visible()
+    assert page.get_by_text("Significantly better.").is_visible()
     page.get_by_title("Show the samples that are broken").click()
     rows, label = went(page, found)
     assert sorted(rows) == np.flatnonzero((old == target) & (new != target)).tolist()
@@ -63,7 +64,7 @@ def test_a_cell_of_the_matrix_leads_to_its_rows(open_page: Open) -> None:
 def test_the_list_of_moves_leads_to_rows_too(open_page: Open) -> None:
     found, old, new, _ = flipped()
     page = open_page(page_of(found, "flips"))
-    page.get_by_text("moves with the most samples").click()
+    page.get_by_text("most frequent changes").click()
     first = state(found)["pairs"][0]
     page.get_by_role("button", name=" → ".join(first["names"])).click()
     a, b = (ANIMALS.index(name) for name in first["names"])
@@ -73,7 +74,7 @@ def test_the_list_of_moves_leads_to_rows_too(open_page: Open) -> None:
 def test_a_difference_by_chance_is_called_so(open_page: Open) -> None:
     found, *_ = flipped(better=0.0)
     page = open_page(page_of(found, "flips"))
-    assert page.get_by_text("these samples do not tell").is_visible()
+    assert page.get_by_text("is not significant").is_visible()
 
 
 def test_the_same_model_twice_has_nothing_to_show(open_page: Open) -> None:
@@ -87,7 +88,7 @@ def test_the_same_model_twice_has_nothing_to_show(open_page: Open) -> None:
 def test_many_classes_stay_small(open_page: Open) -> None:
     found, *_ = flipped(rows=20_000, classes=1000)
     view = page_of(found, "flips")
-    assert len(script(view.state())) < 30_000
+    assert len(to_script_json(view.state())) < 30_000
     page = open_page(view, width=320, dark=True)
     assert page.get_by_text("The 50 of 1,000 classes").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
@@ -99,7 +100,7 @@ def test_rows_without_a_target_are_in_no_count() -> None:
     target[:30] = -1
 
     def errors(said: np.ndarray) -> Errors:
-        return Errors(Predictions.of(said, target), "made here")
+        return Errors(ClassificationTable.from_arrays(said, target), "made here")
 
     found = state(errors(new).compare(errors(old)))
     assert sum(found["counts"].values()) == 60
@@ -107,5 +108,5 @@ def test_rows_without_a_target_are_in_no_count() -> None:
 
 
 def test_it_is_for_comparisons_only() -> None:
-    assert "flips" not in [one.name for one in panels() if one.fits(made())]
-    assert "flips" in [one.name for one in panels() if one.fits(flipped()[0])]
+    assert "flips" not in [one.name for one in all_panels() if one.fits(made())]
+    assert "flips" in [one.name for one in all_panels() if one.fits(flipped()[0])]

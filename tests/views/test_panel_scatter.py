@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.predictions.regression import Regression
-from nbdebug.tools.errors import panel_scatter
-from nbdebug.tools.errors.panel_scatter import PANEL, state
+from nbdebug.predictions import ClassificationTable
+from nbdebug.predictions.regression import RegressionTable
+from nbdebug.tools.errors.panels.registry import residuals
+from nbdebug.tools.errors.panels.residuals import PANEL, state
 from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import script
+from nbdebug.views.page import to_script_json
 
 from .conftest import Open
 from .panels import answering, page_of, went
@@ -24,7 +24,7 @@ def made(rows: int = 3000) -> Errors:
     age = random.uniform(0, 10, rows)
     target = random.normal(0, 2, rows)
     columns = {"age": age, "kind": np.where(age > 5, "old", "<b>new</b>")}
-    table = Regression.of(target + random.normal(0, 1 + age / 3, rows), target, columns=columns)
+    table = RegressionTable.from_arrays(target + random.normal(0, 1 + age / 3, rows), target, columns=columns)
     return Errors(table, table.headline())
 
 
@@ -66,7 +66,7 @@ def test_a_box_at_the_edge_has_no_end(open_page: Open) -> None:
     errors = made()
     errors.table.columns["residual"][7] = 1e6
     page = open_page(page_of(errors, "scatter"))
-    assert "1 lie beyond the axes" in page.locator(".nb-panelbox").inner_text()
+    assert "drawn at the edge: 1." in page.locator(".nb-panelbox").inner_text()
     drag(page, (0.001, 0.3), (0.999, 0.001))
     found, label = went(page, errors)
     assert label.startswith("any prediction, residual from ")
@@ -113,7 +113,7 @@ def test_other_axes_are_asked_for(open_page: Open) -> None:
     answering(page, errors)
     page.get_by_label("across").select_option("loss")
     page.get_by_label("across").select_option("age")
-    page.get_by_text("in the highest tenth of age as in its lowest (heteroscedastic)").wait_for()
+    page.get_by_text("in the highest tenth of age as in the lowest tenth (heteroscedastic)").wait_for()
     drag(page, (0.5, 0.2), (0.8, 0.8))
     ranges = page.evaluate("went.at(-1).query.ranges")
     assert set(ranges) == {"age", "residual"}
@@ -122,14 +122,14 @@ def test_other_axes_are_asked_for(open_page: Open) -> None:
 
 def test_it_stays_small_and_waits_where_there_is_much(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     errors = made(200_000)
-    assert len(script(state(errors))) < 100_000
-    monkeypatch.setattr(panel_scatter, "AT_ONCE", 1000)
+    assert len(to_script_json(state(errors))) < 100_000
+    monkeypatch.setattr(residuals, "MAX_ROWS_WITHOUT_REQUEST", 1000)
     later = state(errors)
     assert later["later"]
     assert later["plot"] is None
     assert state(errors, now=True)["plot"]["rows"] == 200_000
     page = open_page(page_of(errors, "scatter"))
-    assert page.get_by_text("No Python is there to be asked").is_visible()
+    assert page.get_by_text("Python is not available").is_visible()
 
 
 def test_what_is_not_a_number_is_left_out_or_refused() -> None:
@@ -161,9 +161,9 @@ def test_counts_and_trend_are_those_of_the_rows() -> None:
 
 def test_it_is_for_real_numbers_only() -> None:
     assert PANEL.fits(made())
-    assert not PANEL.fits(Errors(Predictions.of([0, 1], [0, 1]), "labels"))
+    assert not PANEL.fits(Errors(ClassificationTable.from_arrays([0, 1], [0, 1]), "labels"))
     assert "<td>" in PANEL.html(state(made()))
-    many = Regression.of(np.random.default_rng(0).normal(size=(90, 12)), np.zeros((90, 12)))
+    many = RegressionTable.from_arrays(np.random.default_rng(0).normal(size=(90, 12)), np.zeros((90, 12)))
     assert state(Errors(many, ""))["y"] == "worst residual"
 
 

@@ -9,9 +9,9 @@ from itertools import accumulate
 
 import pytest
 
-from nbdebug.views.curves import Curves
-from nbdebug.views.layers import Layers
-from nbdebug.views.screen import LiveScreen, Screen, show, was_just_shown
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live import LiveScreen, Screen, is_displayed_here, show_view
+from nbdebug.watching.view import LayersView
 from tests.clock import Clock
 
 from . import samples
@@ -22,10 +22,10 @@ __all__ = ["wire"]
 
 ALONE = """
 import sys
-from nbdebug.views.curves import Curves
-from nbdebug.views.layers import Layers
-from nbdebug.views.screen import show
-with show(Curves()) as screen:
+from nbdebug.views.line_chart import LineChart
+from nbdebug.watching.view import LayersView
+from nbdebug.views.live import show_view
+with show_view(LineChart()) as screen:
     for step in range(100_000):
         screen.append({"step": step, "loss": 1.0})
     screen.finish(None)
@@ -40,15 +40,15 @@ def test_in_a_script_a_screen_is_silent_and_loads_nothing() -> None:
 
 
 def test_in_a_script_nothing_counts_as_shown() -> None:
-    screen, result = show(Curves()), Loss()
+    screen, result = show_view(LineChart()), Loss()
     assert type(screen) is Screen
     screen.finish(result)
-    assert not was_just_shown(result)
+    assert not is_displayed_here(result)
 
 
 def test_a_reloaded_page_gets_every_row(wire: Wire) -> None:
     clock = Clock()
-    with show(Curves(), clock=clock) as screen:
+    with show_view(LineChart(), clock=clock) as screen:
         for step in range(5):
             screen.append({"step": step, "loss": math.nan if step == 2 else 1.0})
         assert isinstance(screen, LiveScreen)
@@ -59,14 +59,14 @@ def test_a_reloaded_page_gets_every_row(wire: Wire) -> None:
 
 def test_finish_puts_the_result_in_place_once(wire: Wire) -> None:
     result = Loss(((0, 1.0),))
-    with show(Curves()) as screen:
+    with show_view(LineChart()) as screen:
         screen.finish(result)
     assert len(wire.displays) == 1
     assert [set(bundle) for bundle in wire.updates] == [{"text/plain", "text/html"}]
     assert wire.updates[0]["text/plain"] == "1 rows"
     assert wire.closed == 1
-    assert was_just_shown(result)
-    assert not was_just_shown(Loss(((0, 1.0),)))
+    assert is_displayed_here(result)
+    assert not is_displayed_here(Loss(((0, 1.0),)))
 
 
 class Browser(Loss):
@@ -80,7 +80,7 @@ class Browser(Loss):
 
 def finished(result: Loss) -> Loss:
     """A result that a tool has put under the cell."""
-    with show(Curves()) as screen:
+    with show_view(LineChart()) as screen:
         screen.finish(result)
     return result
 
@@ -93,8 +93,8 @@ def lines(wire: Wire) -> list[str]:
 def test_a_later_browser_leaves_a_line_of_an_earlier_one(wire: Wire) -> None:
     first, second = finished(Browser(((0, 1.0),))), finished(Browser())
     assert lines(wire) == ["a browser of 1 rows"]
-    assert not was_just_shown(first)
-    assert was_just_shown(second)
+    assert not is_displayed_here(first)
+    assert is_displayed_here(second)
 
 
 def test_a_browser_that_was_asked_for_stays(wire: Wire) -> None:
@@ -108,7 +108,7 @@ def test_what_is_shown_by_hand_takes_the_place_of_what_tools_have_put(wire: Wire
     put = finished(Browser(((0, 1.0),)))
     Browser()._ipython_display_()
     assert lines(wire) == ["a browser of 1 rows"]
-    assert not was_just_shown(put)
+    assert not is_displayed_here(put)
 
 
 def test_other_results_stay_side_by_side(wire: Wire) -> None:
@@ -122,7 +122,7 @@ def test_in_the_next_cell_the_result_is_drawn_again(wire: Wire) -> None:
     from IPython import get_ipython
 
     result = Loss()
-    with show(Curves()) as screen:
+    with show_view(LineChart()) as screen:
         screen.finish(result)
     result._ipython_display_()
     assert len(wire.displays) == 1
@@ -134,7 +134,7 @@ def test_in_the_next_cell_the_result_is_drawn_again(wire: Wire) -> None:
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
 def test_an_exception_leaves_a_picture_of_the_last_state(wire: Wire, kind: type[BaseException]) -> None:
     def tool() -> None:
-        with show(Curves(title="Half way")) as screen:
+        with show_view(LineChart(title="Half way")) as screen:
             screen.append({"step": 0, "loss": 1.0})
             raise kind
 
@@ -146,7 +146,7 @@ def test_an_exception_leaves_a_picture_of_the_last_state(wire: Wire, kind: type[
 
 def test_stop_sets_a_flag_and_is_answered(wire: Wire) -> None:
     clock = Clock()
-    with show(Curves(stoppable=True), clock=clock) as screen:
+    with show_view(LineChart(stoppable=True), clock=clock) as screen:
         assert not screen.stopped
         assert isinstance(screen, LiveScreen)
         screen._live._handle_custom_msg({"kind": "stop"}, [])
@@ -160,7 +160,7 @@ def test_stop_sets_a_flag_and_is_answered(wire: Wire) -> None:
 
 def test_a_front_end_that_fails_turns_the_screen_silent(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     result = Loss()
-    with show(Curves()) as screen:
+    with show_view(LineChart()) as screen:
         assert isinstance(screen, LiveScreen)
         monkeypatch.setattr(type(screen._live), "send", lambda *_: 1 / 0)
         for step in range(3):
@@ -172,14 +172,14 @@ def test_a_front_end_that_fails_turns_the_screen_silent(wire: Wire, monkeypatch:
 
 
 def test_a_view_without_rows_says_so(wire: Wire) -> None:
-    with show(samples.findings()) as screen:
+    with show_view(samples.findings()) as screen:
         screen.append({"step": 1})
     assert "without rows" in screen.trouble
 
 
 def test_a_view_of_a_source_is_sent_piece_by_piece(wire: Wire) -> None:
     clock, record = Clock(), recorded(0)
-    with show(Layers(record), clock=clock) as screen:
+    with show_view(LayersView(record), clock=clock) as screen:
         for _ in range(3_000):
             clock.now += 0.003
             grown(record, 1)
@@ -190,7 +190,7 @@ def test_a_view_of_a_source_is_sent_piece_by_piece(wire: Wire) -> None:
     sent = [(content, buffers[0]) for content, buffers in wire.messages if buffers]
     assert all(len(data) <= 50_000 for _, data in sent)
     parts = [part for content, _ in sent for part in content["parts"]]
-    for name, count in (("run", 3_000), ("shapes", record.shapes.seen), ("evaluations", 15)):
+    for name, count in (("run", 3_000), ("shapes", record.shapes.total_rows), ("evaluations", 15)):
         mine = [part for part in parts if part["name"] == name]
         assert [part["first"] for part in mine] == list(accumulate([0, *(part["rows"] for part in mine[:-1])]))
         assert sum(part["rows"] for part in mine) <= count
@@ -200,8 +200,8 @@ def test_a_view_of_a_source_is_sent_piece_by_piece(wire: Wire) -> None:
 
 
 def test_nothing_new_is_sent_as_the_head_alone(wire: Wire) -> None:
-    clock, shown = Clock(), Layers(recorded(10))
-    with show(shown, clock=clock) as screen:
+    clock, shown = Clock(), LayersView(recorded(10))
+    with show_view(shown, clock=clock) as screen:
         for _ in range(2):
             clock.now += 0.5
             screen.refresh()
@@ -212,8 +212,8 @@ def test_nothing_new_is_sent_as_the_head_alone(wire: Wire) -> None:
 
 def test_clicks_are_handed_over_once_and_stop_still_counts(wire: Wire) -> None:
     pressed = [{"kind": "pause"}, {"kind": "rate", "factor": 0.5}, {"kind": "stop"}]
-    shown = Layers(controls=True)
-    with show(shown) as screen:
+    shown = LayersView(controls=True)
+    with show_view(shown) as screen:
         assert screen.clicks() == []
         assert isinstance(screen, LiveScreen)
         for one in pressed:
@@ -228,7 +228,7 @@ def test_clicks_are_handed_over_once_and_stop_still_counts(wire: Wire) -> None:
 
 def test_a_page_that_missed_rows_gets_all_of_them(wire: Wire) -> None:
     clock, record = Clock(), recorded(10)
-    with show(Layers(record), clock=clock) as screen:
+    with show_view(LayersView(record), clock=clock) as screen:
         assert isinstance(screen, LiveScreen)
         screen._live._handle_custom_msg({"kind": "whole"}, [])
         clock.now += 1
@@ -238,6 +238,6 @@ def test_a_page_that_missed_rows_gets_all_of_them(wire: Wire) -> None:
 
 
 def test_in_a_script_nothing_is_pressed_and_nothing_drawn() -> None:
-    screen = show(Layers())
+    screen = show_view(LayersView())
     screen.refresh()
     assert screen.clicks() == []

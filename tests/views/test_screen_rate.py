@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nbdebug.views.curves import Curves
-from nbdebug.views.screen import LiveScreen, show
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live import LiveScreen, show_view
 from tests.clock import Clock
 
 from . import samples
@@ -15,7 +15,7 @@ __all__ = ["wire"]
 def test_ten_thousand_rows_arrive_in_at_most_ten_messages_a_second(wire: Wire) -> None:
     clock = Clock()
     seconds: list[float] = []
-    with show(Curves(), clock=clock) as screen:
+    with show_view(LineChart(), clock=clock) as screen:
         for step in range(10_000):
             clock.now += 0.003
             screen.append({"step": step, "loss": step / 2})
@@ -31,7 +31,7 @@ def test_ten_thousand_rows_arrive_in_at_most_ten_messages_a_second(wire: Wire) -
 def test_a_row_that_waits_is_sent_when_due_though_the_tool_says_no_more(wire: Wire) -> None:
     import time
 
-    with show(Curves(), every=0.05) as screen:
+    with show_view(LineChart(), every=0.05) as screen:
         screen.append({"step": 0, "loss": 1.0})
         screen.append({"step": 1, "loss": 0.5})
         deadline = time.monotonic() + 5
@@ -42,7 +42,7 @@ def test_a_row_that_waits_is_sent_when_due_though_the_tool_says_no_more(wire: Wi
 
 def test_a_timer_that_comes_late_neither_sends_too_soon_nor_forgets_what_waits(wire: Wire) -> None:
     clock = Clock()
-    with show(Curves(), clock=clock, every=3600) as screen:
+    with show_view(LineChart(), clock=clock, every=3600) as screen:
         assert isinstance(screen, LiveScreen)
         for step in range(2):
             screen.append({"step": step, "loss": 1.0})
@@ -61,7 +61,7 @@ def test_a_timer_that_comes_late_neither_sends_too_soon_nor_forgets_what_waits(w
 
 def test_states_are_throttled_and_the_last_one_wins(wire: Wire) -> None:
     clock = Clock()
-    with show(samples.findings(), clock=clock) as screen:
+    with show_view(samples.findings(), clock=clock) as screen:
         for done in range(50):
             clock.now += 0.01
             view = samples.findings()

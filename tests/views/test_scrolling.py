@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbdebug.views.base import View
+from nbdebug.views.page import View
 
 from . import samples
 from .conftest import Open

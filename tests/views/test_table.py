@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 from nbdebug.tools.summary import summary
-from nbdebug.views.base import script, static_html
-from nbdebug.views.table import Column, Row, Said, Table, fitting, percent
+from nbdebug.views.page import static_html, to_script_json
+from nbdebug.views.table import Column, FoldableTable, TableRow, TextCell, format_percent, limit_rows
 
 from . import samples
 from .conftest import Open
@@ -122,7 +122,9 @@ def test_numbers_have_bars_and_shares_are_in_percent(open_page: Open) -> None:
         "node => getComputedStyle(node).backgroundSize"
     )
     assert wide.startswith("50%")
-    big = Table(columns=[Column("name"), Column("n", "number")], rows=[Row("a", [1_234_567]), Row("b", [-0.5])])
+    big = FoldableTable(
+        columns=[Column("name"), Column("n", "number")], rows=[TableRow("a", [1_234_567]), TableRow("b", [-0.5])]
+    )
     assert open_page(big).locator("td").all_inner_texts() == ["1,234,567", "\u22120.5"]
 
 
@@ -179,7 +181,7 @@ def test_all_words_can_be_read_in_light_and_dark_narrow_and_wide(open_page: Open
 
 def test_thousands_of_rows_stay_quick(open_page: Open) -> None:
     columns = [Column("name"), Column("n", "number"), Column("mode")]
-    view = Table("Many", columns=columns, rows=[Row("layer", [i, "train"]) for i in range(4000)])
+    view = FoldableTable("Many", columns=columns, rows=[TableRow("layer", [i, "train"]) for i in range(4000)])
     assert len(view.state()["table"]) == 4000
     assert len(static_html(view).encode()) <= 200_000
     page = open_page(view)
@@ -194,7 +196,7 @@ def test_thousands_of_rows_stay_quick(open_page: Open) -> None:
 
 
 def test_scrolling_down_brings_the_rows_that_were_not_drawn(open_page: Open) -> None:
-    page = open_page(Table("Many", columns=[Column("name")], rows=[Row(f"layer{i}") for i in range(600)]))
+    page = open_page(FoldableTable("Many", columns=[Column("name")], rows=[TableRow(f"layer{i}") for i in range(600)]))
     drawn = page.locator(".nb-row").count()
     page.locator(".nb-frame").evaluate("node => node.scrollTo(0, node.scrollHeight)")
     page.wait_for_function(f"document.querySelectorAll('.nb-row').length > {drawn}")
@@ -203,33 +205,33 @@ def test_scrolling_down_brings_the_rows_that_were_not_drawn(open_page: Open) -> 
 def test_what_a_page_cannot_hold_goes_from_the_deepest(open_page: Open) -> None:
     view = samples.table(100, 400)
     state = view.state()
-    assert len(script(state)) < 110_000
+    assert len(to_script_json(state)) < 110_000
     assert {one[0] for one in state["table"]} == {0, 1}
     assert state["more"] == 40_000
     page = open_page(view)
-    assert "… and 40,000 more rows that lie deeper." in page.locator(".nb-frame + .nb-note").inner_text()
+    assert "… and 40,000 more rows at deeper levels." in page.locator(".nb-frame + .nb-note").inner_text()
 
 
 def test_rows_too_many_for_a_page_lose_their_details_first() -> None:
     long = [("weight", f"text {i} " * 20) for i in range(4)]
-    view = Table(columns=[Column("name")], rows=[Row(str(i), details=long) for i in range(1000)])
+    view = FoldableTable(columns=[Column("name")], rows=[TableRow(str(i), details=long) for i in range(1000)])
     assert [len(one) for one in view.state()["table"]] == [9] * 1000
-    view.rows = [Row(str(i), details=[("weight", f"text {i} " * 20)]) for i in range(1000)]
+    view.rows = [TableRow(str(i), details=[("weight", f"text {i} " * 20)]) for i in range(1000)]
     assert [len(one) for one in view.state()["table"]] == [5] * 1000
 
 
 def test_fitting_keeps_whole_levels_then_the_first_rows() -> None:
     rows = samples.table().rows
-    assert [one.level for one in fitting(rows, 9)] == [0, 1, 2, 2, 2, 1, 2, 2, 2]
-    assert [one.level for one in fitting(rows, 8)] == [0, 1, 1]
-    flat = [Row(str(i)) for i in range(5)]
-    assert [one.name for one in fitting(flat, 3)] == ["0", "1", "2"]
+    assert [one.level for one in limit_rows(rows, 9)] == [0, 1, 2, 2, 2, 1, 2, 2, 2]
+    assert [one.level for one in limit_rows(rows, 8)] == [0, 1, 1]
+    flat = [TableRow(str(i)) for i in range(5)]
+    assert [one.name for one in limit_rows(flat, 3)] == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.0, "0%"), (0.001, "<1%"), (0.5, "50%"), (0.999, ">99%"), (1.0, "100%")])
 def test_a_share_is_whole_only_where_it_is(open_page: Open, share: float, text: str) -> None:
-    view = Table(columns=[Column("name"), Column("part", "share")], rows=[Row("a", [share])])
-    assert percent(share) == text
+    view = FoldableTable(columns=[Column("name"), Column("part", "share")], rows=[TableRow("a", [share])])
+    assert format_percent(share) == text
     assert open_page(view).locator("td").inner_text().strip() == text
 
 
@@ -242,9 +244,9 @@ def test_without_scripts_it_is_a_plain_table_with_what_its_marks_tell(open_page:
 
 
 def test_values_that_json_does_not_know_are_left_out() -> None:
-    view = Table(
+    view = FoldableTable(
         columns=[Column("n"), Column("v", "number")],
-        rows=[Row("a", [float("nan")]), Row("b", [Said("x", float("inf"))])],
+        rows=[TableRow("a", [float("nan")]), TableRow("b", [TextCell("x", float("inf"))])],
     )
     state = view.state()
     json.dumps(state, allow_nan=False)

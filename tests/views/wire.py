@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from nbdebug.result import Result
-from nbdebug.views.base import View
-from nbdebug.views.curves import Curves
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.page import View
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Loss(Result):
     rows: tuple[tuple[float, float], ...] = ()
 
     def view(self) -> View:
-        return Curves(title="Done", series={"loss": self.rows})
+        return LineChart(title="Done", series={"loss": self.rows})
 
     def __str__(self) -> str:
         return f"{len(self.rows)} rows"

@@ -14,15 +14,16 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
-from nbdebug.record import Record
-from nbdebug.record.file import Writer
-from nbdebug.views.screen import Screen
-from nbdebug.watching import Watch
-from nbdebug.watching.meter import MOST_ASLEEP, SEEN
+from nbdebug.hooks.training_events import StepVisibility
+from nbdebug.records import Record
+from nbdebug.records.record import RecordWriter
+from nbdebug.views.live import Screen
+from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS, MAX_LOSS_ONLY_STEPS
+from nbdebug.watching.watch import Watch
 from tests.clock import CLOCK
 from tests.watching.rhythms import TINY
 
-STEPS = 3 * SEEN
+STEPS = 3 * ALWAYS_MEASURED_STEPS
 X = torch.randn(32, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 DATA = TensorDataset(X, Y)
@@ -41,12 +42,7 @@ class Loop:
 
     def watch(self, **options: Any) -> Watch:
         debugger = nbdebug.Debugger(
-            self.model,
-            self.train,
-            self.val,
-            loss_fn=self.loss_fn,
-            optimizer=self.optimizer,
-            scheduler=self.scheduler,
+            self.model, self.train, self.val, loss_fn=self.loss_fn, optimizer=self.optimizer, scheduler=self.scheduler
         )
         return debugger.watch(**{"budget": TINY, **options})
 
@@ -57,9 +53,9 @@ class Loop:
             while number < steps:
                 for x, y in self.train:
                     number += 1
-                    asleep = isinstance(watch, Watch) and watch.meter.asleep
+                    asleep = isinstance(watch, Watch) and watch.time_budget.visibility is StepVisibility.LOSS_ONLY
                     self.asleep += [number] * asleep
-                    now, spoil = (spoil, "") if asleep and number > 2 * SEEN else ("", spoil)
+                    now, spoil = (spoil, "") if asleep and number > 2 * ALWAYS_MEASURED_STEPS else ("", spoil)
                     self.step(x * float("inf") if now == "input" else x, y, now)
                 self.scheduler.step()
                 with torch.no_grad():
@@ -80,10 +76,10 @@ class Loop:
 def test_most_steps_are_asleep_and_never_too_many_in_a_row() -> None:
     loop = Loop()
     watch = loop.run(loop.watch())
-    assert not watch.trouble
-    assert watch.meter.left_out == len(loop.asleep) > (STEPS - SEEN) * 0.8
+    assert not watch.error_summary
+    assert watch.time_budget.loss_only_steps == len(loop.asleep) > (STEPS - ALWAYS_MEASURED_STEPS) * 0.8
     heard = [0, *sorted({*range(1, STEPS + 1)} - {*loop.asleep})]
-    assert max(b - a for a, b in itertools.pairwise(heard)) <= MOST_ASLEEP + 1
+    assert max(b - a for a, b in itertools.pairwise(heard)) <= MAX_LOSS_ONLY_STEPS + 1
     assert set(watch.record.series("step_seconds")[0].tolist()).isdisjoint(loop.asleep)
     for signal in ("loss", "lr"):
         assert watch.record.series(signal)[0].tolist() == list(range(1, STEPS + 1))
@@ -97,11 +93,11 @@ def test_losses_epochs_and_validation_are_those_of_a_watch_that_hears_all() -> N
     for signal in ("loss", "lr", "eval_loss"):
         assert one.record.series(signal)[1].tolist() == other.record.series(signal)[1].tolist()
         assert one.record.series(signal)[0].tolist() == other.record.series(signal)[0].tolist()
-    assert len(one.record.happened("epoch")) == len(other.record.happened("epoch")) == STEPS // 8
+    assert len(one.record.events_of_kind("epoch")) == len(other.record.events_of_kind("epoch")) == STEPS // 8
     assert one.session is not None
     assert other.session is not None
-    for name in ("backwards", "steps"):
-        assert getattr(one.session.follower, name) == getattr(other.session.follower, name) == STEPS
+    for name in ("backward_passes", "steps"):
+        assert getattr(one.session.loop_monitor, name) == getattr(other.session.loop_monitor, name) == STEPS
 
 
 def test_what_the_user_owns_is_as_in_an_unwatched_run() -> None:
@@ -121,20 +117,22 @@ def test_what_the_user_owns_is_as_in_an_unwatched_run() -> None:
 def test_a_loss_that_is_not_finite_is_told_at_its_step_and_why_it_is_not_run_again(spoiled: str, later: int) -> None:
     loop = Loop()
     watch = loop.run(loop.watch(), spoiled)
-    at = next(number for number in loop.asleep if number > 2 * SEEN)
+    at = next(number for number in loop.asleep if number > 2 * ALWAYS_MEASURED_STEPS)
     assert watch.result is not None
     found = next(one for one in watch.result.report.findings if one.code == "T603")
     assert found.where.step == at + later
-    assert "with no budget=" in found.fix
+    assert "without budget=" in found.fix
     again = watch.replay()
     assert again is not None
-    assert (again.step, again.unheard > later) == (at + later, True)
+    assert (again.step, again.loss_only_steps > later) == (at + later, True)
     if spoiled == "gradient":
-        assert again.ruined == ("0.weight",)
-        assert f"Of the last {again.unheard} steps only the loss was kept, for the budget." in str(again)
+        assert again.non_finite_weights == ("0.weight",)
+        assert f"For the last {again.loss_only_steps} steps only the loss was recorded, to stay within budget." in str(
+            again
+        )
     else:
-        assert not again.ruined
-        assert "The weights were finite before the step began; what went into it was not kept" in str(again)
+        assert not again.non_finite_weights
+        assert "The weights were finite before the step began; its inputs were not recorded" in str(again)
 
 
 def test_buttons_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,21 +142,21 @@ def test_buttons_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
         def clicks(self) -> list[dict[str, Any]]:
             return [{"kind": "stop"}] if len(loop.asleep) > 5 else []
 
-    monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", 0.0)
-    monkeypatch.setattr("nbdebug.watching.watch.show", lambda _: Pressing())
+    monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _: Pressing())
     watch = loop.run(loop.watch())
     assert watch.result is not None
     assert watch.result.steps == loop.asleep[-1] < STEPS
 
 
 def test_the_file_grows_every_few_seconds_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    update, written = Writer.update, list[int]()
+    update, written = RecordWriter.update, list[int]()
 
-    def counted(self: Writer, record: Record) -> None:
+    def counted(self: RecordWriter, record: Record) -> None:
         written.append(record.steps)
         update(self, record)
 
-    monkeypatch.setattr(Writer, "update", counted)
+    monkeypatch.setattr(RecordWriter, "update", counted)
     loop = Loop()
     with loop.watch(save=tmp_path / "run.nbd"):
         for _ in range(STEPS):
@@ -174,9 +172,9 @@ def test_an_optimizer_that_comes_later_ends_it() -> None:
         for number in range(1, STEPS + 1):
             x, y = X[:4], Y[:4]
             loop.step(x, y, "")
-            if number == 2 * SEEN:
+            if number == 2 * ALWAYS_MEASURED_STEPS:
                 loop.optimizer = torch.optim.Adam(loop.model.parameters(), 1e-3)
     assert watch.session is not None
-    assert len(watch.session.follower.steppers) == 2
-    assert watch.meter.left_out < 2 * SEEN
-    assert not watch.trouble
+    assert len(watch.session.loop_monitor.tracked_optimizers) == 2
+    assert watch.time_budget.loss_only_steps < 2 * ALWAYS_MEASURED_STEPS
+    assert not watch.error_summary

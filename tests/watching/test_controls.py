@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import nbdebug
 from nbdebug.finding import Finding
-from nbdebug.views.screen import Screen
+from nbdebug.views.live import Screen
 from tests.clock import CLOCK
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
@@ -23,7 +23,7 @@ Y = (X[:, 0] > 0).long()
 @pytest.fixture(autouse=True)
 def _after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """These loops are over before a person could click."""
-    monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", 0.0)
+    monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", 0.0)
 
 
 class Pressing(Screen):
@@ -39,7 +39,7 @@ class Pressing(Screen):
 
 
 def run(monkeypatch: pytest.MonkeyPatch, at: dict[int, dict[str, Any]], steps: int = 8, **options: Any) -> Any:
-    monkeypatch.setattr("nbdebug.watching.watch.show", lambda _: Pressing(at))
+    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _: Pressing(at))
     torch.manual_seed(0)
     model = nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -58,11 +58,11 @@ def test_stop_ends_the_loop_after_a_whole_step_and_the_cell_goes_on(monkeypatch:
     watch = run(monkeypatch, {3: {"kind": "stop"}})
     assert watch.result.steps == 3
     assert watch.result.interrupted
-    assert watch.record.happened("stopped")[0].text == "stopped by the Stop button"
+    assert watch.record.events_of_kind("stopped")[0].text == "stopped by the Stop button"
 
 
 def test_an_except_of_the_loop_does_not_swallow_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbdebug.watching.watch.show", lambda _: Pressing({1: {"kind": "stop"}}))
+    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _: Pressing({1: {"kind": "stop"}}))
     model = nn.Linear(6, 2)
     optimizer, after = torch.optim.SGD(model.parameters(), lr=0.1), list[int]()
     with nbdebug.watch(model, optimizer):
@@ -79,12 +79,12 @@ def test_an_except_of_the_loop_does_not_swallow_stop(monkeypatch: pytest.MonkeyP
 def test_the_rate_is_changed_for_good_also_under_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = run(monkeypatch, {2: {"kind": "rate", "factor": 0.5}, 3: {"kind": "rate", "factor": 99.0}})
     assert watch.record.series("lr")[1].tolist() == pytest.approx([0.1, 0.1, *[0.05] * 2, *[0.005] * 4])
-    assert [one.text for one in watch.record.happened("note")] == ["learning rate × 0.5, as you asked"]
+    assert [one.text for one in watch.record.events_of_kind("note")] == ["learning rate × 0.5, as you asked"]
 
 
 def test_pause_waits_for_resume_and_its_time_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = CLOCK.now
-    monkeypatch.setattr("nbdebug.watching.controls.time.sleep", CLOCK.passes)
+    monkeypatch.setattr("nbdebug.watching.watch.time.sleep", CLOCK.passes)
     watch = run(monkeypatch, {3: {"kind": "pause"}, 7: {"kind": "resume"}})
     assert watch.result.steps == 8
     assert CLOCK.now - begun > 0.15
@@ -104,10 +104,10 @@ def tell_at_fourth_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def advance(judge: Any, step: int) -> None:
         if step == 4:
-            judge.tell(Finding("made up", code="T605", name="loss-spike", severity="warning"))
+            judge.on_new_finding(Finding("made up", code="T605", name="loss-spike", severity="warning"))
 
-    monkeypatch.setattr("nbdebug.watching.judge.Judge.advance", advance)
-    monkeypatch.setattr("nbdebug.watching.recorder.FETCH_SECONDS", 3600.0)
+    monkeypatch.setattr("nbdebug.watching.rule_schedule.RuleSchedule.advance", advance)
+    monkeypatch.setattr("nbdebug.watching.step_recorder.FETCH_SECONDS", 3600.0)
 
 
 @pytest.mark.parametrize(("stop_on", "stops"), [(None, False), ("error", False), ("warning", True)])
@@ -126,7 +126,7 @@ def test_a_callback_that_raises_is_reported_and_training_goes_on(monkeypatch: py
     tell_at_fourth_step(monkeypatch)
     watch = run(monkeypatch, {}, on_finding=lambda _: 1 / 0)
     assert watch.result.steps == 8
-    assert "ZeroDivisionError" in watch.trouble
+    assert "ZeroDivisionError" in watch.error_summary
 
 
 def test_a_record_is_saved_while_the_loop_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

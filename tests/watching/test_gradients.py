@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import nbdebug
-from nbdebug.watching.meter import SEEN
+from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS
 
-AT = SEEN + 6  # the norm of all gradients is only taken now and then by here
+AT = ALWAYS_MEASURED_STEPS + 6  # the norm of all gradients is only taken now and then by here
 
 
 def small() -> nn.Sequential:

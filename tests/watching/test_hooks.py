@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 import nbdebug
 from nbdebug.preserve import Preserve
-from nbdebug.watching import Watch
+from nbdebug.watching.watch import Watch
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
@@ -51,7 +51,7 @@ def test_in_place_operations_train_and_are_seen_before_they_are_overwritten() ->
     watch = watched(model)
     assert watch.record.series("activation.zeros", "0")[1].max() == 0
     assert watch.record.series("activation.zeros", "1")[1].min() > 0
-    assert not watch.trouble
+    assert not watch.error_summary
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -59,7 +59,7 @@ def test_a_checkpointed_part_is_seen_once_a_step(reentrant: bool) -> None:
     model = plain()
     x = X.clone().requires_grad_()
     watch = watched(model, lambda: model[2](checkpoint(model[:2], x, use_reentrant=reentrant)))
-    assert watch.record.places("activation.mean") == ["2", "0", "1"] if reentrant else ["0", "1", "2"]
+    assert watch.record.tensors("activation.mean") == ["2", "0", "1"] if reentrant else ["0", "1", "2"]
     assert watch.record.series("activation.mean", "0")[0].tolist() == [1, 2, 3, 4]
 
 
@@ -76,7 +76,7 @@ class Bypassed(nn.Module):
 
 def test_layers_that_no_hook_sees_are_listed_and_not_drawn_as_zero() -> None:
     watch = watched(Bypassed())
-    assert watch.record.places("activation.mean") == []
+    assert watch.record.tensors("activation.mean") == []
     assert [one.name for one in watch.record.modules if not one.seen] == ["first", "second", "never"]
     assert watch.record.series("gradient.norm", "first.weight")[1].min() > 0
     assert watch.record.series("gradient.norm", "never.weight")[1].size == 0
@@ -95,9 +95,9 @@ class Attending(nn.Module):
 
 def test_attention_is_seen_as_a_whole() -> None:
     record = watched(Attending()).record
-    assert "attention" in record.places("activation.mean")
-    assert "attention.out_proj" not in record.places("activation.mean")
-    assert "attention.in_proj_weight" in record.places("gradient.norm")
+    assert "attention" in record.tensors("activation.mean")
+    assert "attention.out_proj" not in record.tensors("activation.mean")
+    assert "attention.in_proj_weight" in record.tensors("gradient.norm")
 
 
 def test_a_module_that_is_called_twice_has_two_places() -> None:
@@ -110,7 +110,7 @@ def test_a_module_that_is_called_twice_has_two_places() -> None:
             return self.act(self.second(self.act(self.first(x))))
 
     record = watched(Twice()).record
-    assert record.places("activation.mean") == ["first", "act", "second", "act#2"]
+    assert record.tensors("activation.mean") == ["first", "act", "second", "act#2"]
 
 
 @dataclass
@@ -155,12 +155,12 @@ def test_copies_and_saved_models_take_no_hook_with_them() -> None:
     with torch.enable_grad():
         copies[0](X)
     assert watch.record.series("activation.mean", "0")[0].tolist() == [1, 2, 3, 4]
-    assert not watch.trouble
+    assert not watch.error_summary
 
 
 def test_a_scripted_model_is_watched_without_its_activations() -> None:
     watch = watched(torch.jit.script(plain()))
-    assert watch.record.places("activation.mean") == []
+    assert watch.record.tensors("activation.mean") == []
     assert watch.record.series("update.norm", "0.weight")[1].min() > 0
 
 
@@ -189,10 +189,16 @@ def test_a_loop_in_a_thread_is_watched() -> None:
     thread.start()
     thread.join()
     assert found[0].record.series("activation.mean", "0")[0].tolist() == [1, 2, 3, 4]
-    assert not found[0].trouble
+    assert not found[0].error_summary
 
 
-@pytest.mark.parametrize("where", ["nbdebug.watching.look.Look.take", "nbdebug.watching.lens.Lens.write"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "nbdebug.watching.optimizer_steps.LayerSnapshot.add_output",
+        "nbdebug.watching.layer_statistics.LayerStatistics.add",
+    ],
+)
 def test_what_a_hook_raises_ends_that_probe_and_never_the_loop(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("inside")
@@ -200,7 +206,7 @@ def test_what_a_hook_raises_ends_that_probe_and_never_the_loop(where: str, monke
     monkeypatch.setattr(where, fail)
     model = plain()
     watch = watched(model)
-    assert "ZeroDivisionError: inside" in watch.trouble
+    assert "ZeroDivisionError: inside" in watch.error_summary
     assert len(watch.record.series("loss")[0]) >= 3
     assert "ZeroDivisionError" in str(watch.result)
 
@@ -242,8 +248,8 @@ def test_what_a_tool_does_meanwhile_is_not_heard() -> None:
     assert watch.result is not None
     assert watch.result.steps == 6
     assert watch.session is not None
-    assert watch.session.follower.backwards == 6
-    assert watch.record.places("activation.norm") == ["0", "1", "2"]
+    assert watch.session.loop_monitor.backward_passes == 6
+    assert watch.record.tensors("activation.norm") == ["0", "1", "2"]
     assert float(watch.record.series("lr")[1].max()) == pytest.approx(0.1)
 
 

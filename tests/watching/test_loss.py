@@ -8,8 +8,8 @@ from torch import nn
 
 import nbdebug
 from nbdebug.debugger import Debugger
-from nbdebug.loop import Follower
-from nbdebug.rules.programs import classifier, regressor
+from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.rules.examples import classifier, regressor
 from nbdebug.setup import Setup
 from tests.clock import CLOCK
 
@@ -93,7 +93,7 @@ def test_an_interrupt_leaves_a_partial_result() -> None:
 def test_a_block_without_training_says_so() -> None:
     with nbdebug.watch(nn.Linear(1, 1)) as watch:
         pass
-    assert "no backward pass was seen" in str(watch.result)
+    assert "no backward pass was recorded" in str(watch.result)
     assert watch.result.to_frame().empty
 
 
@@ -102,9 +102,9 @@ def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch
     with nbdebug.watch(setup.model, setup.optimizers[0]) as watch:
         train(setup)
     assert 0 < watch.result.overhead < 1
-    assert f"watching took {watch.result.overhead:.1%} of the time" in str(watch.result)
+    assert f"overhead {watch.result.overhead:.1%}" in str(watch.result)
 
-    monkeypatch.setattr(Follower, "backward_done", lambda _: CLOCK.passes(0.02))
+    monkeypatch.setattr(LoopMonitor, "on_backward_end", lambda _: CLOCK.passes(0.02))
     with nbdebug.watch(setup.model, setup.optimizers[0]) as slow:
         train(setup)
     assert slow.result.overhead > 0.5

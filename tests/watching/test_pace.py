@@ -11,16 +11,15 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
-from nbdebug.numbers import Sampler
-from nbdebug.watching import Watch
-from nbdebug.watching.look import Look
-from nbdebug.watching.meter import SEEN
-from nbdebug.watching.pace import Pace
-from nbdebug.watching.strides import COMPARED, SELDOM
+from nbdebug.hooks.training_events import StepVisibility
+from nbdebug.tensors.sampling import TensorSampler
+from nbdebug.watching.optimizer_steps import ALWAYS_COMPARED_STEPS, COMPARISON_INTERVAL, LayerSnapshot
+from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS, Throttle
+from nbdebug.watching.watch import Watch
 from tests.clock import CLOCK
 from tests.watching.rhythms import TINY, seldom
 
-STEPS = 4 * SEEN
+STEPS = 4 * ALWAYS_MEASURED_STEPS
 FIRST = 400
 
 
@@ -46,19 +45,19 @@ def trained(watch: Watch, model: nn.Module, optimizer: torch.optim.Optimizer, st
     with watch:
         assert watch.session is not None
         for number in range(steps):
-            rested += watch.session.follower.resting
+            rested += watch.time_budget.visibility is not StepVisibility.ALL_EVENTS
             step(model, optimizer, list(train)[number % len(train)])
     assert watch.result is not None
-    assert not watch.result.trouble
+    assert not watch.result.errors
     return rested
 
 
 def test_a_pace_takes_its_share_of_the_time() -> None:
-    pace, now, spent = Pace(0.01), 0.0, 0.0
+    pace, now, spent = Throttle(0.01), 0.0, 0.0
     for _ in range(100_000):
         now += 1e-3
-        if now >= pace.again:
-            pace.took(2e-3, now)
+        if now >= pace.next_time:
+            pace.record(2e-3, now)
             spent += 2e-3
     assert spent / now == pytest.approx(0.01, rel=0.02)
 
@@ -69,10 +68,10 @@ def share(watch: Watch, seconds: float = 0.02) -> float:
     with watch:
         for number in range(1600):
             if number == FIRST:
-                before = watch.meter.spent, watch.meter.elapsed
+                before = watch.time_budget.spent_seconds, watch.time_budget.elapsed
             CLOCK.passes(seconds)
             step(watch.setup.model, optimizer, train[number % len(train)])
-    return (watch.meter.spent - before[0]) / (watch.meter.elapsed - before[1])
+    return (watch.time_budget.spent_seconds - before[0]) / (watch.time_budget.elapsed - before[1])
 
 
 def watch_of(budget: float) -> Watch:
@@ -83,13 +82,13 @@ def watch_of(budget: float) -> Watch:
 
 @pytest.fixture
 def _looks_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = Look.take
+    take = LayerSnapshot.add_output
 
     def slow(*given: Any) -> None:
         CLOCK.passes(0.005)
         take(*given)
 
-    monkeypatch.setattr(Look, "take", slow)
+    monkeypatch.setattr(LayerSnapshot, "add_output", slow)
 
 
 @pytest.mark.usefixtures("_looks_take_long")
@@ -107,16 +106,16 @@ def test_a_budget_that_is_given_is_kept(budget: float) -> None:
     assert budget / 2 < share(watch, 0.05) <= budget
     assert watch.record.series("loss")[0].tolist() == list(range(1, 1601))
     assert watch.result is not None
-    left_out = watch.result.left_out
-    assert 0 < left_out < 1600 - SEEN
-    assert f"of {left_out:,} steps only the loss was kept, for the budget" in str(watch.result)
+    left_out = watch.result.loss_only_steps
+    assert 0 < left_out < 1600 - ALWAYS_MEASURED_STEPS
+    assert f"for {left_out:,} steps only the loss was recorded, to stay within budget" in str(watch.result)
 
 
 def test_without_a_budget_every_step_is_heard() -> None:
     model = network()
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1))
     assert share(watch, 0.001) > 0.05
-    assert watch.meter.left_out == 0
+    assert watch.time_budget.loss_only_steps == 0
     assert "for the budget" not in str(watch.result)
 
 
@@ -125,15 +124,17 @@ def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     watch = seldom(nbdebug.watch(model, optimizer, budget=TINY))
     rested = trained(watch, model, optimizer)
-    assert STEPS / 2 < rested < STEPS - SEEN
+    assert STEPS / 2 < rested < STEPS - ALWAYS_MEASURED_STEPS
     for signal in ("loss", "lr", "step_seconds"):
         assert watch.record.series(signal)[0].tolist() == list(range(1, STEPS + 1))
-    assert watch.record.series("gradient_norm")[0].tolist()[:SEEN] == list(range(1, SEEN + 1))
+    assert watch.record.series("gradient_norm")[0].tolist()[:ALWAYS_MEASURED_STEPS] == list(
+        range(1, ALWAYS_MEASURED_STEPS + 1)
+    )
     assert watch.session is not None
-    loop = watch.session.follower.seen(())
-    assert (loop.steps, loop.backwards, loop.followed) == (STEPS, STEPS, STEPS - rested)
-    assert loop.known == loop.followed - 1
-    assert not loop.uncleared
+    loop = watch.session.loop_monitor.summary(())
+    assert (loop.steps, loop.backward_passes, loop.tracked_steps) == (STEPS, STEPS, STEPS - rested)
+    assert loop.checked_intervals == loop.tracked_steps - 1
+    assert not loop.uncleared_intervals
 
 
 def test_an_evaluation_between_steps_that_are_not_followed_is_heard() -> None:
@@ -145,14 +146,14 @@ def test_an_evaluation_between_steps_that_are_not_followed_is_heard() -> None:
         assert watch.session is not None
         for number in range(STEPS):
             step(model, optimizer, next(iter(debugger.train_loader)))
-            if watch.session.follower.resting and number % 20 < 8:
+            if watch.time_budget.visibility is not StepVisibility.ALL_EVENTS and number % 20 < 8:
                 evaluated += 1
                 with torch.no_grad():
                     for x, _ in val:
                         model(x)
-    passes = watch.session.follower.seen(()).passes
+    passes = watch.session.loop_monitor.summary(()).forward_passes
     assert evaluated > 10
-    assert passes.validated == passes.in_train == 2 * evaluated
+    assert passes.validation_passes == passes.validation_in_train_mode == 2 * evaluated
 
 
 def test_where_optimizers_take_turns_every_step_is_followed() -> None:
@@ -161,12 +162,12 @@ def test_where_optimizers_take_turns_every_step_is_followed() -> None:
     train = list(loader())
     debugger = nbdebug.Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers)
     with seldom(debugger.watch(budget=TINY)) as watch:
-        for number in range(2 * SEEN):
+        for number in range(2 * ALWAYS_MEASURED_STEPS):
             for one in optimizers:
                 step(model, one, train[number % len(train)])
     assert watch.session is not None
-    loop = watch.session.follower.seen(())
-    assert loop.followed == loop.steps == 4 * SEEN
+    loop = watch.session.loop_monitor.summary(())
+    assert loop.tracked_steps == loop.steps == 4 * ALWAYS_MEASURED_STEPS
 
 
 def test_gradients_that_are_cleared_too_early_are_a_share_of_what_was_followed() -> None:
@@ -187,7 +188,7 @@ def test_looks_at_every_step_leave_the_order_of_events_to_its_own_rhythm() -> No
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
     assert trained(watch, model, watch.setup.optimizers[0]) > STEPS / 2
     assert watch.session is not None
-    loop = watch.session.follower.seen(())
+    loop = watch.session.loop_monitor.summary(())
     assert loop.steps == STEPS
     assert watch.record.layers.rows == STEPS
 
@@ -208,7 +209,7 @@ def test_an_update_is_what_the_step_did_and_not_what_was_written_between_steps()
     optimizer, average = torch.optim.SGD(model.parameters(), 0.1), copy.deepcopy(model)
     batch, moved = next(iter(loader())), []
     with nbdebug.watch(model, optimizer, every=1) as watch:
-        for _ in range(2 * COMPARED):
+        for _ in range(2 * ALWAYS_COMPARED_STEPS):
             before = model[0].weight.detach().clone()
             step(model, optimizer, batch)
             moved.append(float((model[0].weight.detach() - before).norm()))
@@ -219,18 +220,18 @@ def test_an_update_is_what_the_step_did_and_not_what_was_written_between_steps()
 
 def test_weights_that_nobody_writes_to_between_steps_are_gathered_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     weights: list[bool] = []
-    gather = Sampler.gather
+    gather = TensorSampler.gather
 
-    def counted(self: Sampler, given: Any) -> Any:
+    def counted(self: TensorSampler, given: Any) -> Any:
         weights.append(given[0] is model[0].weight)
         return gather(self, given)
 
-    monkeypatch.setattr(Sampler, "gather", counted)
+    monkeypatch.setattr(TensorSampler, "gather", counted)
     model = network()
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
-    trained(watch, model, watch.setup.optimizers[0], steps=4 * COMPARED)
-    looks = 4 * COMPARED
-    compared = COMPARED + (looks - COMPARED) // SELDOM
+    trained(watch, model, watch.setup.optimizers[0], steps=4 * ALWAYS_COMPARED_STEPS)
+    looks = 4 * ALWAYS_COMPARED_STEPS
+    compared = ALWAYS_COMPARED_STEPS + (looks - ALWAYS_COMPARED_STEPS) // COMPARISON_INTERVAL
     assert sum(weights) == looks + compared
     assert (watch.record.series("update.norm", "0.weight")[1] > 0).all()
 
@@ -241,8 +242,8 @@ def test_weights_that_wait_for_the_next_step_are_those_of_their_own(
 ) -> None:
     found = []
     for seconds in (0.0, 3600.0):  # brought in after every step, and all at the end
-        monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", seconds)
-        monkeypatch.setattr("nbdebug.watching.recorder.FETCH_SECONDS", seconds)
+        monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", seconds)
+        monkeypatch.setattr("nbdebug.watching.step_recorder.FETCH_SECONDS", seconds)
         torch.manual_seed(0)
         model = network()
         watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
@@ -253,8 +254,8 @@ def test_weights_that_wait_for_the_next_step_are_those_of_their_own(
 
 
 def test_a_loop_that_begins_to_write_between_steps_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbdebug.watching.watch.BETWEEN_SECONDS", 3600.0)
-    model, late = network(), SEEN + 5
+    monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", 3600.0)
+    model, late = network(), ALWAYS_MEASURED_STEPS + 5
     optimizer, batch, moved = torch.optim.SGD(model.parameters(), 0.1), next(iter(loader())), []
     with nbdebug.watch(model, optimizer, every=1) as watch:
         for at in range(1, STEPS + 1):

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import nbdebug
-from nbdebug.watching import Watch
-from nbdebug.watching.meter import SEEN
-from nbdebug.watching.resting import Resting
+from nbdebug.hooks.training_events import StepVisibility
+from nbdebug.watching.session import FastPath
+from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS
+from nbdebug.watching.watch import Watch
 from tests.watching.rhythms import TINY, seldom
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
@@ -26,7 +27,9 @@ class Noisy(nn.Module):
         return x + 0.1 * torch.randn_like(x)
 
 
-def watched(*more: nn.Module, steps: int = SEEN + 32, passes: int = 1, spoiled: int | None = None) -> Watch:
+def watched(
+    *more: nn.Module, steps: int = ALWAYS_MEASURED_STEPS + 32, passes: int = 1, spoiled: int | None = None
+) -> Watch:
     """A loop with gradients that are clipped now and then; the input of one step may be spoiled."""
     torch.manual_seed(0)
     model, loss_fn = nn.Sequential(*more, nn.Linear(6, 2)), nn.CrossEntropyLoss()
@@ -40,17 +43,17 @@ def watched(*more: nn.Module, steps: int = SEEN + 32, passes: int = 1, spoiled: 
             if step % 5 == 0:
                 nn.utils.clip_grad_norm_(model.parameters(), 0.01)
             optimizer.step()
-    assert not watch.trouble
+    assert not watch.error_summary
     return watch
 
 
 @pytest.mark.parametrize("passes", [1, 2])
 def test_the_short_way_comes_to_what_the_long_way_comes_to(passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     short, taken = watched(passes=passes), list[str]()
-    for name in ("backward", "step_begins", "step_done"):
-        monkeypatch.setattr(Resting, name, lambda *_, name=name: bool(taken.append(name)))
+    for name in ("before_backward", "before_step", "after_step"):
+        monkeypatch.setattr(FastPath, name, lambda *_, name=name: bool(taken.append(name)))
     long = watched(passes=passes)
-    assert set(taken) == {"backward", "step_begins", "step_done"}
+    assert set(taken) == {"before_backward", "before_step", "after_step"}
     for signal in ("loss", "lr", "momentum", "raw_gradient_norm", "clip_scale", "gradient_norm"):
         for one, other in zip(short.record.series(signal), long.record.series(signal), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -60,16 +63,16 @@ def test_the_short_way_comes_to_what_the_long_way_comes_to(passes: int, monkeypa
 def counted(watch: Watch) -> Any:
     """What was counted of a loop."""
     assert watch.session is not None
-    follower, ring = watch.session.follower, watch.session.ring
-    return follower.seen(()).backwards, follower.steps, follower.followed, ring.steps, len(ring.passes)
+    follower, ring = watch.session.loop_monitor, watch.session.ring
+    return follower.summary(()).backward_passes, follower.steps, follower.tracked_steps, ring.steps, len(ring.passes)
 
 
 @pytest.mark.parametrize("more", [(), (nn.Dropout(0.3),), (Noisy(),)])
 def test_a_step_that_was_not_followed_is_replayed_with_its_own_random_numbers(more: tuple[nn.Module, ...]) -> None:
-    spoiled = SEEN + 7
-    watch = watched(*more, spoiled=spoiled, steps=SEEN + 8)
+    spoiled = ALWAYS_MEASURED_STEPS + 7
+    watch = watched(*more, spoiled=spoiled, steps=ALWAYS_MEASURED_STEPS + 8)
     assert watch.session is not None
-    assert watch.session.ring.varied is bool(more)
+    assert watch.session.ring.depends_on_context is bool(more)
     again = watch.replay()
     assert again is not None
     assert (again.step, again.exact) == (spoiled, True)
@@ -77,12 +80,12 @@ def test_a_step_that_was_not_followed_is_replayed_with_its_own_random_numbers(mo
 
 def test_where_nothing_is_drawn_the_random_state_is_not_read_again() -> None:
     for more, different in (((), 1), ((Noisy(),), 2)):
-        watch = watched(*more, steps=SEEN + 4)
+        watch = watched(*more, steps=ALWAYS_MEASURED_STEPS + 4)
         assert watch.session is not None
         ring = watch.session.ring
-        assert ring.resting
+        assert ring.visibility is StepVisibility.LOSS_AND_REPLAY
         for _ in range(2):
-            ring.forward_begins(nn.Identity(), (X,), {})
+            ring.on_forward_begin(nn.Identity(), (X,), {})
             torch.randn(3)
-        states = {id(call.random["cpu"]) for call in ring.now.forwards[-2:]}
+        states = {id(call.random_state["cpu"]) for call in ring.current_pass.forwards[-2:]}
         assert len(states) == different

@@ -12,9 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
-from nbdebug.record import Record
-from nbdebug.record.bins import COUNT, MIDDLE, shares
-from nbdebug.record.bins import edges as bin_edges
+from nbdebug.records import Record
+from nbdebug.tensors.histogram_bins import BIN_COUNT, ZERO_BIN, bin_shares
+from nbdebug.tensors.histogram_bins import bin_edges as bin_edges
 
 
 def network() -> nn.Sequential:
@@ -56,7 +56,7 @@ def run(every: int | None = 1, steps: int = 12, **options: Any) -> tuple[Record,
             for name, value in own.items():
                 exact.setdefault(name, []).append(float(value.detach()))
     assert watched.result is not None
-    assert not watched.result.trouble
+    assert not watched.result.errors
     return watched.record, exact
 
 
@@ -91,12 +91,12 @@ def test_the_largest_values_of_large_tensors_are_found_in_turn() -> None:
 def test_histograms_show_the_shape_of_the_weights() -> None:
     record, _ = run(steps=3)
     _, drawn = record.histograms("weight", "0.weight")
-    found = shares(drawn)[0]
+    found = bin_shares(drawn)[0]
     torch.manual_seed(0)
     weights = np.abs(network()[0].weight.detach().numpy()).ravel()
     true = np.histogram(weights, bin_edges())[0] / weights.size
-    both = found[MIDDLE + 1 :] + found[MIDDLE - 1 :: -1]
-    assert drawn.shape[1] == COUNT
+    both = found[ZERO_BIN + 1 :] + found[ZERO_BIN - 1 :: -1]
+    assert drawn.shape[1] == BIN_COUNT
     assert np.abs(both - true).max() < 0.05
 
 
@@ -113,7 +113,7 @@ def test_dead_and_pinned_units_are_counted() -> None:
             optimizer.step()
     assert watched.record.series("activation.dead", "1")[1][-1] == pytest.approx(0.25)
     assert watched.record.series("activation.saturated", "3")[1][-1] > 0.8
-    assert watched.record.places("activation.saturated") == ["3"]
+    assert watched.record.tensors("activation.saturated") == ["3"]
 
 
 def test_layers_are_picked_by_path_pattern_and_kind() -> None:
@@ -121,7 +121,7 @@ def test_layers_are_picked_by_path_pattern_and_kind() -> None:
 
     for match in ("2", re.compile("^2$"), [nn.Tanh, "2"]):
         record, _ = run(steps=2, match=match)
-        assert record.places("weight.norm") == ["2.weight", "2.bias"]
+        assert record.tensors("weight.norm") == ["2.weight", "2.bias"]
     with pytest.raises(nbdebug.SetupError, match="expected a part of the model"):
         run(match="convolution*")
 
@@ -142,7 +142,7 @@ def test_a_set_up_with_loaders_is_measured_on_fixed_samples_and_by_epoch() -> No
                 mean = torch.stack([loss_fn(model(x), y) for x, y in debugger.val_loader]).mean()
             watched.log(epoch_loss=float(mean), number=epoch)
     record = watched.record
-    assert [one.step for one in record.happened("epoch")] == [1, 9, 17, 25]
+    assert [one.step for one in record.events_of_kind("epoch")] == [1, 9, 17, 25]
     assert record.series("epoch")[1].tolist() == [1.0] * 8 + [2.0] * 8 + [3.0] * 8 + [4.0] * 8
     assert record.series("eval_loss")[1] == pytest.approx(record.series("epoch_loss")[1])
     steps, score = record.series("sample_val_score")

@@ -1,4 +1,4 @@
-"""D106: some classes are rare, and nothing accounts for it."""
+"""D106: rare classes that neither the sampler nor the loss compensates for."""
 
 from __future__ import annotations
 
@@ -8,86 +8,86 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.class_counts import ClassCounts
-from nbdebug.evidence.class_weights import Weights
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, program
+from nbdebug.measurements.labels import ClassCounts
+from nbdebug.measurements.loss_sensitivity import ClassWeights
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 
 
 @rule("D106", "warning")
 def class_imbalance(
-    class_counts: ClassCounts, class_weights: Weights, *, share: float = 0.1, rarer: float = 0.5
+    class_counts: ClassCounts, class_weights: ClassWeights, *, share: float = 0.1, rarer: float = 0.5
 ) -> Iterator[Finding]:
-    """The rarest class comes up less than a tenth as often as the commonest, and nothing accounts for it.
+    """The rarest class is less than a tenth as frequent as the most common one, and nothing compensates for it.
 
     ## What it does
-    Counts the classes of the training samples as the loader draws them, so that a sampler is accounted for, and asks
-    your loss whether it makes more of the rare ones.
+    Counts the classes of the training samples in the order in which the loader draws them, so that a weighted sampler
+    is taken into account. Checks whether your loss gives rare classes a larger weight.
 
     ## Why it matters
-    A model that never names the rare class is right nearly always. Accuracy looks excellent, and the class that the
-    model was made for is missed.
+    A model that never predicts the rare class is correct almost always. Its accuracy looks excellent, while it misses
+    the class that usually matters.
 
     ## How it is measured
-    The rarest class must stay under ``share`` = a tenth of the commonest by three standard errors of its count. The
-    loss accounts for it when the gradients that it sends back for two classes, from an answer that knows nothing,
-    differ by half or more (class weights, ``pos_weight``), or when the gradient of an answer that is nearly right is
-    under half of what cross-entropy leaves (focal loss). Weights that make more of the commonest class than of the
-    rarest account for nothing: there the counts are multiplied by those gradients, once the rarest class comes up less
-    than ``rarer`` = half as often.
+    The count of the rarest class, plus three standard errors, must be below ``share`` = a tenth of the count of the
+    most common class. The loss compensates if its gradients for two classes, taken at an uninformative output, differ
+    by half or more (class weights, ``pos_weight``), or if its gradient at an almost correct output is less than half
+    of the gradient of cross-entropy (focal loss). Weights that favor the most common class over the rarest do not
+    compensate: in that case the counts are multiplied by those gradients, and the rule applies as soon as the rarest
+    class is less than ``rarer`` = half as frequent.
 
     ## How to fix
-    Weigh the classes in the loss, or draw them evenly; and judge by a score for each class.
+    Weight the classes in the loss or sample them evenly, and evaluate the model by a score for each class.
 
     ## When to ignore
-    When the frequencies are those that predictions are meant for, and probabilities are used rather than a threshold.
+    When the data have the class frequencies of deployment, and you use the probabilities rather than a threshold.
 
     ## References
     M. Buda, A. Maki, M. Mazurowski, A systematic study of the class imbalance problem (2018), arXiv:1710.05381.
     """
-    counts = class_counts.drawn
+    counts = class_counts.sampled
     if len(counts) < 2:
         return
-    (common, most), (rare, least) = counts.most_common(1)[0], min(counts.items(), key=lambda pair: pair[1])
-    at_most = least + 3 * sqrt(least)
-    upside_down = class_weights.favors(common, rare) and at_most < rarer * most
-    times = class_weights.pull[common] / class_weights.pull[rare] if upside_down else 1.0
-    if at_most >= share * most * times or not (class_weights.equal or upside_down):
+    (common, common_count), (rare, rare_count) = counts.most_common(1)[0], min(counts.items(), key=lambda pair: pair[1])
+    rare_upper_bound = rare_count + 3 * sqrt(rare_count)
+    weights_inverted = class_weights.favors(common, rare) and rare_upper_bound < rarer * common_count
+    weight_ratio = (
+        class_weights.gradient_norms[common] / class_weights.gradient_norms[rare] if weights_inverted else 1.0
+    )
+    if rare_upper_bound >= share * common_count * weight_ratio or not (class_weights.are_equal or weights_inverted):
         return
-    if upside_down:
-        yield inverted(class_counts, rare, common, times)
+    if weights_inverted:
+        yield _inverted_weights_finding(class_counts, rare, common, weight_ratio)
         return
     yield Finding(
-        message=f"Class {rare} comes up {least:,} times in {counts.total():,} training samples, class {common} "
-        f"{most:,} times ({most / least:.0f} times as often; expected under {1 / share:.0f}), and neither sampler "
-        "nor loss makes up for it.",
-        cause="Every sample counts the same, so that the common class decides what is learned.",
-        fix=fix(class_counts),
-        evidence={"counts": dict(sorted(counts.items())[:50]), "pull of each class": class_weights.pull},
+        message=f"Class {rare} has {rare_count:,} of {counts.total():,} training samples, class {common} has "
+        f"{common_count:,} ({common_count / rare_count:.0f} times as many; expected less than {1 / share:.0f} times). "
+        "Neither the sampler nor the loss compensates for it.",
+        cause="Every sample has the same weight, so the common class dominates the training.",
+        fix=_class_weight_fix(class_counts),
+        evidence={"counts": dict(sorted(counts.items())[:50]), "gradient of each class": class_weights.gradient_norms},
         explains=("E702", "E703", "E706", "E709", "T607", "T601"),
     )
 
 
-def inverted(found: ClassCounts, rare: int, common: int, times: float) -> Finding:
-    """Weights that make the rare class rarer still."""
-    counts = found.drawn
+def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int, weight_ratio: float) -> Finding:
+    counts = class_counts.sampled
     return Finding(
-        message=f"Class {rare} comes up {counts[rare]:,} times in {counts.total():,} training samples, class {common} "
-        f"{counts[common]:,} times, and the loss makes {times:.3g} times as much of a sample of class {common}; "
-        f"expected more of one of class {rare}.",
-        cause="The weights of the classes are upside down: as their frequencies are, not as the inverse.",
-        fix=fix(found),
-        evidence={"counts": dict(sorted(counts.items())[:50]), "common over rare": times},
+        message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training samples, class {common} has "
+        f"{counts[common]:,}, and the loss weights a sample of class {common} {weight_ratio:.3g} times as much as one "
+        f"of class {rare}; expected a larger weight for class {rare}.",
+        cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
+        fix=_class_weight_fix(class_counts),
+        evidence={"counts": dict(sorted(counts.items())[:50]), "common over rare": weight_ratio},
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )
 
 
-def fix(found: ClassCounts) -> str:
-    """The loss with weights."""
-    if found.classes == [0, 1]:
-        ratio = found.drawn[0] / max(found.drawn[1], 1)
+def _class_weight_fix(class_counts: ClassCounts) -> str:
+    if class_counts.classes == [0, 1]:
+        ratio = class_counts.sampled[0] / max(class_counts.sampled[1], 1)
         binary = f"loss_fn = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([{ratio:.1f}]))   # for one logit\n"
     else:
         binary = ""
@@ -97,18 +97,18 @@ def fix(found: ClassCounts) -> str:
     )
 
 
-def rare_class(loss_fn: nn.Module) -> Setup:
-    """Four hundred points of which sixteen are of the second class."""
+def _imbalanced_setup(loss_fn: nn.Module) -> Setup:
+    """400 points, 16 of them in the second class."""
     x = torch.randn(400, 4, generator=torch.Generator().manual_seed(0))
     y: Tensor = (torch.arange(400) % 25 == 0).long()
-    return program(network(2), x + 2 * y[:, None], y, loss_fn)
+    return minimal_setup(network(2), x + 2 * y[:, None], y, loss_fn)
 
 
 def bad() -> Setup:
-    """Plain cross-entropy on one positive in 25."""
-    return rare_class(nn.CrossEntropyLoss())
+    """Plain cross-entropy, with one positive sample in 25."""
+    return _imbalanced_setup(nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """The same with weights."""
-    return rare_class(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 24.0])))
+    """The same data with class weights."""
+    return _imbalanced_setup(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 24.0])))

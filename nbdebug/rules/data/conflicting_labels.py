@@ -6,34 +6,34 @@ from collections.abc import Hashable, Iterator
 
 from torch import nn
 
-from nbdebug.evidence.sameness import is_rich
-from nbdebug.evidence.tables import Table, keys
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
+from nbdebug.measurements.duplicates import are_rows_distinctive
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.task import Task
+from nbdebug.setup.task import LearningTask
 
 
 @rule("D122", "warning")
-def conflicting_labels(task: Task, tables: dict[str, Table], *, share: float = 0.01) -> Iterator[Finding]:
-    """Identical inputs bear different labels.
+def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, share: float = 0.01) -> Iterator[Finding]:
+    """Identical inputs have different labels.
 
     ## What it does
-    Groups the samples of each split by their inputs, bit by bit, and names the groups whose labels differ. Only tasks
-    with one class for each sample are judged: elsewhere one input may well have several answers.
+    Groups the samples of each split by their inputs, bit by bit, and reports the groups whose labels differ. It only
+    covers tasks with one class for each sample: in other tasks, one input may have several correct targets.
 
     ## Why it matters
-    No model can be right on both, so that the training loss has a floor, and one of the labels is false.
+    No model can fit both labels, so the training loss cannot reach zero, and at least one of the labels is wrong.
 
     ## How it is measured
-    Exactly, on the samples that can be read. A warning from ``share`` = 1 % of the samples on, as many wrong labels
-    as well-kept data sets have (Northcutt found 3.3 % on average); less is a note, and so is any number where inputs
-    with few different values repeat by chance.
+    Exactly, on the samples that can be read. It is a warning from ``share`` = 1% of the samples; curated datasets
+    contain a similar share of label errors (Northcutt found 3.3% on average). A smaller share is a note, and so is any
+    share if the inputs have few distinct values and repeat by chance.
 
     ## How to fix
-    Look at the pairs, keep the right one of each.
+    Inspect the pairs and keep the correct sample of each.
 
     ## When to ignore
     When the label is random given the input, as in a game of chance.
@@ -42,57 +42,58 @@ def conflicting_labels(task: Task, tables: dict[str, Table], *, share: float = 0
     C. Northcutt, A. Athalye, J. Mueller, Pervasive Label Errors in Test Sets (2021).
     """
     if task.name not in ("classification", "binary"):
-        raise NotChecked(f"the task is {task.name}, where one input may have several answers")
+        raise NotChecked(f"the task is {task.name}, where one input may have several correct targets")
     if all(table.labels is None for table in tables.values()):
-        raise NotChecked("there is not one class for each sample")
+        raise NotChecked("the samples do not have one class each")
     for table in tables.values():
-        if groups := conflicts(table):
-            yield finding(table, groups, share)
+        if groups := _conflicting_groups(table):
+            yield _finding(table, groups, share)
 
 
-def conflicts(table: Table) -> list[list[int]]:
-    """The places of samples whose inputs are equal and whose labels are not."""
+def _conflicting_groups(table: SplitTable) -> list[list[int]]:
+    """Return groups of table rows with equal inputs and different labels."""
     labels = table.labels
     if labels is None or not table.inputs:
         return []
-    codes = keys(table.inputs)
+    codes = get_row_keys(table.inputs)
     if len(set(codes)) == len(codes):
         return []
     groups: dict[Hashable, list[int]] = {}
-    for place, key in enumerate(codes):
-        groups.setdefault(key, []).append(place)
+    for position, key in enumerate(codes):
+        groups.setdefault(key, []).append(position)
     classes = labels.tolist()
-    return [group for group in groups.values() if len({classes[place] for place in group}) > 1]
+    return [group for group in groups.values() if len({classes[position] for position in group}) > 1]
 
 
-def finding(table: Table, groups: list[list[int]], share: float) -> Finding:
-    """How many samples contradict each other, and which."""
+def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Finding:
     count, classes = sum(map(len, groups)), table.labels.tolist() if table.labels is not None else []
-    pairs = [[(table.indices[place], classes[place]) for place in group[:4]] for group in groups[:10]]
+    pairs = [[(table.indices[position], classes[position]) for position in group[:4]] for group in groups[:10]]
     first = " and ".join(f"sample {index} is labeled {label}" for index, label in pairs[0][:2])
-    loud = count >= share * len(table) and is_rich(table, keys([*table.inputs, *table.targets]))
+    is_significant = count >= share * len(table) and are_rows_distinctive(
+        table, get_row_keys([*table.inputs, *table.targets])
+    )
     return Finding(
         message=f"{count} of {len(table)} {table.split} samples ({count / len(table):.1%}) have the same input as "
-        f"another and a different label, for example: {first}; expected none.",
-        where=Where(sample=pairs[0][0][0]),
+        f"another sample and a different label, for example: {first}.",
+        where=Location(sample=pairs[0][0][0]),
         cause="Copies were labeled twice, or labels were joined to the wrong inputs."
-        if loud
-        else "Inputs with few different values repeat, or a few samples were labeled twice.",
+        if is_significant
+        else "Inputs with few distinct values repeat by chance, or a few samples were labeled twice.",
         fix=f"for i in ({', '.join(str(index) for index, _ in pairs[0][:2])}):\n    print(dataset[i])",
         evidence={"split": table.split, "samples": count, "groups of (index, label)": pairs},
         explains=("T606", "T608", "D111", "D107"),
-        severity=None if loud else "note",
+        severity=None if is_significant else "note",
     )
 
 
 def bad() -> Setup:
-    """Four samples that came twice, the second time with another label."""
+    """Four samples occur twice, the second time with another label."""
     x, y = points()
     x[4:8] = x[:4]
     y[4:8] = (y[:4] + 1) % 3
-    return program(network(3), x, y, nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """Each sample once."""
+    """Each sample occurs once."""
     return classifier()

@@ -1,4 +1,4 @@
-"""D102: targets are not in the form that the loss expects."""
+"""D102: targets do not have the form that the loss expects."""
 
 from __future__ import annotations
 
@@ -8,108 +8,115 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.tables import Table
 from nbdebug.finding import Finding
-from nbdebug.graph.search import line_of, scales_labels
-from nbdebug.graph.source import where_of
-from nbdebug.loop.disproved import OPERANDS, RAISES
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH, LOSS_RAISES
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.authors import authored
-from nbdebug.setup.losses import Kind, named, scores
-from nbdebug.setup.trees import described, tensors
+from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import get_location
+from nbdebug.source.search import find_unique_line, scales_labels
+from nbdebug.tensors.pytree import describe_tensors, tree_tensors
 
-Misfit = tuple[str, str]
-REFUSING: tuple[Kind, ...] = ("cross-entropy", "nll", "bce", "bce-with-logits")  # misfits that torch does not take
+_TargetMismatch = tuple[str, str]
+_STRICT_LOSSES: tuple[LossKind, ...] = (
+    "cross-entropy",
+    "nll",
+    "bce",
+    "bce-with-logits",
+)  # torch raises for such targets
 
 
 @rule("D102", "error")
 def label_encoding(
-    setup: Setup, first_pass: Pass, output: Any, loss_kind: Kind, tables: dict[str, Table]
+    setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, tables: dict[str, SplitTable]
 ) -> Iterator[Finding]:
     """Targets do not have the shape, dtype or encoding that the loss expects.
 
     ## What it does
-    Compares shape and dtype of the target with what the loss is defined for: class indices (int64, without an axis for
-    the classes) or probabilities (floats, with it) for cross-entropy; floats of the shape of the output for binary
-    cross-entropy; as many targets as outputs for all. Names training labels that are all the same where those of the
-    validation split are not.
+    Compares shape and dtype of the target with the definition of the loss: class indices (int64, without a class axis)
+    or probabilities (floats, with a class axis) for cross-entropy; floats of the shape of the output for binary
+    cross-entropy; as many targets as outputs for every loss. Reports training labels that are all equal while those of
+    the validation split are not.
 
     ## Why it matters
-    Some of these raise an error that speaks of dtypes and not of labels; others broadcast and train on nonsense. With
-    one label for all, the loss falls to nothing and nothing is learned.
+    Some of these raise an error about dtypes that does not mention labels; others broadcast and train on meaningless
+    values. If all labels are equal, the loss falls to zero and the model learns nothing.
 
     ## How it is measured
-    On the target and the output of the first batch, before torch's own error is shown; one label for all on every
-    training sample, when all can be read.
+    On the target and the output of the first batch, before torch's own error is shown. Equal labels are detected over
+    all training samples, if all of them can be read.
 
     ## How to fix
-    The line that is given, where the targets are made.
+    Apply the suggested line where the targets are created.
 
     ## When to ignore
-    Never, for torch's own losses; a loss of your own is judged only when one of them raised inside it.
+    Never, for torch's own losses. A custom loss is checked only if one of torch's losses raised inside it.
 
     ## References
     Documentation of torch.nn.CrossEntropyLoss, BCEWithLogitsLoss and MSELoss, section on shapes.
     """
-    target = next(iter(tensors(first_pass.batch.targets)), None)
-    logits = scores(output)
-    reshaped = named(setup.loss_fn) == "other" and first_pass.failure is None
-    if target is None or not isinstance(logits, Tensor) or loss_kind == "other" or reshaped:
+    target = next(iter(tree_tensors(first_pass.batch.targets)), None)
+    logits = score_tensor(output)
+    is_custom_without_failure = get_loss_kind(setup.loss_fn) == "other" and first_pass.failure is None
+    if target is None or not isinstance(logits, Tensor) or loss_kind == "other" or is_custom_without_failure:
         return
     if loss_kind in ("cross-entropy", "nll"):
-        yield from one_label(setup, tables)
-    misfit = wrong_length(logits, target) or FORMS[loss_kind](logits, target)
-    if misfit:
-        message, repair = misfit
+        yield from _single_label_findings(setup, tables)
+    mismatch = _length_mismatch(logits, target) or _TARGET_CHECKS[loss_kind](logits, target)
+    if mismatch:
+        message, repair = mismatch
         yield Finding(
-            message=f"{message} (output {described(logits)}, target {described(target)}).",
-            where=where_of(first_pass.line),
-            cause=f"The target is not in the form that {loss_kind} is defined for.",
+            message=f"{message} (output {describe_tensors(logits)}, target {describe_tensors(target)}).",
+            where=get_location(first_pass.line),
+            cause=f"The target does not have the form that {loss_kind} expects.",
             fix=repair,
             evidence={
-                "output": described(logits),
-                "target": described(target),
+                "output": describe_tensors(logits),
+                "target": describe_tensors(target),
                 "raised": str(first_pass.failure or ""),
             },
             explains=("L205", "L207", "L208", "L211", "L214", "D101", "T601", "T607", "T608", "E706"),
-            assumes=(RAISES if first_pass.failure or loss_kind in REFUSING else OPERANDS,),
+            assumes=(LOSS_RAISES if first_pass.failure or loss_kind in _STRICT_LOSSES else LOSS_OPERANDS_MISMATCH,),
         )
 
 
-def one_label(setup: Setup, tables: dict[str, Table]) -> Iterator[Finding]:
-    """The finding on a training split of one class beside a validation split of several."""
+def _single_label_findings(setup: Setup, tables: dict[str, SplitTable]) -> Iterator[Finding]:
+    """Report a training split with a single label while the validation split has several."""
     train, val = tables.get("train"), tables.get("val")
-    if train is None or val is None or not train.whole or train.labels is None or val.labels is None:
+    if train is None or val is None or not train.is_complete or train.labels is None or val.labels is None:
         return
-    here, there = set(train.labels.tolist()), set(val.labels.tolist())
-    if len(here) == 1 < len(there):
-        line = line_of(scales_labels, authored(setup))
+    train_labels, val_labels = set(train.labels.tolist()), set(val.labels.tolist())
+    if len(train_labels) == 1 < len(val_labels):
+        line = find_unique_line(scales_labels, user_written_objects(setup))
         yield Finding(
-            where=where_of(line),
-            message=f"All {len(train)} training labels are {next(iter(here))}; those of the validation split have "
-            f"{len(there)} values, from {min(there)} to {max(there)}.",
-            cause="The labels were scaled with the inputs and cast to whole numbers, or the split holds one class.",
-            fix="x = x / 255   # the inputs only; leave the labels as they are",
-            evidence={"training labels": sorted(here), "validation labels": sorted(there)[:50], "samples": len(train)},
+            where=get_location(line),
+            message=f"All {len(train)} training labels are {next(iter(train_labels))}, while those of the validation "
+            f"split have {len(val_labels)} values, from {min(val_labels)} to {max(val_labels)}.",
+            cause="The labels were scaled with the inputs and cast to integers, or the split contains only one class.",
+            fix="x = x / 255   # scale only the inputs, not the labels",
+            evidence={
+                "training labels": sorted(train_labels),
+                "validation labels": sorted(val_labels)[:50],
+                "samples": len(train),
+            },
             explains=("D106", "D110", "D119", "G415", "G416", "M307", "T607", "T609", "E702", "E706", "E709"),
         )
 
 
-def wrong_length(logits: Tensor, target: Tensor) -> Misfit | None:
-    """Targets of another number than the outputs."""
+def _length_mismatch(logits: Tensor, target: Tensor) -> _TargetMismatch | None:
     if logits.dim() and target.dim() and len(logits) != len(target):
         return (
-            f"{len(logits)} outputs meet {len(target)} targets",
-            "# make the data set return one target for each input, and the model keep the batch axis first",
+            f"The model returns {len(logits)} outputs for {len(target)} targets",
+            "# return one target for each input from the dataset, and keep the batch axis first in the model",
         )
     return None
 
 
-def for_classes(logits: Tensor, target: Tensor) -> Misfit | None:
-    """Class indices, or probabilities over the classes."""
+def _class_target_mismatch(logits: Tensor, target: Tensor) -> _TargetMismatch | None:
     same = target.dim() == logits.dim()
     if target.is_floating_point():
         if same and target.shape == logits.shape:
@@ -118,47 +125,45 @@ def for_classes(logits: Tensor, target: Tensor) -> Misfit | None:
     if same and target.shape == logits.shape and logits.dim() > 1:
         return "Class labels are one-hot integers", "target = target.argmax(dim=1)"
     if same and logits.dim() > 1:
-        return "Class labels have an axis too many", "target = target.squeeze(1)"
+        return "Class labels have one axis too many", "target = target.squeeze(1)"
     if target.dtype not in (torch.int64, torch.uint8):
         return f"Class labels are {str(target.dtype).removeprefix('torch.')}", "target = target.long()"
     return None
 
 
-def for_probabilities(logits: Tensor, target: Tensor) -> Misfit | None:
-    """Floats of the shape of the output."""
+def _probability_target_mismatch(logits: Tensor, target: Tensor) -> _TargetMismatch | None:
     repair = "target = target" if target.is_floating_point() else "target = target.float()"
     if target.shape != logits.shape:
         column = logits.dim() == target.dim() + 1 and logits.shape[-1] == 1
         match = ".unsqueeze(1)" if column else f".view({tuple(logits.shape)})"
-        return "Binary targets have another shape than the output", repair + match
+        return "Binary targets do not have the shape of the output", repair + match
     if not target.is_floating_point():
         return "Binary targets are integers", repair
     return None
 
 
-def for_values(logits: Tensor, target: Tensor) -> Misfit | None:
-    """Floats."""
+def _regression_target_mismatch(logits: Tensor, target: Tensor) -> _TargetMismatch | None:
     if not target.is_floating_point() and logits.is_floating_point():
-        return "Targets of a regression are integers", "target = target.float()"
+        return "Regression targets are integers", "target = target.float()"
     return None
 
 
-FORMS: dict[Kind, Callable[[Tensor, Tensor], Misfit | None]] = {
-    "cross-entropy": for_classes,
-    "nll": for_classes,
-    "bce": for_probabilities,
-    "bce-with-logits": for_probabilities,
-    "squared": for_values,
-    "absolute": for_values,
+_TARGET_CHECKS: dict[LossKind, Callable[[Tensor, Tensor], _TargetMismatch | None]] = {
+    "cross-entropy": _class_target_mismatch,
+    "nll": _class_target_mismatch,
+    "bce": _probability_target_mismatch,
+    "bce-with-logits": _probability_target_mismatch,
+    "squared": _regression_target_mismatch,
+    "absolute": _regression_target_mismatch,
 }
 
 
 def bad() -> Setup:
-    """Class labels that are floats."""
+    """Class labels are floats."""
     x, y = points()
-    return program(network(3), x, y.float(), nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x, y.float(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """Class labels that are integers."""
+    """Class labels are integers."""
     return classifier()

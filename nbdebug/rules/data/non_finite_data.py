@@ -8,35 +8,38 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.rows import Rows
-from nbdebug.evidence.spared import leaves_out, named_tensors
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.dataset_rows import SplitRows
+from nbdebug.measurements.non_finite import (
+    NON_FINITE_CONSEQUENCES,
+    get_named_tensors,
+    is_attention_mask,
+    masks_non_finite,
+)
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-
-CONSEQUENCES = ("G405", "G406", "T601", "T602", "T603", "T608", "M307", "E706", "E709", "L208", "D104")
 
 
 @rule("D103", "error")
-def non_finite_data(setup: Setup, rows: list[Rows], batches: list[Batch]) -> Iterator[Finding]:
-    """NaN or Inf among inputs or targets, with the samples that hold them.
+def non_finite_data(setup: Setup, rows: list[SplitRows], batches: list[Batch]) -> Iterator[Finding]:
+    """Inputs or targets contain NaN or Inf.
 
     ## What it does
-    Looks at every value of a TensorDataset, and at the first batches of any other. Names the samples, and the column
-    of a table. Additive masks, which are minus infinity beside zeros, are left alone. Where your model and loss leave
-    out what is missing, it is a note.
+    Inspects every value of a TensorDataset, and the first batches of any other dataset. Reports the samples, and the
+    columns of a table. Additive masks, which consist of minus infinity and zeros, are ignored. If your model and loss
+    mask missing values, it is a note.
 
     ## Why it matters
     One NaN makes the loss of its batch NaN, and one step later every weight.
 
     ## How it is measured
-    By isfinite over the values. Then a batch with such a value goes through model and loss: if the loss and all
-    gradients are finite, the value was left out. (A NaN that is masked only after the error was computed leaves a
-    finite loss and NaN gradients.)
+    By isfinite over the values. Then a batch with such a value is passed through model and loss: if the loss and all
+    gradients are finite, the value is masked. (A NaN that is masked only after the error was computed leaves a finite
+    loss and NaN gradients.)
 
     ## How to fix
-    Drop or fill these samples where the data are read, and keep a column that says which were filled.
+    Drop or impute these samples where the data are read, and keep a column that marks the imputed ones.
 
     ## When to ignore
     Never, as an error.
@@ -45,56 +48,58 @@ def non_finite_data(setup: Setup, rows: list[Rows], batches: list[Batch]) -> Ite
     IEEE 754: every sum and product with a NaN is NaN.
     """
     for part in rows:
-        for name, tensor in named_tensors(part.inputs, part.targets).items():
+        for name, tensor in get_named_tensors(part.inputs, part.targets).items():
             if tensor.is_floating_point():
-                yield from looked(setup, part, name, tensor, batches)
+                yield from _tensor_findings(setup, part, name, tensor, batches)
 
 
-def looked(setup: Setup, part: Rows, name: str, tensor: Tensor, batches: list[Batch]) -> Iterator[Finding]:
-    """The finding for one tensor of one split, if it holds anything that is not finite."""
-    if bool(tensor.sum().isfinite()):  # reads the data once and makes nothing; a sum that overflows says nothing
+def _tensor_findings(
+    setup: Setup, part: SplitRows, name: str, tensor: Tensor, batches: list[Batch]
+) -> Iterator[Finding]:
+    """Report non-finite values in one tensor of one split."""
+    if bool(tensor.sum().isfinite()):  # cheap: no copy of the data. A sum that overflows is inconclusive
         return
-    good = tensor.isfinite()
-    if bool(good.all()) or is_mask(tensor, good):
+    finite = tensor.isfinite()
+    if bool(finite.all()) or is_attention_mask(tensor, finite):
         return
-    wrong = (~good).flatten(1).any(1) if tensor.dim() > 1 else ~good
-    spared = leaves_out(setup, batches, name, tensor[int(wrong.nonzero()[0])])
+    wrong = (~finite).flatten(1).any(1) if tensor.dim() > 1 else ~finite
+    is_masked = masks_non_finite(setup, batches, name, tensor[int(wrong.nonzero()[0])])
     samples = [int(part.indices[row]) for row in wrong.nonzero().flatten().tolist() if row < len(part.indices)]
-    columns = named_columns(setup, ~good) if tensor.dim() == 2 and not name.startswith("target") else []
+    columns = _non_finite_columns(setup, ~finite) if tensor.dim() == 2 and not name.startswith("target") else []
     kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
-    listed = ", ".join(map(str, samples[:5])) + (", …" if len(samples) > 5 else "")
-    what = name if name.startswith("target") else f"input {name}".strip()
+    listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
+    tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""
     yield Finding(
-        message=f"{kind} in the {what} of {len(samples)} of {len(tensor)} {part.split} samples: {listed}{column}"
-        + ("; model and loss leave them out." if spared else "."),
-        where=Where(sample=samples[0] if samples else None),
-        cause="The data hold entries that are missing or overflowed.",
-        fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or fill: torch.nan_to_num(x)",
-        evidence={"split": part.split, "samples": samples[:20], "columns": columns[:20], "values": int((~good).sum())},
-        explains=CONSEQUENCES,
-        severity="note" if spared else None,
+        message=f"The {tensor_name} contains {kind} in {len(samples)} of {len(tensor)} {part.split} samples: "
+        f"{listed}{column}" + ("; model and loss mask these values." if is_masked else "."),
+        where=Location(sample=samples[0] if samples else None),
+        cause="The data contain missing values or values that overflowed.",
+        fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or impute: torch.nan_to_num(x)",
+        evidence={
+            "split": part.split,
+            "samples": samples[:20],
+            "columns": columns[:20],
+            "values": int((~finite).sum()),
+        },
+        explains=NON_FINITE_CONSEQUENCES,
+        severity="note" if is_masked else None,
     )
 
 
-def is_mask(tensor: Tensor, good: Tensor) -> bool:
-    """Whether a tensor is an additive attention mask: minus infinity, and zeros."""
-    return bool((tensor[~good] == -torch.inf).all()) and bool((tensor[good] == 0).all()) and bool(good.any())
-
-
-def named_columns(setup: Setup, wrong: Tensor) -> list[Any]:
-    """The columns of a table that hold something not finite, by name where names were given."""
+def _non_finite_columns(setup: Setup, wrong: Tensor) -> list[Any]:
+    """Return the columns that contain non-finite values, by feature name if available, else by number."""
     names = setup.feature_names or range(wrong.shape[1])
     return [names[column] for column in wrong.any(0).nonzero().flatten().tolist()]
 
 
 def bad() -> Setup:
-    """One NaN in sample 17."""
+    """Sample 17 contains a NaN."""
     x, y = points()
     x[17, 2] = torch.nan
-    return program(network(3), x, y, nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """Finite data."""
+    """All data are finite."""
     return classifier()

@@ -1,4 +1,4 @@
-"""D108: the same sample in training and validation."""
+"""D108: the same samples in training and validation."""
 
 from __future__ import annotations
 
@@ -8,154 +8,154 @@ from collections.abc import Iterator
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.evidence.nearness import Near
-from nbdebug.evidence.sameness import Shared
-from nbdebug.evidence.windows import Windows
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Severity, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points
+from nbdebug.finding import Finding, Location, Severity
+from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, SharedWindows
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 
 
 @rule("D108", "error")
 def split_overlap(
     setup: Setup,
-    shared_samples: Shared,
-    near_copies: Near,
-    shared_windows: Windows,
+    shared_samples: SharedSamples,
+    near_duplicates: NearDuplicates,
+    shared_windows: SharedWindows,
     *,
     share: float = 0.05,
     near: float = 0.1,
     times: float = 4.0,
     overlapping: float = 0.5,
 ) -> Iterator[Finding]:
-    """The same sample stands in training and validation.
+    """The same sample occurs in training and validation.
 
     ## What it does
-    Compares the indices that both loaders visit where they read from one data set, and otherwise every sample of both
-    splits that can be read, inputs with targets, bit by bit. Where none is the same, it looks for validation samples
-    that are training samples slightly changed, or the same stretch of a series moved by a few steps.
+    Compares the indices that both loaders visit if they read from one dataset; otherwise compares every readable sample
+    of both splits, inputs and targets, bit by bit. If no samples are identical, it searches for validation samples that
+    are slightly modified training samples, or the same window of a series shifted by a few steps.
 
     ## Why it matters
-    The validation score counts what was memorized as if it had been understood.
+    The validation score rewards memorization as if it were generalization.
 
     ## How it is measured
-    Exactly. From ``share`` = 5 % of the validation samples on it is an error, as deepchecks has it; under that a
-    warning. Data with few different values repeat by chance: there it speaks only when samples of the validation
-    split are repeated in training at three standard errors, and twice, above the rate at which training samples
-    repeat each other; else it is a note. A near copy lies nearer than 0.35 of the distance of the twentieth neighbor
-    and has the same class; it is a warning from ``near`` = 10 % of the samples on, and ``times`` = 4 times the share
-    that evenly spread samples would show in as many dimensions as the further neighbors tell (or three tenths of all
-    samples beyond that share). Windows count that share three quarters of their steps, from ``overlapping`` = half of
-    the validation samples on.
+    Exactly. It is an error from ``share`` = 5% of the validation samples, the threshold of deepchecks, and a warning
+    below. Data with few distinct values repeat by chance: there it is reported only if validation samples are repeated
+    in training more often than training samples repeat each other, by three standard errors and by a factor of two;
+    otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth neighbor and has the same
+    class. Near copies are a warning from ``near`` = 10% of the samples, and from ``times`` = 4 times the share that is
+    expected for evenly distributed samples of the same intrinsic dimension, estimated from the more distant neighbors
+    (or that share plus three tenths of all samples). Windows count if they share three quarters of their steps, from
+    ``overlapping`` = half of the validation samples.
 
     ## How to fix
-    Drop the copies before the split, and cut the split from one permutation.
+    Drop the copies before the split, and split a random permutation of the data.
 
     ## When to ignore
-    When the validation split is meant to be seen in training, as to test whether a model can memorize.
+    When validation intentionally uses training samples, for example to test whether a model can memorize.
 
     ## References
     deepchecks, train-test samples mix; B. Barz, J. Denzler, Do We Train on Test Data? (2020).
     """
     if setup.val_loader is None:
         raise NotChecked("there is no validation loader")
-    if found := shared_samples.pairs:
-        part = len(found) / shared_samples.val
-        yield finding(shared_samples, part, severity(shared_samples, part, share))
+    if pairs := shared_samples.pairs:
+        shared_part = len(pairs) / shared_samples.val_size
+        yield _finding(shared_samples, shared_part, _severity(shared_samples, shared_part, share))
         return
-    if len(shared_windows.pairs) > overlapping * max(shared_windows.val, 1):
-        yield moved(shared_windows)
-    elif near_copies.share > max(near, least_share(near_copies.expected, times)):
-        yield nearly(near_copies)
+    if len(shared_windows.pairs) > overlapping * max(shared_windows.val_size, 1):
+        yield _window_overlap_finding(shared_windows)
+    elif near_duplicates.share > max(near, _min_near_copy_share(near_duplicates.expected_share, times)):
+        yield _near_copy_finding(near_duplicates)
 
 
-def least_share(expected: float, times: float) -> float:
-    """The share of near copies that cannot be chance: some times the expected one, or three tenths of all beyond it."""
+def _min_near_copy_share(expected: float, times: float) -> float:
+    """Return the share of near copies that cannot be chance."""
     return min(times * expected, expected + 0.3)
 
 
-def severity(shared: Shared, part: float, share: float) -> Severity:
-    """By how much is shared, and whether it can be chance."""
-    if not shared.rich and not above_chance(shared, part):
+def _severity(shared: SharedSamples, part: float, share: float) -> Severity:
+    if not shared.are_distinctive and not _is_above_chance(shared, part):
         return "note"
     return "error" if part >= share else "warning"
 
 
-def above_chance(shared: Shared, part: float) -> bool:
-    """Whether validation samples stand in training more often than training samples stand in it twice."""
-    pooled = (len(shared.pairs) + shared.twins * shared.train) / (shared.val + shared.train)
-    error = math.sqrt(pooled * (1 - pooled) * (1 / shared.val + 1 / shared.train))
-    return len(shared.pairs) > 2 and part > 2 * shared.twins and part > shared.twins + 3 * error
+def _is_above_chance(shared: SharedSamples, part: float) -> bool:
+    """Check whether validation samples occur in training more often than training samples repeat each other."""
+    pooled = (len(shared.pairs) + shared.duplicate_share * shared.train_size) / (shared.val_size + shared.train_size)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / shared.val_size + 1 / shared.train_size))
+    return len(shared.pairs) > 2 and part > 2 * shared.duplicate_share and part > shared.duplicate_share + 3 * error
 
 
-def finding(shared: Shared, part: float, severity: Severity) -> Finding:
-    """How many samples are shared, and which."""
-    listed = ", ".join(f"{there} (train {here})" for here, there in shared.pairs[:3])
-    known = "by their index in one data set" if shared.by == "index" else "bit by bit, with their targets"
-    chance = " Such data repeat by chance." if severity == "note" else ""
+def _finding(shared: SharedSamples, part: float, severity: Severity) -> Finding:
+    listed = ", ".join(f"{val_index} = train {train_index}" for train_index, val_index in shared.pairs[:3])
+    comparison = "by index in the same dataset" if shared.matched_by == "index" else "bit by bit, including targets"
+    chance = " Data with few distinct values repeat by chance." if severity == "note" else ""
     return Finding(
-        message=f"{len(shared.pairs)} of {shared.val} validation samples ({part:.1%}) also stand in training, "
-        f"{known}: {listed}; expected none.{chance}",
-        where=Where(sample=shared.pairs[0][1]),
-        cause="The splits were cut from overlapping parts, or the data held copies before they were split.",
+        message=f"{len(shared.pairs)} of {shared.val_size} validation samples ({part:.1%}) also occur in training "
+        f"(compared {comparison}): val {listed}.{chance}",
+        where=Location(sample=shared.pairs[0][1]),
+        cause="The splits were taken from overlapping parts, or the data contained copies before they were split.",
         fix="order = torch.randperm(len(data)).tolist()\n"
         "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])   # after dropping copies",
         evidence={
             "share": part,
             "pairs of train and val": shared.pairs[:20],
-            "compared": [shared.train, shared.val],
-            "training samples that repeat": shared.twins,
+            "compared": [shared.train_size, shared.val_size],
+            "training samples that repeat": shared.duplicate_share,
         },
         explains=("T611", "D107"),
         severity=severity,
     )
 
 
-def moved(found: Windows) -> Finding:
-    """How many windows overlap with one of training."""
-    here, there = found.pairs[0]
+def _window_overlap_finding(windows: SharedWindows) -> Finding:
+    train_index, val_index = windows.pairs[0]
     return Finding(
-        message=f"{len(found.pairs)} of {found.val} validation windows share all but {found.steps} of their "
-        f"{found.length} steps or fewer with one of training, as {there} (train {here}) does; expected none.",
-        where=Where(sample=there),
-        cause="Overlapping windows were cut from one series, and then split at random.",
+        message=f"{len(windows.pairs)} of {windows.val_size} validation windows share at least "
+        f"{windows.length - windows.max_shift} of their {windows.length} steps with a training window, for example val "
+        f"{val_index} with train {train_index}.",
+        where=Location(sample=val_index),
+        cause="Overlapping windows were created from one series and then split at random.",
         fix="cut = int(0.8 * len(series))\n"
-        "train, val = windows(series[:cut]), windows(series[cut:])   # split first, cut windows afterwards",
-        evidence={"pairs of train and val": found.pairs[:20], "compared": found.val},
+        "train, val = windows(series[:cut]), windows(series[cut:])   # split first, then create windows",
+        evidence={"pairs of train and val": windows.pairs[:20], "compared": windows.val_size},
         explains=("T611", "D107"),
         severity="warning",
     )
 
 
-def nearly(found: Near) -> Finding:
-    """How many samples are near copies of training samples."""
-    here, there = found.pairs[0]
+def _near_copy_finding(near_copies: NearDuplicates) -> Finding:
+    train_index, val_index = near_copies.pairs[0]
     return Finding(
-        message=f"{len(found.pairs)} of {found.asked} validation samples ({found.share:.0%}) are nearly the same as "
-        f"one of training and have its class, as {there} (train {here}) is; expected {found.expected:.1%}.",
-        where=Where(sample=there),
-        cause="The data were augmented or oversampled before they were split, or come several to a source.",
-        fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only training",
-        evidence={"share": found.share, "expected": found.expected, "pairs of train and val": found.pairs[:20]},
+        message=f"{len(near_copies.pairs)} of {near_copies.queries} validation samples ({near_copies.share:.0%}) are "
+        f"near copies of a training sample of the same class, for example val {val_index} of train {train_index}; "
+        f"{near_copies.expected_share:.1%} would be expected in a random split.",
+        where=Location(sample=val_index),
+        cause="The data were augmented or oversampled before they were split, or contain several samples per source.",
+        fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only the training split",
+        evidence={
+            "share": near_copies.share,
+            "expected": near_copies.expected_share,
+            "pairs of train and val": near_copies.pairs[:20],
+        },
         explains=("T611", "D107"),
         severity="warning",
     )
 
 
-def splits(start: int) -> Setup:
-    """Forty-eight training samples, and validation on what comes from ``start`` on."""
+def _setup_with_validation_from(start: int) -> Setup:
+    """Train on the first 48 samples, validate on 16 samples from ``start``."""
     x, y = points()
     train, val = TensorDataset(x[:48], y[:48]), TensorDataset(x[start : start + 16], y[start : start + 16])
     return Setup(network(3), DataLoader(train, 16), DataLoader(val, 16), loss_fn=nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
-    """Validation on the last training samples."""
-    return splits(32)
+    """Validation consists of the last training samples."""
+    return _setup_with_validation_from(32)
 
 
 def good() -> Setup:
-    """Validation on the others."""
-    return splits(48)
+    """Validation consists of other samples."""
+    return _setup_with_validation_from(48)

@@ -1,4 +1,4 @@
-"""D109: the numbers of the two splits stand in different units."""
+"""D109: the values of the two splits have different units."""
 
 from __future__ import annotations
 
@@ -8,90 +8,102 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.evidence.split_units import Units
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.search import line_of, scales_by
-from nbdebug.graph.source import where_of
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.split_statistics import UnitComparison
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.authors import authored
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import get_location
+from nbdebug.source.search import find_unique_line, matches_scaling
 
-CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
-ORDER = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV gives blue first"
-SAME = "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
+_CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
+_CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
+_SAME_PREPROCESSING_FIX = (
+    "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
+)
 
 
 @rule("D109", "warning")
 def split_shift(
-    setup: Setup, split_units: list[Units], *, units: float = 2.0, alone: float = 10.0, moved: float = 1.0
+    setup: Setup, unit_comparisons: list[UnitComparison], *, units: float = 2.0, alone: float = 10.0, moved: float = 1.0
 ) -> Iterator[Finding]:
-    """The numbers of validation stand in other units than those of training, or in another order.
+    """The values of validation have other units than those of training, or another channel order.
 
     ## What it does
-    Compares location and spread of each feature, and of real-valued targets, in the two splits as the model sees them;
-    and the channels of pictures with the same in reverse order.
+    Compares location and spread of each feature, and of real-valued targets, in the two splits as the model receives
+    them. Compares the channels of images also in reverse order.
 
     ## Why it matters
-    A step of preparation that one split went through and the other did not (normalization, division by 255, another
-    color order, targets in thousands) makes every validation score that of other data than were learned.
+    If one split was preprocessed differently (normalization, division by 255, another color order, targets in
+    thousands), every validation score is computed on other data than the model was trained on.
 
     ## How it is measured
-    A warning takes values that spread at least ``units`` = 2 times wider or narrower (by the mean absolute deviation)
-    in the middle feature and from one value to the next inside of samples, and in nine tenths of the features in the
-    same direction: drift changes where a series stands, and rarely its steps. Where a sample is a single number,
-    ``alone`` = 10 times. Channels are swapped when their means differ by 5 standard errors as they are, and by less
-    than 2 in reverse. Means that moved by ``moved`` spreads in the middle feature alone are a note: that may well be
-    drift.
+    A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2 times larger or smaller,
+    both in the median feature and between consecutive values within samples, with nine tenths of the features in the
+    same direction: drift changes the level of a series, and rarely its increments. If a sample is a single number, the
+    factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in the given order and by
+    less than 2 in reverse order. Means that moved by ``moved`` spreads in the median feature are only a note, since
+    this may be drift.
 
     ## How to fix
-    One function for both splits, with the numbers of the training split.
+    Preprocess both splits with the same function and the statistics of the training split.
 
     ## When to ignore
-    When validation is meant to come from elsewhere.
+    When validation intentionally comes from another distribution.
 
     ## References
     S. Rabanser, S. Günnemann, Z. Lipton, Failing Loudly: An Empirical Study of Methods for Detecting Dataset Shift
     (2019), arXiv:1810.11953.
     """
-    for one in split_units:
-        factor, most = one.factor, units if one.within is not None else alone
-        if factor >= most or factor <= 1 / most:
-            wider = f"{factor:.3g} times wider" if factor > 1 else f"{1 / factor:.3g} times narrower"
-            line = line_of(scales_by(factor), authored(setup))
-            where = where_of(line)
-            yield finding(one, f"spread {wider} in validation than in training", SAME, where)
-        elif one.swapped:
-            yield finding(one, "have their channels in the reverse order in validation", ORDER, Where())
-        elif len(one.moved) and float(one.moved.median()) > moved:
-            yield drift(one)
+    for part_units in unit_comparisons:
+        factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
+        if factor >= threshold or factor <= 1 / threshold:
+            change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
+            line = find_unique_line(matches_scaling(factor), user_written_objects(setup))
+            where = get_location(line)
+            yield _finding(
+                part_units,
+                f"have a scale that is {change} in validation than in training",
+                _SAME_PREPROCESSING_FIX,
+                where,
+            )
+        elif part_units.are_channels_reversed:
+            yield _finding(
+                part_units, "have their channels in reverse order in validation", _CHANNEL_ORDER_FIX, Location()
+            )
+        elif len(part_units.mean_shifts) and float(part_units.mean_shifts.median()) > moved:
+            yield _drift_finding(part_units)
 
 
-def finding(one: Units, said: str, repair: str, where: Where) -> Finding:
-    """Two splits that were prepared otherwise."""
-    here, there = ([float(f"{value:.3g}") for value in side[:3]] for side in one.means)
+def _finding(part_units: UnitComparison, observation: str, repair: str, where: Location) -> Finding:
+    train_means, val_means = ([float(f"{value:.3g}") for value in side[:3]] for side in part_units.means)
     return Finding(
-        message=f"The values of {one.part} {said}: means {here} and {there} of the first features.",
+        message=f"The values of {part_units.name} {observation}. Means of the first features: {train_means} in "
+        f"training, {val_means} in validation.",
         where=where,
-        cause="One split went through a step of preparation that the other did not.",
-        fix=repair.replace("x_", "y_") if one.part == "target" else repair,
-        evidence={"means": one.means, "mean absolute deviations": one.spreads, "inside of samples": one.within},
-        explains=CONSEQUENCES,
+        cause="One split was preprocessed differently from the other.",
+        fix=repair.replace("x_", "y_") if part_units.name == "target" else repair,
+        evidence={
+            "means": part_units.means,
+            "mean absolute deviations": part_units.spreads,
+            "within samples": part_units.step_ratio,
+        },
+        explains=_CONSEQUENCES,
     )
 
 
-def drift(one: Units) -> Finding:
-    """Means that moved."""
+def _drift_finding(part_units: UnitComparison) -> Finding:
     return Finding(
-        message=f"The means of {one.part} moved by {float(one.moved.median()):.3g} mean absolute deviations from "
-        "training to validation.",
-        cause="The split follows time or place, or one split was not centered.",
-        evidence={"means": one.means, "moved": one.moved.tolist()[:20]},
+        message=f"The means of {part_units.name} differ between training and validation by "
+        f"{float(part_units.mean_shifts.median()):.3g} mean absolute deviations (median over the features).",
+        cause="The split follows time or location, or one split was not centered.",
+        evidence={"means": part_units.means, "moved": part_units.mean_shifts.tolist()[:20]},
         severity="note",
     )
 
 
-def splits(factor: float) -> Setup:
+def _setup_with_scaled_validation(factor: float) -> Setup:
     """Two classes; validation inputs are multiplied by ``factor``."""
     x = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
     y = (x.sum(1) > 0).long()
@@ -100,10 +112,10 @@ def splits(factor: float) -> Setup:
 
 
 def bad() -> Setup:
-    """Validation in other units."""
-    return splits(10.0)
+    """Validation inputs have other units."""
+    return _setup_with_scaled_validation(10.0)
 
 
 def good() -> Setup:
     """Both splits in the same units."""
-    return splits(1.0)
+    return _setup_with_scaled_validation(1.0)

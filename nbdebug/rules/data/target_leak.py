@@ -1,4 +1,4 @@
-"""D115: one input feature gives the target away."""
+"""D115: one input feature reveals the target."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.tables import Table
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
 
-LEAST_OF_CLASS = 5  # samples for a spread
-LOOK = 200  # samples after which most columns are out of the question
+_MIN_SAMPLES_PER_CLASS = 5  # samples needed to estimate a spread
+_SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
 
 
 @rule("D115", "error")
 def target_leak(
     setup: Setup,
-    tables: dict[str, Table] | NotChecked,
+    tables: dict[str, SplitTable] | NotChecked,
     importance: Importance | NotChecked,
     *,
     least: int = 50,
@@ -36,204 +36,222 @@ def target_leak(
     skill: float = 0.9,
     gap: float = 10.0,
 ) -> Iterator[Finding]:
-    """One input feature gives the target away.
+    """One input feature reveals the target.
 
     ## What it does
-    Compares each feature (each column of a table, each step of a series) with the target: a real target with what
-    multiplying by a number and adding one makes of the feature, a class with the few values of the feature. After
-    ``dbg.importance()``: whether one feature alone decides what the model says.
+    Compares each feature (each column of a table, each step of a series) with the target: a real-valued target with
+    linear functions of the feature, a class with the distinct values of the feature. After ``dbg.importance()``, it
+    checks whether a single feature determines the prediction.
 
     ## Why it matters
-    The model learns to read the answer. Every score looks excellent, and nothing is left once the answer is not there.
+    The model learns to read the target from the input. Every score looks excellent, and the model is useless as soon as
+    that feature is not available.
 
     ## How it is measured
-    Exactly, on the training samples that can be read, from ``least`` = 50 samples and ``columns`` = 3 features on: a
-    correlation that differs from 1 by less than ``exact`` = 1e-5, which rounding to float32 leaves; or a feature with
-    one value for each class, and another for each. A feature that only predicts well is no leak; one that puts ``gap``
-    = 10 standard deviations between all classes where no other feature puts a third of that draws a warning: an answer
-    with noise on it. By importance, as a warning: the feature that gets most attribution, and without which the metric
-    falls most, takes ``skill`` = 0.9 of what the model is better by than a constant answer, no other feature takes a
-    third of that, and a small tree on it alone gets ``alone`` = 0.85 of what a constant gets wrong right, out of
-    sample.
+    Exactly, on the training samples that can be read, with at least ``least`` = 50 samples and ``columns`` = 3
+    features: a correlation that differs from 1 by less than ``exact`` = 1e-5, which is float32 rounding; or a feature
+    with exactly one value for each class, and a different one for each. A feature that only predicts well is not a
+    leak. A feature whose class means are all at least ``gap`` = 10 standard deviations apart, while no other feature
+    reaches a third of that, is a warning: a noisy copy of the target. By importance, also a warning: the feature with
+    the largest attribution, whose permutation also lowers the metric most, accounts for ``skill`` = 0.9 of the model's
+    gain over a constant prediction, no other feature accounts for a third of that, and a small decision tree on this
+    feature alone corrects ``alone`` = 0.85 of the constant's errors, out of sample.
 
     ## How to fix
-    Drop the column where the inputs are made; end the window of a series before the step that is to be predicted.
+    Drop the column where the inputs are created; end the window of a series before the step to be predicted.
 
     ## When to ignore
-    When the rule to be learned is that the target is one of the inputs, as in a test of the code.
+    When the target is meant to be one of the inputs, for example in a test of the code.
 
     ## References
     S. Kaufman, S. Rosset, C. Perlich, Leakage in Data Mining: Formulation, Detection, and Avoidance (2011).
     """
     table = None if isinstance(tables, NotChecked) else tables.get("train")
-    found = list(copies(setup, table, least, columns, exact))
-    found = found or list(apart(setup, table, least, columns, gap))
-    yield from found
+    findings = list(_copy_findings(setup, table, least, columns, exact))
+    findings = findings or list(_separating_feature_findings(setup, table, least, columns, gap))
+    yield from findings
     if not isinstance(importance, NotChecked):
-        if not found:
-            yield from decisive(importance, least, columns, alone, skill)
+        if not findings:
+            yield from _decisive_feature_findings(importance, least, columns, alone, skill)
     elif isinstance(tables, NotChecked):
         raise tables
-    elif unfit(tables.get("train"), least):
-        raise NotChecked(f"it takes {least} training samples that can be read, with one target each")
+    elif _is_unsuitable(tables.get("train"), least):
+        raise NotChecked(f"fewer than {least} training samples with one target each can be read")
 
 
-def unfit(table: Table | None, least: int) -> bool:
-    """Whether a table cannot be compared with its target."""
-    return table is None or len(table) < least or len(table.targets) != 1 or table.targets[0][0].numel() != 1
+def _is_unsuitable(table: SplitTable | None, min_samples: int) -> bool:
+    """Check whether a table has too few rows, or not one target value per row."""
+    return table is None or len(table) < min_samples or len(table.targets) != 1 or table.targets[0][0].numel() != 1
 
 
-def copies(setup: Setup, table: Table | None, least: int, columns: int, exact: float) -> Iterator[Finding]:
-    """The features that are the target in another form."""
-    if table is None or unfit(table, least):
+def _copy_findings(
+    setup: Setup, table: SplitTable | None, min_samples: int, columns: int, exact: float
+) -> Iterator[Finding]:
+    """Report features that equal the target up to a linear function or a renumbering of classes."""
+    if table is None or _is_unsuitable(table, min_samples):
         return
     target = table.targets[0].reshape(len(table)).float()
-    for place, part in enumerate(table.inputs):
+    for input_index, part in enumerate(table.inputs):
         if not part.is_floating_point() or part.dim() not in (2, 3) or part[0].numel() < columns:
             continue
         flat = part.reshape(len(part), -1).float()
-        found = same_classes(flat, table.labels) if table.labels is not None else same_values(flat, target, exact)
-        for column in found[:3]:
-            yield finding(setup, part, place, column)
+        leaking_columns = (
+            _renumbered_class_columns(flat, table.labels)
+            if table.labels is not None
+            else _linear_copies(flat, target, exact)
+        )
+        for column in leaking_columns[:3]:
+            yield _finding(setup, part, input_index, column)
 
 
-def apart(setup: Setup, table: Table | None, least: int, columns: int, gap: float) -> Iterator[Finding]:
-    """The one feature that tells all classes apart by far more than their own spread, and than any other feature."""
-    if table is None or unfit(table, least) or table.labels is None or len(table.inputs) != 1:
+def _separating_feature_findings(
+    setup: Setup, table: SplitTable | None, min_samples: int, columns: int, gap: float
+) -> Iterator[Finding]:
+    """Report the one feature whose class means are much further apart than its spread and than in other features."""
+    if table is None or _is_unsuitable(table, min_samples) or table.labels is None or len(table.inputs) != 1:
         return
     part = table.inputs[0]
     if not part.is_floating_point() or part.dim() != 2 or part.shape[1] < columns:
         return
-    gaps = gaps_between(part.float(), table.labels)
+    gaps = _class_gaps(part.float(), table.labels)
     best, *rest = gaps.sort(descending=True).values.tolist()
     if best > gap and rest[0] < gap / 3:
         column = int(gaps.argmax())
-        said = finding(setup, part, 0, column)
+        base_finding = _finding(setup, part, 0, column)
         yield replace(
-            said,
-            message=f"{name_of(setup, part, column)} alone tells all classes apart: {best:.0f} of its own standard "
-            f"deviations lie between them, and at most {rest[0]:.1f} in any other feature, in {len(part):,} samples.",
-            cause="The feature is made of the target, or known only after it; or the task is that easy.",
-            evidence={**said.evidence, "gap": best, "next": rest[0]},
+            base_finding,
+            message=f"{_feature_name(setup, part, column)} alone separates all classes: their means are at least "
+            f"{best:.0f} standard deviations apart, and at most {rest[0]:.1f} in any other feature ({len(part):,} "
+            "samples).",
+            cause="The feature is derived from the target or is only known after it, or the task is that easy.",
+            evidence={**base_finding.evidence, "gap": best, "next": rest[0]},
             severity="warning",
         )
 
 
-def gaps_between(flat: Tensor, labels: Tensor) -> Tensor:
-    """For each column, the least distance between the means of two classes over the spread inside of classes."""
-    groups = [flat[labels == one] for one in sorted(set(labels.tolist()))]
-    if len(groups) < 2 or min(len(one) for one in groups) < LEAST_OF_CLASS or not bool(flat.isfinite().all()):
+def _class_gaps(flat: Tensor, labels: Tensor) -> Tensor:
+    """Return, for each column, the smallest distance between two class means over the within-class spread."""
+    groups = [flat[labels == group] for group in sorted(set(labels.tolist()))]
+    if (
+        len(groups) < 2
+        or min(len(group) for group in groups) < _MIN_SAMPLES_PER_CLASS
+        or not bool(flat.isfinite().all())
+    ):
         return torch.zeros(flat.shape[1])
-    means = torch.stack([one.mean(0) for one in groups]).sort(0).values
-    spread = torch.stack([one.var(0) for one in groups]).mean(0).sqrt()
-    found: Tensor = means.diff(dim=0).amin(0) / spread.clamp_min(1e-12)
-    return torch.where(spread > 0, found, torch.zeros_like(found))
+    means = torch.stack([group.mean(0) for group in groups]).sort(0).values
+    standard_deviation = torch.stack([group.var(0) for group in groups]).mean(0).sqrt()
+    gaps: Tensor = means.diff(dim=0).amin(0) / standard_deviation.clamp_min(1e-12)
+    return torch.where(standard_deviation > 0, gaps, torch.zeros_like(gaps))
 
 
-def decisive(found: Importance, least: int, columns: int, alone: float, skill: float) -> Iterator[Finding]:
-    """The one feature that the model goes by, where it alone tells the target."""
-    lost = found.drop_of_skill
-    if len(found) < least or len(found.features) < columns or not bool((lost == lost).any()):
+def _decisive_feature_findings(
+    importance: Importance, min_samples: int, columns: int, alone: float, skill: float
+) -> Iterator[Finding]:
+    """Report the one feature that the model depends on, if that feature alone predicts the target."""
+    skill_drops = importance.relative_drop
+    if (
+        len(importance) < min_samples
+        or len(importance.features) < columns
+        or not bool((skill_drops == skill_drops).any())
+    ):
         return
-    first = int(found.order[0])
-    rest = [float(one) for j, one in enumerate(lost) if j != first and one == one]
-    if not lost[first] >= skill or not found.told[first] or max(rest, default=0.0) >= skill / 3:
+    first = int(importance.order[0])
+    rest = [float(drop) for j, drop in enumerate(skill_drops) if j != first and drop == drop]
+    if not skill_drops[first] >= skill or not importance.significant[first] or max(rest, default=0.0) >= skill / 3:
         return
-    told = found.skill_alone(first)
-    if told >= alone:
-        yield decides(found, first, told)
+    tree_skill = importance.skill_alone(first)
+    if tree_skill >= alone:
+        yield _decisive_feature_finding(importance, first, tree_skill)
 
 
-def decides(found: Importance, feature: int, told: float) -> Finding:
-    """What one feature does alone."""
-    name = found.names[feature]
+def _decisive_feature_finding(importance: Importance, feature: int, tree_skill: float) -> Finding:
+    name = importance.names[feature]
     return Finding(
-        message=f"{name} alone decides: permuted, it costs {found.drop_of_skill[feature]:.0%} of what the model is "
-        f"better by than a constant answer, and a small tree on it alone gets {told:.0%} of what a constant gets wrong "
-        f"right ({len(found)} samples).",
-        cause=f"{name} may be made of the target, or be known only after it; or the task is that easy.",
-        fix=f"# Is {name!r} known when the model is asked? If not, drop it where the inputs are made, and train again.",
+        message=f"The model depends almost entirely on {name}: permuting it removes "
+        f"{importance.relative_drop[feature]:.0%} of the model's gain over a constant prediction, and a small "
+        f"decision tree on {name} alone corrects {tree_skill:.0%} of the constant's errors ({len(importance)} "
+        "samples).",
+        cause=f"{name} may be derived from the target or only be known after it, or the task is that easy.",
+        fix=f"# Is {name!r} known at prediction time? If not, drop it where the inputs are created, and train again.",
         evidence={
             "feature": name,
-            "skill lost without it": round(float(found.drop_of_skill[feature]), 4),
-            "skill alone": round(told, 4),
-            "samples": len(found),
+            "skill lost without it": round(float(importance.relative_drop[feature]), 4),
+            "skill alone": round(tree_skill, 4),
+            "samples": len(importance),
         },
         severity="warning",
     )
 
 
-def same_values(flat: Tensor, target: Tensor, exact: float) -> list[int]:
-    """The columns that are the target in other units."""
+def _linear_copies(flat: Tensor, target: Tensor, exact: float) -> list[int]:
+    """Return the columns that are a linear function of the target."""
     if not bool(flat.isfinite().all() and target.isfinite().all()) or float(target.std()) == 0:
         return []
-    some = spread(len(flat))
-    close = (correlation(flat[some], target[some]) > 1 - 10 * exact).nonzero().flatten()
-    found: list[int] = close[correlation(flat[:, close], target) > 1 - exact].tolist()
-    return found
+    rows = _evenly_spaced_rows(len(flat))
+    candidates = (_absolute_correlations(flat[rows], target[rows]) > 1 - 10 * exact).nonzero().flatten()
+    columns: list[int] = candidates[_absolute_correlations(flat[:, candidates], target) > 1 - exact].tolist()
+    return columns
 
 
-def spread(rows: int) -> Tensor:
-    """Some rows from first to last."""
-    return torch.linspace(0, rows - 1, min(LOOK, rows)).long()
+def _evenly_spaced_rows(rows: int) -> Tensor:
+    """Return evenly spaced row indices from first to last."""
+    return torch.linspace(0, rows - 1, min(_SAMPLES_OF_FIRST_PASS, rows)).long()
 
 
-def correlation(flat: Tensor, target: Tensor) -> Tensor:
-    """The size of the correlation of each column with the target, in double precision."""
-    columns, wanted = flat.double(), target.double()
-    columns, wanted = columns - columns.mean(0), wanted - wanted.mean()
-    size = columns.norm(dim=0) * wanted.norm()
-    found: Tensor = (columns * wanted[:, None]).sum(0).abs() / size.clamp_min(1e-12)
-    return found
+def _absolute_correlations(flat: Tensor, target: Tensor) -> Tensor:
+    """Return the absolute correlation of each column with the target, in double precision."""
+    columns, target_values = flat.double(), target.double()
+    columns, target_values = columns - columns.mean(0), target_values - target_values.mean()
+    norms = columns.norm(dim=0) * target_values.norm()
+    correlations: Tensor = (columns * target_values[:, None]).sum(0).abs() / norms.clamp_min(1e-12)
+    return correlations
 
 
-def same_classes(flat: Tensor, labels: Tensor) -> list[int]:
-    """The columns with one value for each class, and another for each."""
+def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
+    """Return the columns with exactly one value for each class, and a different one for each."""
     classes = sorted(set(labels.tolist()))
     if len(classes) < 2:
         return []
-    first = torch.stack([flat[labels == one][0] for one in classes])
-    places = torch.searchsorted(torch.tensor(classes), labels)
-    some = spread(len(flat))
-    columns = (flat[some] == first[places[some]]).all(0).nonzero().flatten().tolist()
+    first = torch.stack([flat[labels == label][0] for label in classes])
+    class_indices = torch.searchsorted(torch.tensor(classes), labels)
+    rows = _evenly_spaced_rows(len(flat))
+    columns = (flat[rows] == first[class_indices[rows]]).all(0).nonzero().flatten().tolist()
     several = [column for column in columns if len(set(first[:, column].tolist())) == len(classes)]
-    return [column for column in several if bool((flat[:, column] == first[places, column]).all())]
+    return [column for column in several if bool((flat[:, column] == first[class_indices, column]).all())]
 
 
-def finding(setup: Setup, part: Tensor, place: int, column: int) -> Finding:
-    """Which feature it is."""
-    name = name_of(setup, part, column)
+def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
+    name = _feature_name(setup, part, column)
     return Finding(
-        message=f"The target of every training sample stands in its inputs: {name} of input {place} is the target in "
-        f"other units or under other numbers, in all {len(part):,} samples.",
-        cause="The inputs were made from a table that holds the target too, or a window reaches to the predicted step.",
-        fix="x = np.delete(x, column, axis=1)   # or end the window one step earlier",
-        evidence={"input": place, "column": column, "samples": len(part)},
+        message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to scaling or "
+        f"renumbering of the classes, in all {len(part):,} training samples.",
+        cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
+        fix="x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
+        evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )
 
 
-def name_of(setup: Setup, part: Tensor, column: int) -> str:
-    """What a column is called."""
+def _feature_name(setup: Setup, part: Tensor, column: int) -> str:
     names = setup.feature_names or []
     if part.dim() == 2:
         return names[column] if len(names) == part.shape[1] else f"column {column}"
     return f"step {column // part.shape[-1]} of {part.shape[1]}, column {column % part.shape[-1]}"
 
 
-def with_column(leak: bool) -> Setup:
-    """Points with three classes, whose last column is or is not the class."""
+def _setup_with_leak(leak: bool) -> Setup:
+    """Points of three classes; if ``leak``, the last column is the class."""
     x, y = points()
-    return program(
+    return minimal_setup(
         network(3), torch.cat([x[:, :3], (y.float() if leak else x[:, 3])[:, None]], 1), y, nn.CrossEntropyLoss()
     )
 
 
 def bad() -> Setup:
-    """The class stands in the last column."""
-    return with_column(leak=True)
+    """The last column is the class."""
+    return _setup_with_leak(leak=True)
 
 
 def good() -> Setup:
-    """Inputs without it."""
-    return with_column(leak=False)
+    """The inputs do not contain the class."""
+    return _setup_with_leak(leak=False)

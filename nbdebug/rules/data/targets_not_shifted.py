@@ -1,4 +1,4 @@
-"""D126: a next-token model is given its own input as target, or a target shifted twice."""
+"""D126: the targets of a next-token model are not shifted, or shifted twice."""
 
 from __future__ import annotations
 
@@ -8,70 +8,77 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.evidence.ahead import Ahead
-from nbdebug.evidence.answers import Answers
-from nbdebug.evidence.future import Future, reads_itself
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 
 @rule("D126", "error")
-def targets_not_shifted(ahead: Ahead, future: Future, answers: Answers) -> Iterator[Finding]:
-    """A model that reads from left to right is trained to give back its own input, or to skip tokens.
+def targets_not_shifted(
+    next_token_offset: NextTokenOffset, future_influence: FutureInfluence, eval_outputs: EvalOutputs
+) -> Iterator[Finding]:
+    """The targets of an autoregressive model are its own inputs, or are shifted by more than one token.
 
     ## What it does
-    Counts how many places ahead of its input a model is trained to predict, in the data and in the loss together. One
-    is right; none means that nobody shifts, two that both do. Speaks of models whose outputs do not depend on later
-    inputs: one that reads the whole sequence and gives it back is an autoencoder. One that shifts its input
-    itself is left alone.
+    Counts how many tokens ahead of its input a model is trained to predict, by the data and the loss together. One is
+    correct; zero means that neither shifts, two that both do. It covers models whose outputs do not depend on later
+    inputs: a model that reads the whole sequence and reproduces it is an autoencoder. A model that shifts its input
+    itself is not reported.
 
     ## Why it matters
-    Without a shift the answer stands in the input: the loss falls to almost nothing, and the model has learned to copy.
-    With two, it never sees the pairs of neighbors that text is made of.
+    Without a shift, the target is part of the input: the loss falls to almost zero, and the model has learned to copy.
+    With a shift of two, it is never trained on pairs of adjacent tokens.
 
     ## How it is measured
-    The targets are compared with the inputs at every shift; then one target is changed, and the gradient of the loss
-    shows which output it is held against. Whether the model looks ahead is measured by changing later inputs.
+    The targets are compared with the inputs at every shift. Then one target is changed, and the gradient of the loss
+    shows which output it is compared with. Whether the model uses later tokens is measured by changing later inputs.
 
     ## How to fix
-    Shift once: in the data, ``x, y = tokens[:, :-1], tokens[:, 1:]``, or in the loss, not in both. Models that take
-    ``labels`` often shift them on their own.
+    Shift once: in the data, ``x, y = tokens[:, :-1], tokens[:, 1:]``, or in the loss, not in both. Models that accept
+    ``labels`` often shift them internally.
 
     ## When to ignore
-    When a delayed copy, or a longer step, is the task. Real values are left alone for that reason beyond one step.
+    When the task is a delayed copy or a longer horizon. Real-valued inputs are not reported for that reason.
 
     ## References
     Radford et al., Improving Language Understanding by Generative Pre-Training, 2018, section 3.1: each token is
-    predicted from those before it.
+    predicted from the previous tokens.
     """
-    is_tokens = not answers.inputs[ahead.name].is_floating_point()
-    if future.touched or ahead.steps not in (0, 2, 3) or not is_tokens:
+    is_tokens = not eval_outputs.inputs[next_token_offset.input_name].is_floating_point()
+    if future_influence.affected_positions or next_token_offset.total_offset not in (0, 2, 3) or not is_tokens:
         return
-    if ahead.steps == 0 and not reads_itself(answers, ahead):
+    if next_token_offset.total_offset == 0 and not depends_on_current_input(eval_outputs, next_token_offset):
         return
     yield Finding(
-        message=f"The targets lie {ahead.steps} tokens ahead of the inputs ({ahead.in_data} by the data, "
-        f"{ahead.in_loss} by the loss); expected 1 in a model that reads from left to right.",
-        cause="Neither data nor loss shift." if ahead.steps == 0 else "The shift is made more than once.",
-        fix=fix(ahead),
-        evidence={"in_data": ahead.in_data, "in_loss": ahead.in_loss, "input": ahead.name},
+        message=f"The targets are {next_token_offset.total_offset} tokens ahead of the inputs "
+        f"({next_token_offset.data_offset} by the data, {next_token_offset.loss_offset} by the loss); expected 1 in "
+        "an autoregressive model.",
+        cause="Neither the data nor the loss shifts the targets, so the model sees the token that it should predict."
+        if next_token_offset.total_offset == 0
+        else "The targets are shifted more than once, for example by the data and again by the loss.",
+        fix=_shift_fix(next_token_offset),
+        evidence={
+            "in_data": next_token_offset.data_offset,
+            "in_loss": next_token_offset.loss_offset,
+            "input": next_token_offset.input_name,
+        },
         explains=("E703", "T606", "T607", "T611"),
     )
 
 
-def fix(ahead: Ahead) -> str:
-    """The shift to make, or to take out."""
-    if ahead.steps == 0:
+def _shift_fix(ahead: NextTokenOffset) -> str:
+    if ahead.total_offset == 0:
         return "inputs, targets = tokens[:, :-1], tokens[:, 1:]"
-    if ahead.in_loss:
-        return "targets = inputs.clone()  # the loss shifts them already"
-    return "inputs, targets = tokens[:, :-1], tokens[:, 1:]  # one place, not more"
+    if ahead.loss_offset:
+        return "targets = inputs.clone()  # the loss already shifts them"
+    return "inputs, targets = tokens[:, :-1], tokens[:, 1:]  # shift by exactly one token"
 
 
-class Recurrent(nn.Module):
-    """A language model that reads from left to right."""
+class RecurrentLanguageModel(nn.Module):
+    """An autoregressive language model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,28 +86,28 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(8, 11)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits at every place."""
+        """Return logits at every position."""
         states, _ = self.body(self.embed(tokens))
         logits: Tensor = self.head(states)
         return logits
 
 
-def each_token(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy over all places."""
+def token_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy over all positions."""
     return F.cross_entropy(logits.flatten(0, 1), target.flatten())
 
 
-def text(shift: int) -> Setup:
-    """Random tokens, and as targets the same ones further on."""
+def _token_setup(shift: int) -> Setup:
+    """Random tokens; the targets are the tokens shifted by ``shift``."""
     tokens = torch.randint(0, 11, (64, 10), generator=torch.Generator().manual_seed(0))
-    return program(Recurrent(), tokens[:, :8], tokens[:, shift:][:, :8], each_token)
+    return minimal_setup(RecurrentLanguageModel(), tokens[:, :8], tokens[:, shift:][:, :8], token_cross_entropy)
 
 
 def bad() -> Setup:
-    """The input is the target."""
-    return text(0)
+    """The targets are the inputs."""
+    return _token_setup(0)
 
 
 def good() -> Setup:
-    """The next token is the target."""
-    return text(1)
+    """The targets are the next tokens."""
+    return _token_setup(1)

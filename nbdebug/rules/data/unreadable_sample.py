@@ -1,4 +1,4 @@
-"""D121: the dataset raises on some indices."""
+"""D121: the dataset raises an error on some indices."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from nbdebug.evidence.samples import Samples
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import from_exception, where_of
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points
+from nbdebug.measurements.dataset_rows import SplitSamples
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_line_from_exception, get_location
 
 
 @rule("D121", "error")
-def unreadable_sample(samples: list[Samples]) -> Iterator[Finding]:
-    """The data set raises an error on some indices.
+def unreadable_sample(samples: list[SplitSamples]) -> Iterator[Finding]:
+    """The dataset raises an error on some indices.
 
     ## What it does
-    Reads samples one by one, in random order for as long as a quarter of a second for each split, and names those on
-    which the data set raises or which it gives as None.
+    Reads single samples in random order, for up to a quarter of a second for each split, and reports those on which the
+    dataset raises an error or returns None.
 
     ## Why it matters
-    The epoch ends in the middle, hours later perhaps, in a worker whose traceback does not name the sample.
+    The epoch ends in the middle, possibly hours later, in a worker whose traceback does not name the sample.
 
     ## How it is measured
-    By reading: ``dataset[index]`` for the indices that the loader visits, without its workers. None counts where the
-    loader cannot collate it.
+    By calling ``dataset[index]`` for the indices that the loader visits, without its workers. None counts if the loader
+    cannot collate it.
 
     ## How to fix
-    Repair or drop the samples that are named, before the data set is split.
+    Repair or drop the reported samples before the dataset is split.
 
     ## When to ignore
     When the loader catches the error itself.
@@ -43,69 +43,66 @@ def unreadable_sample(samples: list[Samples]) -> Iterator[Finding]:
     Documentation of torch.utils.data: map-style datasets.
     """
     if not samples:
-        raise NotChecked("there is no data set that is read by index and made of more than tensors")
+        raise NotChecked("no loader has a map-style dataset other than tensors in memory")
     for split in samples:
-        if raised := {**split.raised, **missing(split)}:
-            yield finding(split, dict(sorted(raised.items())))
+        if raised := {**split.failures, **_uncollatable_samples(split)}:
+            yield _finding(split, dict(sorted(raised.items())))
 
 
-def missing(split: Samples) -> dict[int, Exception]:
-    """The samples that are None and that the loader cannot make a batch of."""
-    found: dict[int, Exception] = {}
-    for index in [index for index, sample in split.read.items() if sample is None]:
+def _uncollatable_samples(split: SplitSamples) -> dict[int, Exception]:
+    """Return the samples that are None and that the loader cannot collate."""
+    errors: dict[int, Exception] = {}
+    for index in [index for index, sample in split.by_index.items() if sample is None]:
         try:
-            split.loader.collate_fn([next(iter(split.read.values())), None])
+            split.loader.collate_fn([next(iter(split.by_index.values())), None])
         except Exception:
-            found[index] = TypeError("the sample is None")
-    return found
+            errors[index] = TypeError("the sample is None")
+    return errors
 
 
-def finding(split: Samples, raised: dict[int, Exception]) -> Finding:
-    """Which samples, and what was raised on the first."""
-    (first, error), tried = next(iter(raised.items())), len(split.read) + len(split.raised)
+def _finding(split: SplitSamples, raised: dict[int, Exception]) -> Finding:
+    (first, error), tried = next(iter(raised.items())), len(split.by_index) + len(split.failures)
     listed = ", ".join(map(str, list(raised)[:5])) + (", …" if len(raised) > 5 else "")
-    line = from_exception(error)
+    line = get_line_from_exception(error)
     return Finding(
-        message=f"{len(raised)} of {tried} {split.split} samples that were tried cannot be read: {listed}; sample "
-        f"{first} raised {type(error).__name__}: {error}.",
-        where=replace(where_of(line), sample=first),
-        cause="The data behind these indices are missing or broken, or the data set says it is longer than it is.",
+        message=f"{len(raised)} of {tried} tested {split.split} samples cannot be read: {listed}. Sample {first} "
+        f"raised {type(error).__name__}: {error}.",
+        where=replace(get_location(line), sample=first),
+        cause="The data for these indices are missing or corrupt, or the dataset reports a length that is too large.",
         fix=f"bad = {{{', '.join(map(str, list(raised)[:20]))}}}\n"
         "dataset = Subset(dataset, [i for i in range(len(dataset)) if i not in bad])",
         evidence={
             "split": split.split,
             "samples": list(raised)[:100],
-            "raised": sorted({f"{type(one).__name__}: {one}" for one in raised.values()})[:5],
+            "raised": sorted({f"{type(exception).__name__}: {exception}" for exception in raised.values()})[:5],
             "tried": tried,
-            "of": len(split.visited),
+            "of": len(split.indices),
         },
         explains=("D120",),
     )
 
 
-class Table(Dataset[Any]):
-    """Points, of which some may be missing."""
+class PointsWithMissingFiles(Dataset[Any]):
+    """Points, some of which may be missing."""
 
     def __init__(self, absent: tuple[int, ...]) -> None:
         self.x, self.y = points()
-        self.absent = absent
+        self.missing_indices = absent
 
     def __len__(self) -> int:
-        """All points, the missing ones too."""
         return len(self.x)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        """A point and its class."""
-        if index in self.absent:
+        if index in self.missing_indices:
             raise FileNotFoundError(f"no point {index}")
         return self.x[index], self.y[index]
 
 
 def bad() -> Setup:
-    """One sample whose file is missing."""
-    return Setup(network(3), DataLoader(Table((40,)), 16), loss_fn=nn.CrossEntropyLoss())
+    """The file of one sample is missing."""
+    return Setup(network(3), DataLoader(PointsWithMissingFiles((40,)), 16), loss_fn=nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """All samples there."""
-    return Setup(network(3), DataLoader(Table(()), 16), loss_fn=nn.CrossEntropyLoss())
+    """All samples are available."""
+    return Setup(network(3), DataLoader(PointsWithMissingFiles(()), 16), loss_fn=nn.CrossEntropyLoss())

@@ -1,4 +1,4 @@
-"""D104: inputs far from zero mean and unit scale where they meet the first weights."""
+"""D104: inputs that are not standardized when they reach the first weights."""
 
 from __future__ import annotations
 
@@ -7,43 +7,46 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd.call_recorders import FirstLayerCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
-from nbdebug.graph.entrances import Entrance
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
-STANDARDIZE = "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # the same numbers for both splits"
-PIXELS = "x = x.float() / 255   # where the pictures are read; for both splits"
-ONCE = "# divide by 255 once: ToTensor() does it already for 8-bit pictures"
-CONSEQUENCES = ("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "T601", "T602", "T604", "T608", "T610")
+_STANDARDIZE_FIX = (
+    "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # same statistics for both splits"
+)
+_DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for both splits"
+_DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
+_CONSEQUENCES = ("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "T601", "T602", "T604", "T608", "T610")
 
 
 @rule("D104", "warning")
 def unscaled_input(
-    setup: Setup, entrances: list[Entrance], *, large: float = 30.0, small: float = 0.01
+    setup: Setup, first_layer_calls: list[FirstLayerCall], *, large: float = 30.0, small: float = 0.01
 ) -> Iterator[Finding]:
-    """Inputs reach the first weights on a scale that those were not made for.
+    """Inputs reach the first weights on a scale that the initialization does not expect.
 
     ## What it does
-    Takes the root mean square of each feature (each column of a table, each channel of a picture) at the call where
-    the data meet weights for the first time. Normalization inside the model, a first BatchNorm and embeddings are
-    therefore accounted for.
+    Takes the root mean square of each feature (each column of a table, each channel of an image) at the first call
+    where the data are combined with weights. Normalization inside the model, an initial BatchNorm and embeddings are
+    therefore taken into account.
 
     ## Why it matters
-    The largest columns decide every sum; the others are noise beside them, units saturate or die at once, and no
-    learning rate suits both kinds of weights.
+    The largest columns dominate every sum, and the others become noise. Units saturate or die at once, and no learning
+    rate suits the weights of both.
 
     ## How it is measured
-    On the first batch. Torch's own initialization gives weights a variance of 1 / (3 fan-in), so a layer answers with
-    a third of the mean square of its input: from ``large`` = 30 on, that is a standard deviation of 17, at which a
-    sigmoid has a slope under 1e-7. Whole numbers up to 255 are told from a third of that on. Under ``small`` = 0.01
-    the bias outweighs the input; it is a warning where all values stay under 1 / 255, as those of 8-bit pictures that
-    were divided twice, else a note.
+    On the first batch. Torch's default initialization gives weights a variance of 1 / (3 fan-in), so the mean square of
+    a layer's output is a third of that of its input. An input of ``large`` = 30 therefore gives a standard deviation of
+    17, where the slope of a sigmoid is below 1e-7. Integers up to 255 are reported from a third of that. Below
+    ``small`` = 0.01 the bias dominates the input; it is a warning if all values are below 1 / 255, as in 8-bit images
+    that were divided twice, else a note.
 
-    Both bounds as measured: the test accuracy of a network 64-64 on scikit-learn's digits, standardized and then
-    multiplied, after ten epochs (mean of three seeds; the last line multiplies one column of noise only).
+    Measurements for both bounds: the test accuracy of a network 64-64 on scikit-learn's digits, standardized and then
+    multiplied by a factor, after ten epochs (mean of three seeds; in the last row, only one noise column is
+    multiplied).
 
     | factor | .003 | .01 | .1 | 1 | 10 | 30 | 100 |
     |---|---|---|---|---|---|---|---|
@@ -52,95 +55,95 @@ def unscaled_input(
     | SGD at 0.1, one column | | | | .97 | .93 | .74 | .13 |
 
     ## How to fix
-    Standardize each column by the mean and standard deviation of the training split; divide 8-bit pictures by 255.
+    Standardize each column by the mean and standard deviation of the training split; divide 8-bit images by 255.
 
     ## When to ignore
-    When the first layer was made or trained for these units. Where a normalization follows the first weights at once,
-    a single scale for all features is lost again, and this is a note.
+    When the first layer was designed or trained for these units. If a normalization directly follows the first weights,
+    a common scale of all features has no effect, and this is a note.
 
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
     """
-    if not entrances:
-        raise NotChecked("no input meets a weight before a normalization or an embedding does")
-    for one in entrances:
-        size = one.features.square().mean(1).sqrt()
-        if not bool(size.isfinite().all()):
+    if not first_layer_calls:
+        raise NotChecked("every input passes a normalization or an embedding before it reaches a weight")
+    for entrance in first_layer_calls:
+        rms = entrance.features.square().mean(1).sqrt()
+        if not bool(rms.isfinite().all()):
             continue
-        if float(size.max()) > (large / 3 if is_bytes(one.data) else large):
-            yield too_large(setup, one, size, large)
-        elif 0 < float(size.max()) < small:
-            yield too_small(one, size)
+        if float(rms.max()) > (large / 3 if _is_8_bit_image(entrance.data) else large):
+            yield _too_large_finding(setup, entrance, rms, large)
+        elif 0 < float(rms.max()) < small:
+            yield _too_small_finding(entrance, rms)
 
 
-def is_bytes(data: Tensor) -> bool:
-    """Whether the values are those of 8-bit pictures: whole numbers from 0 to at most 255, more than a few of them."""
+def _is_8_bit_image(data: Tensor) -> bool:
+    """Check for 8-bit pixels: integers from 0 to at most 255, with a maximum above 127."""
     whole = bool((data == data.round()).all()) and float(data.min()) >= 0
     return whole and 127 < float(data.max()) <= 255
 
 
-def too_large(setup: Setup, one: Entrance, size: Tensor, large: float) -> Finding:
-    """Which features are how large, beside the others."""
-    values = one.features
-    numbers = {
-        "root mean square": rounded(size),
-        "mean": rounded(values.mean(1)),
-        "std": rounded(values.std(1)),
-        "features": names(setup, size),
+def _too_large_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, large: float) -> Finding:
+    values = entrance.features
+    statistics = {
+        "root mean square": _rounded_values(rms),
+        "mean": _rounded_values(values.mean(1)),
+        "std": _rounded_values(values.std(1)),
+        "features": _feature_names(setup, rms),
     }
-    apart = f" (the smallest {float(size.min()):.3g})" if len(size) > 1 else ""
-    widest = names(setup, size)[int(size.argmax())] if len(size) <= 100 else int(size.argmax())
+    smallest_text = f" (the smallest {float(rms.min()):.3g})" if len(rms) > 1 else ""
+    largest_feature = _feature_names(setup, rms)[int(rms.argmax())] if len(rms) <= 100 else int(rms.argmax())
     return Finding(
-        message=f"Inputs reach the first weights unscaled: feature {widest} has a root mean square of "
-        f"{float(size.max()):.4g}{apart}; weights are made for about 1.",
-        where=one.where,
-        cause="8-bit values, 0 to 255, were left as they are." if is_bytes(one.data) else "Raw units were left in.",
-        fix=PIXELS if is_bytes(one.data) else STANDARDIZE,
-        evidence=numbers,
-        explains=CONSEQUENCES,
-        severity=severity(one, size),
+        message=f"Inputs reach the first weights unscaled: the root mean square of feature {largest_feature} is "
+        f"{float(rms.max()):.4g}{smallest_text}; weights are initialized for about 1.",
+        where=entrance.where,
+        cause="8-bit values, 0 to 255, were not rescaled."
+        if _is_8_bit_image(entrance.data)
+        else "The inputs are in raw units.",
+        fix=_DIVIDE_BY_255_FIX if _is_8_bit_image(entrance.data) else _STANDARDIZE_FIX,
+        evidence=statistics,
+        explains=_CONSEQUENCES,
+        severity=_severity(entrance, rms),
     )
 
 
-def severity(one: Entrance, size: Tensor) -> Severity | None:
-    """A note where a normalization takes one scale for all features away again."""
-    return "note" if one.normalized and float(size.max()) < 10 * float(size.min()) else None
+def _severity(entrance: FirstLayerCall, rms: Tensor) -> Severity | None:
+    """Return "note" if a normalization follows and all features have a similar scale."""
+    return "note" if entrance.normalized and float(rms.max()) < 10 * float(rms.min()) else None
 
 
-def too_small(one: Entrance, size: Tensor) -> Finding:
-    """How little is left of the input."""
-    twice = float(one.data.abs().max()) < 1.01 / 255
+def _too_small_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
+    divided_twice = float(entrance.data.abs().max()) < 1.01 / 255
     return Finding(
-        message=f"Inputs reach the first weights with a root mean square of {float(size.max()):.3g} at most; "
-        "weights are made for about 1.",
-        where=one.where,
-        cause="The input was divided by 255 twice." if twice else "The input stands in units far too large.",
-        fix=ONCE if twice else STANDARDIZE,
-        evidence={"root mean square": rounded(size), "largest value": float(one.data.abs().max())},
-        explains=CONSEQUENCES,
-        severity=severity(one, size) if twice else "note",
+        message=f"Inputs reach the first weights with a root mean square of at most {float(rms.max()):.3g}; "
+        "weights are initialized for about 1.",
+        where=entrance.where,
+        cause="The input was divided by 255 twice." if divided_twice else "The input is very small in its units.",
+        fix=_DIVIDE_ONCE_FIX if divided_twice else _STANDARDIZE_FIX,
+        evidence={"root mean square": _rounded_values(rms), "largest value": float(entrance.data.abs().max())},
+        explains=_CONSEQUENCES,
+        severity=_severity(entrance, rms) if divided_twice else "note",
     )
 
 
-def names(setup: Setup, size: Tensor) -> list[str]:
-    """The features by the names that were given, else by number."""
-    given = setup.feature_names or []
-    return given if len(given) == len(size) else [str(number) for number in range(min(len(size), 100))]
+def _feature_names(setup: Setup, rms: Tensor) -> list[str]:
+    """Return the feature names if available, else numbers."""
+    user_names = setup.feature_names or []
+    return user_names if len(user_names) == len(rms) else [str(number) for number in range(min(len(rms), 100))]
 
 
-def rounded(values: Tensor) -> list[float]:
-    """The first numbers of a tensor, to four digits."""
+def _rounded_values(values: Tensor) -> list[float]:
+    """Return the first 20 values with four significant digits."""
     return [float(f"{value:.4g}") for value in values[:20].tolist()]
 
 
 def bad() -> Setup:
-    """A column in thousands beside columns of unit scale."""
+    """One column in the thousands, the others at unit scale."""
     x, y = points()
-    return program(network(3), x * torch.tensor([1.0, 1.0, 3e3, 1.0]) + 5, y, nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x * torch.tensor([1.0, 1.0, 3e3, 1.0]) + 5, y, nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """The same column, behind a normalization that the model begins with."""
+    """The same column, in a model that starts with a normalization."""
     x, y = points()
     model = nn.Sequential(nn.BatchNorm1d(4), network(3))
-    return program(model, x * torch.tensor([1.0, 1.0, 3e3, 1.0]) + 5, y, nn.CrossEntropyLoss())
+    return minimal_setup(model, x * torch.tensor([1.0, 1.0, 3e3, 1.0]) + 5, y, nn.CrossEntropyLoss())

@@ -1,4 +1,4 @@
-"""D116: training batches arrive ordered by class."""
+"""D116: training batches are ordered by class."""
 
 from __future__ import annotations
 
@@ -7,61 +7,62 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.order import Order
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.measurements.labels import LabelOrder
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
 
 @rule("D116", "warning")
-def unshuffled_training(label_order: Order, *, share: float = 0.5, level: float = 0.001) -> Iterator[Finding]:
-    """Training batches arrive ordered by class.
+def unshuffled_training(label_order: LabelOrder, *, share: float = 0.5, level: float = 0.001) -> Iterator[Finding]:
+    """Training batches are ordered by class.
 
     ## What it does
-    Takes the first batches in the order of the loader and counts how many pairs of samples in one batch have the same
-    label, beside pairs drawn from all samples that can be read.
+    Takes the first batches in the order of the loader and counts the pairs of samples in one batch that have the same
+    label, compared with pairs drawn from all samples that can be read.
 
     ## Why it matters
-    Each step pulls the model towards the class at hand; what was learned of the others is undone, and batch
+    Each step moves the model towards the current class and undoes what it learned about the others, and the batch
     statistics are those of one class.
 
     ## How it is measured
-    On a scale on which shuffled batches stand at 0 and batches of one class each at 1, it speaks from ``share`` = 0.5
-    on, that is nearer to sorted than to shuffled, and only when fewer than ``level`` = 1 in 1000 draws of random
-    batches are as alike.
+    On a scale from 0 for shuffled batches to 1 for batches of one class each. It is reported from ``share`` = 0.5, that
+    is closer to sorted than to shuffled, and only if fewer than ``level`` = 1 in 1000 random batch orders are as
+    sorted.
 
     ## How to fix
-    ``shuffle=True``, or a permutation of the data before they are batched.
+    ``shuffle=True``, or permute the data before they are batched.
 
     ## When to ignore
-    When the order is meant, as in a stream that must be followed in time.
+    When the order is intended, as in a stream that must be processed in time order.
 
     ## References
     L. Bottou, Stochastic Gradient Descent Tricks (2012), 4.1: randomly shuffle the training examples.
     """
-    if label_order.sorted >= share and label_order.chance <= level:
-        first = ", ".join(str(label) for label in sorted(label_order.batches[0])[:5])
+    if label_order.sortedness >= share and label_order.p_value <= level:
+        first = ", ".join(str(label) for label in sorted(label_order.class_counts[0])[:5])
         yield Finding(
-            message=f"Training batches are ordered by class: {label_order.within:.0%} of the pairs in a batch have the "
-            f"same label, {label_order.overall:.0%} in shuffled ones; the first batch holds {first}.",
-            cause="The data are stored class after class, and the loader does not shuffle.",
+            message=f"Training batches are ordered by class: {label_order.batch_agreement:.0%} of the pairs in a "
+            f"batch have the same label, compared with {label_order.overall_agreement:.0%} if shuffled. Labels in the "
+            f"first batch: {first}.",
+            cause="The data are sorted by class, and the loader does not shuffle.",
             fix="train_loader = DataLoader(train_set, batch_size=train_loader.batch_size, shuffle=True)",
             evidence={
-                "same label within a batch": label_order.within,
-                "same label overall": label_order.overall,
-                "chance": label_order.chance,
-                "classes of the first batches": label_order.batches,
+                "same label within a batch": label_order.batch_agreement,
+                "same label overall": label_order.overall_agreement,
+                "chance": label_order.p_value,
+                "classes of the first batches": label_order.class_counts,
             },
             explains=("T604", "T605", "T612", "T607", "E702", "E706"),
         )
 
 
 def bad() -> Setup:
-    """Data sorted by class, in order."""
+    """Data sorted by class."""
     x, y = points()
     order = torch.argsort(y)
-    return program(network(3), x[order], y[order], nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x[order], y[order], nn.CrossEntropyLoss())
 
 
 def good() -> Setup:

@@ -1,4 +1,4 @@
-"""T602: the loss trends up."""
+"""T602: the loss increases."""
 
 from __future__ import annotations
 
@@ -6,59 +6,67 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading
-from nbdebug.curves.swings import diverging
-from nbdebug.finding import Finding, Where
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.loss_curves.stability import find_divergence
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T602", "error")
 def diverging_loss(record: Record) -> Iterator[Finding]:
-    """The loss trends up.
+    """The loss increases during training.
 
     ## What it does
-    Looks whether the loss rises over the run and over its second half, to above both where it began and what a constant
-    guess gets.
+    Checks whether the loss rises over the run and over its second half, to above both its initial value and the loss of
+    a constant prediction.
 
     ## Why it matters
-    The steps lead up: their sign is wrong, they are too long, or what they follow is not the gradient of this loss.
+    The optimizer steps increase the loss: their sign is wrong, they are too large, or they do not follow the gradient
+    of this loss.
 
     ## How it is measured
-    The last fifth must lie over both baselines by a tenth and by four standard errors (block bootstrap), and over the
-    lowest tenth of the run. A loss that cannot be held against a constant guess, such as that of an adversary, of
-    moving targets or of a growing queue of negatives, must have grown tenfold.
+    The last fifth of the run must exceed both baselines by a tenth and by four standard errors (block bootstrap), and
+    also the lowest tenth of the run. A loss that cannot be compared with a constant prediction, such as that of an
+    adversary, of moving targets or of a growing queue of negatives, must have increased tenfold.
 
     ## How to fix
-    Check the sign of the loss (L213) and ``maximize=``; then lower the rate (O501), clear gradients (O505), clip them.
+    Check the sign of the loss (L213) and ``maximize=``. Then lower the learning rate (O501), clear the gradients (O505)
+    and clip them.
 
     ## When to ignore
-    When the loss is meant to rise, as the weight of a term that is turned up during the run.
+    When the loss is meant to increase, for example if the weight of one of its terms is raised during the run.
 
     ## References
     PyTorch documentation of torch.optim, ``maximize``.
     """
-    course = reading.course(record)
-    if (found := diverging(course)) is None:
+    summary = get_run_summary(record)
+    if (divergence := find_divergence(summary)) is None:
         return
     yield Finding(
-        message=f"The loss was at {course.start:.4g} when the run began and at {found.end:.4g} when it ended; "
-        "expected it to fall.",
-        where=Where(step=course.count),
-        cause="Steps lead up the loss: a wrong sign, a rate that is too high, or gradients of something else.",
+        message=f"The loss increased from {summary.start:.4g} at the start of the run to {divergence.end:.4g} at the "
+        "end.",
+        where=Location(step=summary.step_count),
+        cause="The optimizer steps increase the loss: their sign or learning rate is wrong, or the gradient is of "
+        "another loss.",
         fix="for group in optimizer.param_groups: print(group['lr'], group.get('maximize'))",
-        evidence={"start": course.start, "lowest": found.lowest, "end": found.end, "constant guess": course.chance},
+        evidence={
+            "start": summary.start,
+            "lowest": divergence.lowest,
+            "end": divergence.end,
+            "constant prediction": summary.chance,
+        },
         explains=("T604", "T605", "T606", "T607", "T610"),
     )
 
 
 def bad() -> Setup:
-    """An optimizer that goes up."""
-    model = layers(8, 16, 2)
-    made = torch.optim.SGD(model.parameters(), lr=0.05, maximize=True)
-    return run(model, rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=made)
+    """An optimizer that maximizes the loss."""
+    model = mlp(8, 16, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, maximize=True)
+    return training_setup(model, rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -67,8 +75,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """The same going down."""
-    return told_apart()
+    """The same optimizer minimizes the loss."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

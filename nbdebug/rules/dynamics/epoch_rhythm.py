@@ -1,4 +1,4 @@
-"""T612: the loss repeats a pattern every epoch."""
+"""T612: the loss repeats a pattern in every epoch."""
 
 from __future__ import annotations
 
@@ -6,68 +6,76 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading, swings
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.loss_curves import stability
+from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
-EPOCHS, BATCHES = 3, 6
+_MIN_EPOCHS, _MIN_BATCHES = 3, 6
 
 
 @rule("T612", "warning")
 def epoch_rhythm(record: Record) -> Iterator[Finding]:
-    """The loss repeats a pattern every epoch.
+    """The loss repeats a pattern in every epoch.
 
     ## What it does
-    Folds the loss at the length of an epoch and looks whether each epoch has the same slow waves.
+    Aligns the loss of all epochs and checks whether they share the same low-frequency pattern.
 
     ## Why it matters
-    Samples in an order, such as class after class, pull the weights one way and then the other: what an epoch ends on
-    is known, and the rest forgotten. States that are carried through an epoch, or statistics that are stale, look
-    alike.
+    Samples in a meaningful order, such as sorted by class, move the weights back and forth: the model fits the last
+    samples of the epoch and forgets the others. A state that is carried through an epoch, or stale statistics, cause
+    the same pattern.
 
     ## How it is measured
-    It takes three epochs of six batches. What each epoch has beside its own mean and the drift of learning correlates
-    with the others by 0.6; half of the pattern's variance lies in the slowest sixth of its waves (periodogram), or
-    fixed training samples between epochs cost thrice what batches do while they are trained on; and its slow swing is
-    half of the usual loss. A fixed order of batches that are alike repeats only quick differences between batches,
-    which do not count; nor does an order from easy to hard, after which those fixed samples cost no more than the
-    batches of the epoch did on the mean.
+    It requires three epochs of six batches. The residual of each epoch, after subtracting its mean and the learning
+    trend, correlates with those of the others by 0.6. Half of the variance of the pattern is in the slowest sixth of
+    its frequencies (periodogram), or the loss of fixed training samples between epochs is three times the loss of the
+    batches during training. The slow swing is at least half of the typical loss. A fixed order of similar batches
+    repeats only fast differences between batches, which do not count. An order from easy to hard does not count either:
+    after it, the loss of the fixed samples is not above the mean loss of the batches of the epoch.
 
     ## How to fix
     ``DataLoader(dataset, shuffle=True)``; reset hidden states at the start of each epoch.
 
     ## When to ignore
-    When the order is meant, as in a curriculum or a series in time.
+    When the order is intended, as in a curriculum or a time series.
 
     ## References
     Bengio 2012, arXiv:1206.5533, section 3.1: the order of examples.
     """
-    course = reading.course(record)
-    if course.per_epoch < BATCHES or len(course.loss) < EPOCHS * course.per_epoch:
-        raise NotChecked(f"a rhythm takes {EPOCHS} epochs of {BATCHES} batches or more")
-    if (found := swings.epoch_rhythm(course)) is None:
+    summary = get_run_summary(record)
+    if summary.steps_per_epoch < _MIN_BATCHES or len(summary.loss) < _MIN_EPOCHS * summary.steps_per_epoch:
+        raise NotChecked(f"needs at least {_MIN_EPOCHS} epochs of at least {_MIN_BATCHES} batches")
+    if (rhythm := stability.find_epoch_periodicity(summary)) is None:
         return
     yield Finding(
-        message=f"The loss repeats a pattern every {course.per_epoch} steps, one epoch: a swing of {found.swing:.3g}, "
-        f"in which {found.periods} epochs agree by {found.agreement:.2f}.",
-        cause="Samples come in an order that means something, or a state is carried through each epoch.",
+        message=f"The loss repeats a pattern every {summary.steps_per_epoch} steps (one epoch): its amplitude "
+        f"is {rhythm.amplitude:.3g}, and the correlation between the {rhythm.periods} epochs is "
+        f"{rhythm.agreement:.2f}.",
+        cause="The samples are in a meaningful order, for example sorted by class, or a hidden state is carried "
+        "through each epoch.",
         fix="loader = torch.utils.data.DataLoader(dataset, batch_size=loader.batch_size, shuffle=True)",
-        evidence={"period": course.per_epoch, "swing": found.swing, "agreement": found.agreement, "slow": found.waves},
+        evidence={
+            "period": summary.steps_per_epoch,
+            "swing": rhythm.amplitude,
+            "agreement": rhythm.agreement,
+            "slow": rhythm.slow_share,
+        },
         explains=("T604", "T605"),
     )
 
 
 def bad() -> Setup:
-    """Class after class, and steps that forget."""
+    """Data sorted by class, and a learning rate at which the model forgets the first class."""
     x, y = rings()
     order = y.argsort(stable=True)
-    model = layers(8, 32, 2)
-    given = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.2), "batch_size": 16, "shuffle": False}
-    return run(model, (x[order], y[order]), rings(256, seed=1), torch.nn.CrossEntropyLoss(), **given)
+    model = mlp(8, 32, 2)
+    options = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.2), "batch_size": 16, "shuffle": False}
+    return training_setup(model, (x[order], y[order]), rings(256, seed=1), torch.nn.CrossEntropyLoss(), **options)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -76,8 +84,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """By lot."""
-    return told_apart()
+    """Shuffled data."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""T601: the loss does not move beyond its noise."""
+"""T601: the loss does not change by more than its noise."""
 
 from __future__ import annotations
 
@@ -6,71 +6,71 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading
-from nbdebug.curves.levels import FEWEST, flat
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.loss_curves.convergence import MIN_STEPS, is_flat
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T601", "warning")
 def flat_loss(record: Record) -> Iterator[Finding]:
-    """The loss does not move beyond its noise.
+    """The loss does not change by more than its noise.
 
     ## What it does
-    Looks whether the loss of a whole run ended where it began, while it stands far from where it should be.
+    Checks whether the loss of a whole run ended where it started, while it is far from a good value.
 
     ## Why it matters
-    Nothing was learned. Something holds the weights, or the steps are too small, or they lead nowhere.
+    The model learned nothing. The weights cannot change, the steps are too small, or they do not reduce the loss.
 
     ## How it is measured
-    Against this run alone: the straight line through all steps changes by less than three of its standard errors (by
-    block bootstrap) or by less than a fiftieth of the level, and the last fifth stands where the first steps did. It
-    takes thirty steps. A loss under half of what a constant guess gets, a high score, training samples that are told
-    apart better than by luck, and a loop that minimizes something else than the loss that is known, as with adversaries
-    and rewards, are left alone.
+    Relative to this run alone: the linear trend over all steps changes by less than three of its standard errors (block
+    bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first steps. It
+    requires thirty steps. It is not reported for a loss below half of the loss of a constant prediction, a high score,
+    training samples that are classified better than by chance, or a loop that minimizes something other than the known
+    loss, as with adversaries and rewards.
 
     ## How to fix
-    See what ranks above it: parameters that never move (O503, M301), a rate that is too low (O502) or too high (O501),
-    labels that have nothing to do with the inputs (D106). Then try the tiny batch: ``dbg.overfit()``.
+    Check the findings that rank above it: parameters that never change (O503, M301), a learning rate that is too low
+    (O502) or too high (O501), labels unrelated to the inputs (D106). Then run the tiny-batch test: ``dbg.overfit()``.
 
     ## When to ignore
-    When the model had been trained before, or the loss is meant to stay, as in a game of two networks.
+    When the model was trained before, or the loss is meant to stay constant, as in a game of two networks.
 
     ## References
     Karpathy 2019, A Recipe for Training Neural Networks. Künsch 1989: the block bootstrap.
     """
-    course = reading.settled(record)
-    if course.count < FEWEST:
-        raise NotChecked(f"{course.count} steps are too few to tell a flat loss from a slow one")
-    if not course.known:
-        raise NotChecked("your loop minimizes something else than the loss that is known")
-    if not flat(course):
+    summary = settled_run_summary(record)
+    if summary.step_count < MIN_STEPS:
+        raise NotChecked(f"{summary.step_count} steps are too few to distinguish a flat loss from a slow one")
+    if not summary.loss_is_known:
+        raise NotChecked("your loop minimizes a loss other than loss_fn")
+    if not is_flat(summary):
         return
     yield Finding(
-        message=f"The loss began at {course.start:.4g} and ended at {course.end:.4g} after {course.count} steps; "
-        f"{4 * course.error:.2g} of difference is noise.",
-        cause="The steps of the optimizer change nothing that the loss depends on, or lead nowhere.",
-        fix="dbg.overfit()   # can these weights learn sixteen samples at all?",
+        message=f"The loss did not change: it was {summary.start:.4g} at the start and {summary.end:.4g} after "
+        f"{summary.step_count} steps; a difference of up to {4 * summary.end_error:.2g} is noise.",
+        cause="The optimizer steps do not change anything that the loss depends on, or do not reduce it.",
+        fix="dbg.overfit()   # can this model learn sixteen samples at all?",
         evidence={
-            "start": course.start,
-            "end": course.end,
-            "standard error": course.error,
-            "change": course.whole.change,
-            "share of a constant guess": course.share,
+            "start": summary.start,
+            "end": summary.end,
+            "standard error": summary.end_error,
+            "change": summary.full_trend.change,
+            "share of constant prediction": summary.remaining_share,
         },
         explains=("T606", "T610", "T614"),
     )
 
 
 def bad() -> Setup:
-    """Plain descent at a rate a million times too low."""
-    model = layers(8, 16, 2)
-    made = torch.optim.SGD(model.parameters(), lr=1e-6)
-    return run(model, rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=made)
+    """SGD with a learning rate that is a million times too low."""
+    model = mlp(8, 16, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    return training_setup(model, rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -79,8 +79,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """The same at a rate that fits."""
-    return told_apart()
+    """The same task with a suitable learning rate."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

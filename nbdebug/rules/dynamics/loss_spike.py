@@ -6,87 +6,91 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import Course, reading
-from nbdebug.curves.swings import spiked
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, run, train, waves
+from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves import RunSummary
+from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.loss_curves.stability import find_spikes
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import mlp, train, training_setup, waves
 from nbdebug.setup import Setup
 
-NAMED = 5  # spikes that a message lists
+_MAX_STEPS_LISTED = 5  # spikes listed in a message
 
 
 @rule("T605", "warning")
 def loss_spike(record: Record) -> Iterator[Finding]:
-    """The loss leaps up at single steps.
+    """The loss spikes at single steps.
 
     ## What it does
-    Names the steps, and the batches of their epochs, at which the loss towers over the steps around.
+    Reports the steps, and their batches within the epoch, at which the loss is far above the surrounding steps.
 
     ## Why it matters
-    Single batches that cost many times the others hold samples that are wrong, or out of range; one step on them can
-    undo many.
+    A batch whose loss is many times that of the others contains samples that are wrong or out of range; one step on it
+    can undo many others.
 
     ## How it is measured
-    A spike stands out of the running median of fifteen steps by ten times the spread about it, lies over twice of
-    what the first steps cost, and over thrice of what all steps but one an epoch stay under. The
-    opening of the run is not looked at, nor a rise that stays.
+    A spike exceeds the running median of fifteen steps by ten times the local spread, exceeds twice the loss of the
+    first steps, and exceeds three times the level that all steps but one per epoch stay below. The start of the run is
+    excluded, and so is an increase that persists.
 
     ## How to fix
-    Look at the samples of the batches that are named. Clip gradients; use a loss that is less harsh on outliers.
+    Inspect the samples of the reported batches. Clip gradients; use a loss that is less sensitive to outliers.
 
     ## When to ignore
-    When rare samples are meant to cost so much.
+    When rare samples are meant to have such a large loss.
 
     ## References
     Chowdhery et al. 2022, arXiv:2204.02311, section 5.1: spikes come from a batch and a state of the weights together.
     """
-    course = reading.course(record)
-    if course.count < 30:
-        raise NotChecked(f"{course.count} steps are too few to tell a spike from a start")
-    places = spiked(course)
-    if not places or len(places) > 3 + len(course.loss) * max(0.05, 1.5 / max(course.per_epoch, 1)):
+    summary = get_run_summary(record)
+    if summary.step_count < 30:
+        raise NotChecked(f"{summary.step_count} steps are too few to distinguish a spike from the start of training")
+    positions = find_spikes(summary)
+    if not positions or len(positions) > 3 + len(summary.loss) * max(0.05, 1.5 / max(summary.steps_per_epoch, 1)):
         return
-    steps = [int(course.steps[at]) for at in places]
-    worst = max(places, key=lambda at: course.loss[at])
+    steps = [int(summary.steps[position]) for position in positions]
+    worst = max(positions, key=lambda position: summary.loss[position])
     yield Finding(
-        message=f"The loss leaps at {len(steps)} of {course.count} steps: {listed(steps, course.per_epoch)}; the "
-        f"highest is {course.loss[worst]:.4g} where {usual(course, worst):.4g} is usual.",
-        where=Where(step=int(course.steps[worst])),
-        cause="A batch at these steps holds samples far off the others, or the steps before it were too long.",
-        fix="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # before step(), and look at the batch",
-        evidence={"steps": steps[:50], "highest": float(course.loss[worst]), "usual": usual(course, worst)},
+        message=f"The loss spikes at {len(steps)} of {summary.step_count} steps: "
+        f"{_list_steps(steps, summary.steps_per_epoch)}. The highest value is {summary.loss[worst]:.4g}, where "
+        f"{_typical_loss(summary, worst):.4g} is typical.",
+        where=Location(step=int(summary.steps[worst])),
+        cause="A batch at these steps contains outliers, or the previous steps were too large.",
+        fix="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # before step(), and inspect the batch",
+        evidence={"steps": steps[:50], "highest": float(summary.loss[worst]), "typical": _typical_loss(summary, worst)},
     )
 
 
-def usual(course: Course, at: int) -> float:
-    """The middle of the losses around a place."""
-    around = sorted(course.loss[max(0, at - 8) : at + 9].tolist())
-    return float(around[len(around) // 2])
+def _typical_loss(summary: RunSummary, position: int) -> float:
+    """Return the median loss of the surrounding steps."""
+    neighbors = sorted(summary.loss[max(0, position - 8) : position + 9].tolist())
+    return float(neighbors[len(neighbors) // 2])
 
 
-def listed(steps: list[int], per_epoch: int) -> str:
-    """The first steps, with the batch of the epoch where epochs are known."""
+def _list_steps(steps: list[int], per_epoch: int) -> str:
+    """List the first steps, with their batch within the epoch if epochs are known."""
     batch = f" (batch {{}} of {per_epoch})" if per_epoch else ""
-    named = [f"{step}{batch.format((step - 1) % per_epoch + 1) if per_epoch else ''}" for step in steps[:NAMED]]
-    more = f" and {len(steps) - NAMED} more" if len(steps) > NAMED else ""
-    return ", ".join(named) + more
+    texts = [
+        f"{step}{batch.format((step - 1) % per_epoch + 1) if per_epoch else ''}" for step in steps[:_MAX_STEPS_LISTED]
+    ]
+    more = f" and {len(steps) - _MAX_STEPS_LISTED} more" if len(steps) > _MAX_STEPS_LISTED else ""
+    return ", ".join(texts) + more
 
 
-def program(outlier: float) -> Setup:
-    """A regression in which one target may be far off."""
-    model = layers(4, 32, 1)
+def _regression_with_outlier(outlier: float) -> Setup:
+    """A regression with one target set to ``outlier`` unless it is 0."""
+    model = mlp(4, 32, 1)
     x, y = waves()
     y[100] = y[100] if outlier == 0 else outlier
-    made = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    return run(model, (x, y), waves(256, seed=1), torch.nn.MSELoss(), optimizer=made)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    return training_setup(model, (x, y), waves(256, seed=1), torch.nn.MSELoss(), optimizer=optimizer)
 
 
 def bad() -> Setup:
     """One target is a hundred times as large as the others."""
-    return program(80.0)
+    return _regression_with_outlier(80.0)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -95,8 +99,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """All targets alike."""
-    return program(0.0)
+    """All targets have a similar size."""
+    return _regression_with_outlier(0.0)
 
 
 def good_loop(setup: Setup) -> None:

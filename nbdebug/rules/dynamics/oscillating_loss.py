@@ -1,4 +1,4 @@
-"""T604: the loss swings without settling."""
+"""T604: the loss oscillates without settling."""
 
 from __future__ import annotations
 
@@ -6,70 +6,72 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading
-from nbdebug.curves.swings import oscillating
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, run, train, waves
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.loss_curves.stability import find_oscillation
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import mlp, train, training_setup, waves
 from nbdebug.setup import Setup
 
 
 @rule("T604", "warning")
 def oscillating_loss(record: Record) -> Iterator[Finding]:
-    """The loss swings without settling.
+    """The loss oscillates without settling.
 
     ## What it does
-    Cuts the run into sixteen stretches and looks how often the mean of one lies far over that of the one before.
+    Divides the run into sixteen segments and counts how often the mean of a segment is far above that of the previous
+    one.
 
     ## Why it matters
-    A loss that keeps coming back is thrown over the valley by its own steps: the rate or the momentum is too high, or
-    gradients pile up.
+    A loss that keeps rising again overshoots the minimum: the learning rate or the momentum is too high, or gradients
+    accumulate.
 
     ## How it is measured
-    A rise counts when it is a quarter of the level and three standard errors of both stretches (block bootstrap). Three
-    such rises after the first fifth are too many, unless the last stretches lie well under the first. It takes sixty
-    steps, and a loss at a fifth of a constant guess or more.
+    An increase counts if it is a quarter of the level and three standard errors of both segments (block bootstrap).
+    Three such increases after the first fifth are too many, unless the last segments are well below the first. It
+    requires sixty steps and a loss of at least a fifth of that of a constant prediction.
 
     ## How to fix
-    Lower the learning rate or the momentum; clear gradients between steps; let a schedule bring the rate down.
+    Lower the learning rate or the momentum; clear the gradients between steps; reduce the learning rate by a schedule.
 
     ## When to ignore
-    When the task itself changes on the way: restarts, curricula, moving targets.
+    When the task itself changes during the run: restarts, curricula, moving targets.
 
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 8.3.
     """
-    course = reading.settled(record)
-    if course.count < 60:
-        raise NotChecked(f"{course.count} steps are too few to tell swings from noise")
-    if (found := oscillating(course)) is None:
+    summary = settled_run_summary(record)
+    if summary.step_count < 60:
+        raise NotChecked(f"{summary.step_count} steps are too few to distinguish oscillations from noise")
+    if (oscillation := find_oscillation(summary)) is None:
         return
     yield Finding(
-        message=f"The loss rose {found.rises} times by a quarter or more of its level between one sixteenth of the run "
-        f"and the next, once by {found.largest:.0%}; it ended at {course.standing}.",
-        cause="Steps are so long that they carry the weights across the valley and back.",
+        message="The loss oscillates: its mean over one sixteenth of the run was at least 25% above that of the "
+        f"previous sixteenth {oscillation.rises} times (by at most {oscillation.largest:.0%}). It ended at "
+        f"{summary.end_text}.",
+        cause="The steps are so large that the weights overshoot the minimum in both directions.",
         fix="optimizer.param_groups[0]['lr'] /= 10",
-        evidence={"rises": found.rises, "largest": found.largest, "end": course.end},
+        evidence={"rises": oscillation.rises, "largest": oscillation.largest, "end": summary.end},
         explains=("T605", "T606", "T610"),
     )
 
 
 def bad() -> Setup:
     """A regression."""
-    return run(layers(4, 32, 1), waves(), waves(256, seed=1), torch.nn.MSELoss(), lr=5e-3)
+    return training_setup(mlp(4, 32, 1), waves(), waves(256, seed=1), torch.nn.MSELoss(), lr=5e-3)
 
 
 def bad_loop(setup: Setup) -> None:
-    """Thirty epochs in which gradients pile up."""
+    """Thirty epochs without zero_grad()."""
     for x, y in [*setup.train_loader] * 30:
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
         setup.optimizers[0].step()
 
 
 def good() -> Setup:
-    """The same."""
+    """The same regression."""
     return bad()
 
 

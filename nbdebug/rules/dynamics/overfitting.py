@@ -1,4 +1,4 @@
-"""T609: the validation loss turns up while the training loss falls."""
+"""T609: the validation loss increases while the training loss decreases."""
 
 from __future__ import annotations
 
@@ -6,59 +6,61 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading, splits
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves import stability
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T609", "warning")
 def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
-    """The validation loss turns up while the training loss falls.
+    """The validation loss increases while the training loss decreases.
 
     ## What it does
-    Follows the loss of fixed samples of both splits, in eval mode, and looks whether that of validation has a lowest
-    point behind it while that of training goes on falling.
+    Tracks the loss of fixed samples of both splits, in eval mode, and checks whether the validation loss has passed its
+    minimum while the training loss continues to decrease.
 
     ## Why it matters
-    From that point on the network learns the training samples by heart; it was at its best then.
+    From that point on, the network memorizes the training samples; it was best at the minimum.
 
     ## How it is measured
-    On up to 256 fixed samples of each split, measured between epochs, or by your own validation. It takes four
-    measurements, of which two after the lowest one; the end lies over it by a ``rise`` of a tenth and by a thirtieth of
-    a constant guess, along a line that goes up, while training fell by a third or is at nothing. A validation score of
-    0.97 makes it moot. With fewer measurements it speaks where validation samples cost more at the end than before
-    training, by a seventh, and more than a constant guess.
+    On up to 256 fixed samples of each split, measured between epochs, or by your own validation. It requires four
+    measurements, two of them after the minimum. The last one exceeds the minimum by a ``rise`` of a tenth and by a
+    thirtieth of the loss of a constant prediction, with an increasing trend, while the training loss decreased by a
+    third or is close to zero. It is not reported at a validation score of 0.97 or more. With fewer measurements, it is
+    reported if the validation loss at the end exceeds that before training by a seventh, and that of a constant
+    prediction.
 
     ## How to fix
-    Keep the weights of the best measurement. More data, augmentation, weight decay, dropout, or fewer parameters.
+    Keep the weights of the best measurement. Use more data, augmentation, weight decay, dropout, or fewer parameters.
 
     ## When to ignore
-    When only the score matters and it still rises: then the network grows too sure of itself (E703).
+    When only the score matters and it still improves: then the network becomes overconfident (E703).
 
     ## References
     Prechelt 1998, Early Stopping, But When? Neural Networks: Tricks of the Trade.
     """
-    course = reading.settled(record)
-    if max(len(course.val.loss), len(course.own.loss)) < 2:
-        raise NotChecked("no validation was seen; give a val_loader")
-    if (found := splits.overfitting(course, rise)) is None:
+    summary = settled_run_summary(record)
+    if max(len(summary.val.loss), len(summary.user_validation.loss)) < 2:
+        raise NotChecked("no validation was recorded; pass a val_loader")
+    if (turning_point := stability.find_overfitting(summary, rise)) is None:
         return
     yield Finding(
-        message=f"The validation loss was lowest at step {found.step} ({found.lowest:.4g}) and is {found.last:.4g} at "
-        f"the end, while the training loss fell to {found.train:.4g}.",
-        where=Where(step=found.step),
-        cause="From there on the network learns its training samples by heart.",
+        message=f"The validation loss was lowest at step {turning_point.step} ({turning_point.lowest:.4g}) and is "
+        f"{turning_point.last:.4g} at the end, while the training loss decreased to {turning_point.train:.4g}.",
+        where=Location(step=turning_point.step),
+        cause="From that step on, the network memorizes its training samples.",
         fix="optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)   # and keep the best weights",
         evidence={
-            "lowest": found.lowest,
-            "step": found.step,
-            "last": found.last,
-            "training": found.train,
-            "validation score": course.val.last_score,
+            "lowest": turning_point.lowest,
+            "step": turning_point.step,
+            "last": turning_point.last,
+            "training": turning_point.train,
+            "validation score": summary.val.last_score,
             "training samples": record.about.get("train_samples"),
         },
         explains=("E703", "E706"),
@@ -66,9 +68,9 @@ def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
 
 
 def bad() -> Setup:
-    """A wide network on 64 samples, of whose labels some are wrong."""
+    """A wide network on 64 samples, some of them with wrong labels."""
     data = rings(64, noise=0.3), rings(256, noise=0.3, seed=1)
-    return run(layers(8, 128, 128, 2), *data, torch.nn.CrossEntropyLoss(), batch_size=16)
+    return training_setup(mlp(8, 128, 128, 2), *data, torch.nn.CrossEntropyLoss(), batch_size=16)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -77,8 +79,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """A small one on all samples."""
-    return told_apart()
+    """A small network on all samples."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""T606: progress has stopped well above zero."""
+"""T606: the loss has stopped decreasing well above zero."""
 
 from __future__ import annotations
 
@@ -6,59 +6,65 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import levels as standing
-from nbdebug.curves import reading
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves import convergence as standing
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T606", "note")
 def plateau(record: Record) -> Iterator[Finding]:
-    """Progress has stopped well above zero.
+    """The loss has stopped decreasing well above zero.
 
     ## What it does
-    Names the step since which the loss gains nothing beyond its noise, where it stands far from zero.
+    Reports the step after which the loss does not improve by more than its noise, if it is far from zero.
 
     ## Why it matters
-    Steps after it are spent in vain. It may be all that the data allow: then stop earlier. Or rate, model or data hold
-    it there.
+    The steps after it are wasted. Either the data do not allow more, and training can stop earlier; or the learning
+    rate, the model or the data limit the loss.
 
     ## How it is measured
-    The second half of the run has no trend of three standard errors, by block bootstrap; the last break in level, by
-    binary segmentation, lies in its first two thirds; and the loss is at a quarter of a constant guess or more.
+    The second half of the run has no trend of three standard errors (block bootstrap); the last change of level, by
+    binary segmentation, is in the first two thirds of the run; and the loss is at least a quarter of that of a constant
+    prediction.
 
     ## How to fix
-    Lower the rate by a schedule, and see whether the loss goes on falling. If not, a larger model or better data.
+    Lower the learning rate by a schedule and check whether the loss decreases further. If not, use a larger model or
+    better data.
 
     ## When to ignore
-    When the task is noisy, and this is its noise.
+    When the task is noisy and the loss is at the noise level.
 
     ## References
     Scott and Knott 1974: binary segmentation; Schwarz 1978: its penalty.
     """
-    course = reading.settled(record)
-    if course.count < standing.FEWEST:
-        raise NotChecked(f"{course.count} steps are too few to see a plateau")
-    if (found := standing.plateau(course)) is None:
+    summary = settled_run_summary(record)
+    if summary.step_count < standing.MIN_STEPS:
+        raise NotChecked(f"{summary.step_count} steps are too few to detect a plateau")
+    if (result := standing.find_plateau(summary)) is None:
         return
     yield Finding(
-        message=f"Since step {found.since} of {course.count} the loss gains nothing beyond its noise; it stands at "
-        f"{course.standing}.",
-        where=Where(step=found.since),
-        cause="The noise of the task, a rate too high for the last part of the way, or a model that can do no more.",
+        message=f"Since step {result.start_step} of {summary.step_count}, "
+        f"the loss has not improved by more than its noise; it is at {summary.end_text}.",
+        where=Location(step=result.start_step),
+        cause="The loss is at the noise level of the task, the learning rate is too high, or the model is too small.",
         fix="scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)",
-        evidence={"since": found.since, "share": found.share, "gain of the second half": -course.half.change},
+        evidence={
+            "since": result.start_step,
+            "share": result.remaining_share,
+            "gain of the second half": -summary.second_half.change,
+        },
     )
 
 
 def bad() -> Setup:
-    """Labels of which six in ten are drawn by lot."""
+    """60% of the labels are random."""
     data = rings(noise=0.6), rings(256, noise=0.6, seed=1)
-    return run(layers(8, 8, 2), *data, torch.nn.CrossEntropyLoss(), lr=2e-2)
+    return training_setup(mlp(8, 8, 2), *data, torch.nn.CrossEntropyLoss(), lr=2e-2)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -67,8 +73,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """True labels."""
-    return told_apart()
+    """Correct labels."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""T614: the loss was still falling when training ended."""
+"""T614: the loss was still decreasing when training ended."""
 
 from __future__ import annotations
 
@@ -6,72 +6,76 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading
-from nbdebug.curves.levels import still_falling
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves.convergence import find_final_descent
+from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T614", "note")
 def stopped_early(record: Record) -> Iterator[Finding]:
-    """The loss was still falling when training ended.
+    """The loss was still decreasing when training ended.
 
     ## What it does
-    Looks whether the last quarter of the run still gained something beyond noise: a note. A warning where the fall had
-    not begun to slow and most of the way was still to go.
+    Checks whether the loss still decreased by more than its noise in the last quarter of the run: a note. It is a
+    warning if the decrease had not started to slow and most of the way remained.
 
     ## Why it matters
-    The same program would do better if it ran on. What is compared at that point compares how fast things start.
+    The same program would reach a better loss if it ran longer. Comparisons at that point compare the speed of the
+    start, not the final quality.
 
     ## How it is measured
-    The straight line through the last quarter falls by three standard errors (block bootstrap) and by a fiftieth of
-    what is left. It is steep when it falls by a twelfth of what is left and by four standard errors, no earlier quarter
-    gained half as much again, and a quarter of a constant guess is left; or when next to nothing was learned so far,
-    and a fiftieth is gained. A score of 0.97 makes it moot.
+    The linear trend of the last quarter decreases by three standard errors (block bootstrap) and by a fiftieth of the
+    remaining loss. It is steep if it decreases by a twelfth of the remaining loss and by four standard errors, no
+    earlier quarter gained half as much again, and a quarter of the loss of a constant prediction remains; or if almost
+    nothing was learned so far and the gain is a fiftieth. It is not reported at a score of 0.97 or more.
 
     ## How to fix
-    Train on; or raise the rate if each epoch is dear (O502).
+    Train longer, or raise the learning rate if each epoch is expensive (O502).
 
     ## When to ignore
-    When the run was only a trial, or ended on purpose.
+    When the run was only a trial, or was ended on purpose.
 
     ## References
     Prechelt 1998, Early Stopping, But When? Neural Networks: Tricks of the Trade.
     """
     if not record.about.get("finished", True):
-        raise NotChecked("the run is still under way")
+        raise NotChecked("the run is still in progress")
     if record.about.get("interrupted"):
         raise NotChecked("you stopped the run yourself")
-    course = reading.course(record)
-    if (found := still_falling(course)) is None:
+    summary = get_run_summary(record)
+    if (decrease := find_final_descent(summary)) is None:
         return
     yield Finding(
-        message=f"The run ended at step {course.count} while the loss was still falling: its last quarter gained "
-        f"{found.gain:.0%} of what is left, {found.sigmas:.0f} standard errors; it stands at {course.standing}.",
-        where=Where(step=course.count),
-        cause="Training ends before the model is done.",
-        fix="epochs *= 5   # and watch where the loss settles",
+        message=f"The run ended at step {summary.step_count} while the loss was still decreasing: it decreased by "
+        f"{decrease.gain:.0%} of its final value in the last quarter ({decrease.sigmas:.0f} standard errors), to "
+        f"{summary.end_text}.",
+        where=Location(step=summary.step_count),
+        cause="Training ended before the model converged.",
+        fix="epochs *= 5   # and check where the loss settles",
         evidence={
-            "gain of the last quarter": found.gain,
-            "standard errors": found.sigmas,
-            "end": course.end,
-            "steps": course.count,
-            "score": course.score,
+            "gain of the last quarter": decrease.gain,
+            "standard errors": decrease.sigmas,
+            "end": summary.end,
+            "steps": summary.step_count,
+            "score": summary.score,
         },
-        explains=("T610", "E709") if found.steep else (),
-        severity="warning" if found.steep else None,
+        explains=("T610", "E709") if decrease.is_steep else (),
+        severity="warning" if decrease.is_steep else None,
     )
 
 
 def bad() -> Setup:
-    """Small steps."""
-    model = layers(8, 32, 2)
-    made = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
-    return run(model, rings(1024), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=made, batch_size=64)
+    """A learning rate that is too low for six epochs."""
+    model = mlp(8, 32, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
+    return training_setup(
+        model, rings(1024), rings(256, seed=1), torch.nn.CrossEntropyLoss(), optimizer=optimizer, batch_size=64
+    )
 
 
 def bad_loop(setup: Setup) -> None:
@@ -80,8 +84,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """Large enough ones."""
-    return told_apart()
+    """A sufficiently high learning rate."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""T607: the loss sits at what a constant guess of the label prior gets."""
+"""T607: the loss equals that of a constant prediction of the label prior."""
 
 from __future__ import annotations
 
@@ -6,72 +6,73 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading
-from nbdebug.curves.levels import FEWEST, stuck
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T607", "error")
 def stuck_at_chance(record: Record) -> Iterator[Finding]:
-    """The loss sits at what a constant guess of the label prior gets.
+    """The loss equals that of a constant prediction of the label prior.
 
     ## What it does
-    Compares where the loss of the run ended with what your own loss gives to one answer for all samples: the class
-    frequencies, or the mean of the targets.
+    Compares the final loss of the run with your own loss for a constant prediction: the class frequencies, or the mean
+    of the targets.
 
     ## Why it matters
-    The network has learned how common the labels are, and nothing of the inputs. No patience helps: it does not see
-    what would tell samples apart, or no gradient carries it back.
+    The network has learned the label frequencies and nothing about the inputs. Longer training does not help: the
+    network does not receive the information that distinguishes samples, or no gradient propagates it.
 
     ## How it is measured
-    The last fifth of the run is not under a constant guess beyond two standard errors (block bootstrap) and no more
-    than a seventh over it; its second half falls by no more than a hundredth; and the score on fixed training samples,
-    where there is one, is what the commonest class gets, within luck. It takes thirty steps. A loop that minimizes
-    something else than the loss that is known is left alone.
+    The last fifth of the run is not below the constant prediction by more than two standard errors (block bootstrap)
+    and at most a seventh above it; its second half decreases by at most a hundredth; and the score on fixed training
+    samples, if there is one, is that of the most common class, within chance. It requires thirty steps. A loop that
+    minimizes a loss other than ``loss_fn`` is not reported.
 
     ## How to fix
-    See what ranks above it: inputs that do not reach the head (M301), labels unrelated to inputs (D106), an output or
-    loss that is wrong (L201, L205), a rate that is too low (O502) or has killed every unit (O501, G401).
+    Check the findings that rank above it: inputs that do not reach the head (M301), labels unrelated to the inputs
+    (D106), a wrong output or loss (L201, L205), a learning rate that is too low (O502) or has killed every unit (O501,
+    G401).
 
     ## When to ignore
-    When inputs say next to nothing of the target, as returns of tomorrow.
+    When the inputs contain almost no information about the target, as for future returns.
 
     ## References
     Karpathy 2019, A Recipe for Training Neural Networks: the input-independent baseline.
     """
-    course = reading.settled(record)
-    if course.chance is None:
-        raise NotChecked("what a constant guess gets under the loss of your loop is not known")
-    if course.count < FEWEST:
-        raise NotChecked(f"{course.count} steps are too few to be stuck")
-    if not stuck(course):
+    summary = settled_run_summary(record)
+    if summary.chance is None:
+        raise NotChecked("for the loss that your loop minimizes, the loss of a constant prediction is unknown")
+    if summary.step_count < MIN_STEPS:
+        raise NotChecked(f"{summary.step_count} steps are too few to detect a stuck loss")
+    if not is_stuck_at_chance(summary):
         return
     yield Finding(
-        message=f"After {course.count} steps the loss is {course.end:.4g}; a constant guess, blind to the input, gets "
-        f"{course.chance:.4g}.",
-        cause="What the network gives does not depend on the input in any way that helps: inputs, labels or gradients "
-        "are cut off, or the steps lead nowhere.",
-        fix="dbg.overfit()   # if sixteen samples cannot be learned either, the fault is in the model or the loss",
+        message=f"After {summary.step_count} steps the loss is {summary.end:.4g}; a constant prediction, independent "
+        f"of the input, reaches {summary.chance:.4g}.",
+        cause="The output does not depend on the input in any useful way: inputs, labels or gradients are "
+        "disconnected, or the steps do not reduce the loss.",
+        fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
         evidence={
-            "end": course.end,
-            "standard error": course.error,
-            "constant guess": course.chance,
-            "training score": course.train.last_score,
-            "score of the commonest class": course.majority,
+            "end": summary.end,
+            "standard error": summary.end_error,
+            "constant prediction": summary.chance,
+            "training score": summary.train.last_score,
+            "score of the most common class": summary.majority,
         },
         explains=("T601", "T606", "T608", "T610", "T614", "E702", "E703", "E706", "E709"),
     )
 
 
 def bad() -> Setup:
-    """Labels drawn by lot, and a network too small to learn them by heart."""
+    """Random labels, and a network that is too small to memorize them."""
     data = rings(noise=1.0), rings(256, noise=1.0, seed=1)
-    return run(layers(8, 2, 2), *data, torch.nn.CrossEntropyLoss(), lr=1e-2)
+    return training_setup(mlp(8, 2, 2), *data, torch.nn.CrossEntropyLoss(), lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -80,8 +81,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """True labels."""
-    return told_apart()
+    """Correct labels."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""T613: training steps run with dropout or batch statistics switched off unasked."""
+"""T613: training steps run with dropout or batch statistics switched off."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import where_of
-from nbdebug.graph.switches import Switched
-from nbdebug.loop import Loop
-from nbdebug.loop.modes import Passes
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.modes import ForwardPasses
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
-NORMS = nn.modules.batchnorm._NormBase
+_NORM_TYPES = nn.modules.batchnorm._NormBase
 
 
 @rule("T613", "error")
 def training_in_eval_mode(
-    setup: Setup, train_calls: list[Switched] | NotChecked, loop: Loop | NotChecked, *, least: int = 5
+    setup: Setup, train_calls: list[ModeDependentCall] | NotChecked, loop: LoopSummary | NotChecked, *, least: int = 5
 ) -> Iterator[Finding]:
     """Training runs with dropout or batch statistics switched off.
 
     ## What it does
-    Puts the whole model in train mode and looks for dropout and batch normalization that are off, although the module
-    that calls them trains: a warning. A model that is handed over in eval mode, and that has such a layer, is a note.
-    In your own loop it follows the mode of the last forward pass before each step.
+    Sets the whole model to train mode and looks for dropout and batch normalization that are off although the module
+    that calls them is training: a warning. A model that is passed in eval mode and has such a layer is a note. In your
+    own loop, it tracks the mode of the last forward pass before each step.
 
     ## Why it matters
-    Dropout that never drops regularizes nothing. Batch normalization by running statistics trains against numbers that
-    no longer fit the weights, while the training loss may even look better than it should.
+    Dropout that never drops does not regularize. Batch normalization with running statistics trains with values that no
+    longer match the weights, while the training loss may even look better than it should.
 
     ## How it is measured
-    Exactly: each call is seen with the arguments it was given, in one forward pass in train mode. Layers that are kept
-    in eval mode by a ``train()`` of their own (frozen statistics) and dropout of rate zero are left alone.
-    In your loop: from ``least`` = 5 steps in eval mode on, a tenth of all, after others in train mode. Where the whole
-    run was in eval mode it is a warning if dropout was off and no part of the model is frozen, else a note. Single
-    layers that you keep in eval mode while the model is in train mode are left alone.
+    Exactly: each call is recorded with its arguments, in one forward pass in train mode. Layers that your own
+    ``train()`` keeps in eval mode (frozen statistics) and dropout with rate zero are not reported. In your loop: from
+    ``least`` = 5 steps in eval mode, if they are a tenth of all, after others in train mode. If the whole run was in
+    eval mode, it is a warning if dropout was off and no part of the model is frozen, else a note. Single layers that
+    you keep in eval mode while the model is in train mode are not reported.
 
     ## How to fix
-    Pass ``training=self.training``; call ``model.train()`` at the head of each training epoch.
+    Pass ``training=self.training``; call ``model.train()`` at the start of each training epoch.
 
     ## When to ignore
     When the layer is switched off on purpose, or your loop calls ``model.train()`` itself.
@@ -52,109 +52,121 @@ def training_in_eval_mode(
     ## References
     Documentation of torch.nn.Module.train and of torch.nn.functional.dropout and batch_norm.
     """
-    if isinstance(loop, Loop):
-        yield from in_loop(setup, loop.passes, least)
+    if isinstance(loop, LoopSummary):
+        yield from _loop_findings(setup, loop.forward_passes, least)
     elif isinstance(train_calls, NotChecked):
         raise train_calls
     if not isinstance(train_calls, NotChecked):
-        yield from before_training(setup, train_calls)
+        yield from _pre_training_findings(setup, train_calls)
 
 
-def before_training(setup: Setup, train_calls: list[Switched]) -> Iterator[Finding]:
-    """What one pass in train mode shows."""
-    off = {(one.call, one.where): one for one in train_calls if one.training and one.kind != "draw" and not one.on}
-    for one in off.values():
-        yield switched(one)
-    on = [one for one in train_calls if one.on and one.kind != "draw"]
-    if on and not setup.eager.training:
-        yield handed_over(on)
+def _pre_training_findings(setup: Setup, train_calls: list[ModeDependentCall]) -> Iterator[Finding]:
+    """Check the calls of one forward pass in train mode."""
+    inactive_calls = {
+        (call.call, call.where): call
+        for call in train_calls
+        if call.training and call.kind != "draw" and not call.is_active
+    }
+    for call in inactive_calls.values():
+        yield _switched_off_finding(call)
+    active_calls = [call for call in train_calls if call.is_active and call.kind != "draw"]
+    if active_calls and not setup.eager_model.training:
+        yield _eval_mode_finding(active_calls)
 
 
-def switched(one: Switched) -> Finding:
-    """One call that is off in train mode."""
-    does = "never drops a value" if one.kind == "dropout" else "never uses the statistics of the batch"
+def _switched_off_finding(call: ModeDependentCall) -> Finding:
+    does = "never drops a value" if call.kind == "dropout" else "never uses the statistics of the batch"
     return Finding(
-        message=f"In train mode {one.call} {does}.",
-        where=one.where,
-        cause="The call is given training=False, or leaves it at False, in every mode.",
-        fix=f"{one.call}(…, training=self.training)",
-        evidence={"call": one.call, "training": False},
+        message=f"In train mode, {call.call} {does}.",
+        where=call.where,
+        cause="The call receives training=False, explicitly or by default, in every mode.",
+        fix=f"{call.call}(…, training=self.training)",
+        evidence={"call": call.call, "training": False},
         explains=("T609",),
         severity="warning",
     )
 
 
-def handed_over(on: list[Switched]) -> Finding:
-    """A model that stands in eval mode before training."""
-    calls = ", ".join(sorted({one.call for one in on}))
+def _eval_mode_finding(active_calls: list[ModeDependentCall]) -> Finding:
+    """Report a model that is in eval mode before training."""
+    names = ", ".join(sorted({call.call for call in active_calls}))
     return Finding(
-        message=f"The model is in eval mode, where {calls} of {len(on)} layers behave otherwise than in training.",
-        where=on[0].where,
-        cause="eval() was called before, as from_pretrained() does, and train() not since.",
-        fix="model.train()  # at the head of each training epoch",
-        evidence={"calls": calls, "layers": len(on)},
+        message=f"The model is in eval mode, in which {names} in {len(active_calls)} layers behave differently from "
+        "training.",
+        where=active_calls[0].where,
+        cause="eval() was called, as from_pretrained() does, and train() was not called afterwards.",
+        fix="model.train()  # at the start of each training epoch",
+        evidence={"calls": names, "layers": len(active_calls)},
         severity="note",
     )
 
 
-def in_loop(setup: Setup, seen: Passes, least: int) -> Iterator[Finding]:
-    """Steps that were made in eval mode."""
-    total = sum(count for _, count in seen.trained)
+def _loop_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Iterator[Finding]:
+    """Report steps that were taken in eval mode."""
+    total = sum(count for _, count in passes.training_modes)
     if not total:
-        raise NotChecked("no forward pass of the model was seen before a step of your loop")
-    off = sum(count for mode, count in seen.trained if not mode.training)
-    if off < max(least, total / 10):
+        raise NotChecked("no forward pass of the model was recorded before a step of your loop")
+    off = sum(count for mode, count in passes.training_modes if not mode.training)
+    if off < max(min_steps, total / 10):
         return
-    were_on = {i for mode, _ in seen.trained if mode.training for i, on in enumerate(mode.on) if on}
-    last = [mode for mode, _ in seen.trained if not mode.training][-1]
-    lost = [seen.switching[i] for i, on in enumerate(last.on) if not on and (i in were_on or off == total)]
-    if lost := [path for path in lost if trains_around(setup.eager, path)]:
-        yield left_in_eval(setup, seen, lost, (off, total))
+    were_on = {
+        i for mode, _ in passes.training_modes if mode.training for i, on in enumerate(mode.submodule_training) if on
+    }
+    last = [mode for mode, _ in passes.training_modes if not mode.training][-1]
+    affected_layers = [
+        passes.mode_dependent[i]
+        for i, on in enumerate(last.submodule_training)
+        if not on and (i in were_on or off == total)
+    ]
+    if affected_layers := [path for path in affected_layers if _has_trainable_parameters(setup.eager_model, path)]:
+        yield _left_in_eval_finding(setup, passes, affected_layers, (off, total))
 
 
-def trains_around(model: nn.Module, path: str) -> bool:
-    """Whether a normalization, or what stands beside another layer in the same module, has parameters that train."""
+def _has_trainable_parameters(model: nn.Module, path: str) -> bool:
+    """Check whether the module, or if it has no parameters its parent, has trainable parameters."""
     module = model.get_submodule(path)
     own = [*module.parameters(recurse=False)]
     around = own or [*model.get_submodule(path.rpartition(".")[0]).parameters()]
     return any(p.requires_grad for p in around)
 
 
-def left_in_eval(setup: Setup, seen: Passes, lost: list[str], counts: tuple[int, int]) -> Finding:
-    """A model that is in eval mode while it is trained; from the start, or since it was evaluated."""
+def _left_in_eval_finding(
+    setup: Setup, passes: ForwardPasses, affected_layers: list[str], counts: tuple[int, int]
+) -> Finding:
+    """Report a model that is trained in eval mode, from the start or since it was evaluated."""
     off, total = counts
-    drops = any(not isinstance(setup.eager.get_submodule(path), NORMS) for path in lost)
-    whole = all(p.requires_grad for p in setup.eager.parameters())
-    line = seen.lines.get("eval")
-    cause = "eval() was called, and train() not since." if line else "The model came in eval mode, and train() is not"
+    drops = any(not isinstance(setup.eager_model.get_submodule(path), _NORM_TYPES) for path in affected_layers)
+    whole = all(p.requires_grad for p in setup.eager_model.parameters())
+    line = passes.lines.get("eval")
+    cause = "eval() was called, and train() was not." if line else "The model was passed in eval mode, and train() was"
     return Finding(
-        message=f"{off} of {total} steps were trained in eval mode, where {len(lost)} layers ({', '.join(lost[:4])}) "
-        "drop nothing or ignore the batch.",
-        where=where_of(line or seen.lines.get("forward"), lost[0]),
-        cause=cause if line else f"{cause} called.",
-        fix="model.train()   # at the head of each training epoch",
-        evidence={"steps": total, "in eval mode": off, "layers": lost[:8]},
+        message=f"{off} of {total} training steps ran in eval mode, in which {len(affected_layers)} layers "
+        f"({', '.join(affected_layers[:4])}) drop nothing or ignore the batch statistics.",
+        where=get_location(line or passes.lines.get("forward"), affected_layers[0]),
+        cause=cause if line else f"{cause} not called.",
+        fix="model.train()   # at the start of each training epoch",
+        evidence={"steps": total, "in eval mode": off, "layers": affected_layers[:8]},
         explains=("T609", "T611"),
         severity=None if off < total else "warning" if drops and whole else "note",
     )
 
 
-class NeverDropped(nn.Module):
-    """A network whose dropout is given a constant mode."""
+class NeverDropout(nn.Module):
+    """A network whose dropout has a constant mode."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of a hidden layer that is never thinned."""
+        """Return logits without applying dropout."""
         logits: Tensor = self.head(F.dropout(torch.relu(self.body(x)), 0.5, training=False))
         return logits
 
 
 def bad() -> Setup:
     """Functional dropout that is off in every mode."""
-    return program(NeverDropped(), *points(), nn.CrossEntropyLoss())
+    return minimal_setup(NeverDropout(), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:

@@ -1,4 +1,4 @@
-"""T610: training and validation loss both stay poor."""
+"""T610: training and validation loss both remain high."""
 
 from __future__ import annotations
 
@@ -6,76 +6,75 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.curves import reading
-from nbdebug.curves.levels import plateau, worthless
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.loss_curves.convergence import find_plateau, is_worse_than_chance
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T610", "warning")
 def underfitting(record: Record, *, poor: float = 0.5) -> Iterator[Finding]:
-    """Training and validation loss both stay poor.
+    """Training and validation loss both remain high.
 
     ## What it does
-    Looks whether a run that no longer gains anything stands at half of a constant guess or more, on both splits. A
-    warning where it stands over the constant guess itself and tells nothing apart; else a note, since noise in the
-    labels looks the same.
+    Checks whether a run that no longer improves has at least half of the loss of a constant prediction, on both splits.
+    It is a warning if the loss is above that of the constant prediction and the model does not separate the samples;
+    otherwise a note, since label noise looks the same.
 
     ## Why it matters
-    What does not fit the samples it was trained on will fit no others. More of the same training changes nothing.
+    A model that does not fit its training samples will not fit others. More of the same training changes nothing.
 
     ## How it is measured
     The second half of the run has no trend of three standard errors (block bootstrap), and fixed samples of both
-    splits, in eval mode, agree. A score of 0.97 makes it moot.
+    splits, in eval mode, agree. It is not reported at a score of 0.97 or more.
 
     ## How to fix
-    A larger model, features that say more, a rate that fits (O501, O502). ``dbg.overfit()`` tells whether the model can
-    learn at all.
+    Use a larger model, more informative features, or a suitable learning rate (O501, O502). ``dbg.overfit()`` tests
+    whether the model can learn at all.
 
     ## When to ignore
-    When the labels are as noisy as that: compare with a simple baseline, or with what a person gets.
+    When the labels are that noisy: compare with a simple baseline, or with human performance.
 
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 5.2.
     """
-    course = reading.settled(record)
-    if course.chance is None:
-        raise NotChecked("what a constant guess gets under the loss of your loop is not known")
-    found, sure = plateau(course, poor), worthless(course)
-    if found is None and not sure:
+    summary = settled_run_summary(record)
+    if summary.chance is None:
+        raise NotChecked("for the loss that your loop minimizes, the loss of a constant prediction is unknown")
+    plateau_result, is_worthless = find_plateau(summary, poor), is_worse_than_chance(summary)
+    if plateau_result is None and not is_worthless:
         return
-    if len(course.val.loss) and course.val.loss[-1] > 1.5 * course.train.loss[-1]:
+    if len(summary.val.loss) and summary.val.loss[-1] > 1.5 * summary.train.loss[-1]:
         return
     yield Finding(
-        message=f"After {course.count} steps the loss stands at {course.standing}, and no longer falls.",
-        cause="The model is too small for the task, its steps do not fit, or the labels are noise."
-        if not sure
-        else "The network does worse than one answer for all samples.",
+        message=f"After {summary.step_count} steps, the loss is at {summary.end_text} and no longer decreases.",
+        cause="The model is too small for the task, the learning rate is unsuitable, or the labels are noise."
+        if not is_worthless
+        else "The network is worse than a constant prediction.",
         fix="dbg.overfit()   # can the model learn sixteen samples?",
         evidence={
-            "end": course.end,
-            "constant guess": course.chance,
-            "training": last(course.train.loss),
-            "validation": last(course.val.loss),
-            "score": course.score,
+            "end": summary.end,
+            "constant prediction": summary.chance,
+            "training": _last_value(summary.train.loss),
+            "validation": _last_value(summary.val.loss),
+            "score": summary.score,
         },
-        severity="warning" if sure else "note",
+        severity="warning" if is_worthless else "note",
     )
 
 
-def last(values: object) -> float | None:
-    """The last of some values, if there are any."""
-    found = list(values)  # type: ignore[call-overload]
-    return float(found[-1]) if found else None
+def _last_value(values: object) -> float | None:
+    items = list(values)  # type: ignore[call-overload]
+    return float(items[-1]) if items else None
 
 
 def bad() -> Setup:
-    """A linear model for rings."""
-    return run(layers(8, 2), rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), lr=2e-2)
+    """A linear model for a task that requires a hidden layer."""
+    return training_setup(mlp(8, 2), rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), lr=2e-2)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -84,8 +83,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """With a hidden layer."""
-    return told_apart()
+    """The same task with a hidden layer."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""E705: two classes swap places systematically."""
+"""E705: two classes are systematically confused with each other."""
 
 from __future__ import annotations
 
@@ -10,98 +10,113 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.metrics.confusion import Counts
-from nbdebug.metrics.swaps import Swap, swaps
-from nbdebug.registry import rule
-from nbdebug.rules.judging import classified, clusters
-from nbdebug.rules.loops import layers, run, told_apart, train
+from nbdebug.metrics.classification import Counts, MutualConfusion, mutual_confusions
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import (
+    classification_table,
+    gaussian_clusters,
+    healthy_classifier,
+    mlp,
+    train,
+    training_setup,
+)
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.classes import Predictions
+    from nbdebug.predictions.classification import ClassificationTable
     from nbdebug.tools.errors import Errors
 
-LEVEL, FINE, MOST_SAID, FEWEST_CLASSES = 0.01, 0.6, 3, 4
+_SIGNIFICANCE, _MIN_ACCURACY_OF_OTHERS, _MAX_FINDINGS, _MIN_CLASSES = 0.01, 0.6, 3, 4
 
 
 @rule("E705", "note")
 def confused_pair(errors: Errors, *, times: float = 2.0, least: float = 0.05) -> Iterator[Finding]:
-    """Two classes swap places systematically.
+    """Two classes are systematically confused with each other.
 
     ## What it does
-    Looks for pairs of classes that are taken for each other, both ways, more often than the errors of each would give.
+    Searches for pairs of classes that are confused with each other in both directions, more often than the errors of
+    each class would give.
 
     ## Why it matters
-    Such a pair is one thing to mend, not many: a feature that is missing, labels that annotators mix up, names that
-    are exchanged.
+    Such a pair has one cause: a missing feature, labels that annotators confuse, or swapped class names.
 
     ## How it is measured
-    Expected is that the errors of a class spread over the others by their sizes. A pair is told that has ``times`` = 2
-    as many errors as that, each way, and so many by chance in under one of a hundred tables (Poisson, each way,
-    Bonferroni over all pairs), and at ``least`` 5 % of the rows of both. A class that takes in the errors of all others
-    is so no pair with any. It takes four classes: with three there is hardly another way to be wrong. Where more rows
-    of each class go to the other than stay, and six in ten rows of all others are right, the names are exchanged, and
-    that is a warning.
+    The expected counts distribute the errors of a class over the others in proportion to their sizes. A pair is
+    reported if it has at least ``times`` = 2 as many errors as expected, in each direction, with a probability below
+    0.01 by chance (Poisson, in each direction, Bonferroni over all pairs), and at ``least`` 5% of the rows of both
+    classes. A class that receives the errors of all others therefore does not form a pair with any of them. At least
+    four classes are required, since with three there is hardly another way to be wrong. If more rows of each class are
+    predicted as the other than as itself, and six in ten rows of all other classes are correct, the names are swapped,
+    and it is a warning.
 
     ## How to fix
-    Look at the rows of both cells side by side.
+    Compare the rows of both cells side by side.
 
     ## When to ignore
-    When the two are alike by nature, and one name for both would do.
+    When the two classes are similar by nature and could be merged.
 
     ## References
-    Northcutt, Athalye and Mueller 2021, arXiv:2103.14749, for pairs
-    that are mixed up in labels.
+    Northcutt, Athalye and Mueller 2021, arXiv:2103.14749, for pairs that are confused in labels.
     """
-    table = classified(errors)
-    if len(table.classes) < FEWEST_CLASSES:
-        raise NotChecked(f"with {len(table.classes)} classes there is hardly another way to be wrong")
+    table = classification_table(errors)
+    if len(table.classes) < _MIN_CLASSES:
+        raise NotChecked(f"with only {len(table.classes)} classes, confused pairs cannot be distinguished")
     pairs = len(table.classes) * (len(table.classes) - 1) / 2
-    clear = [one for one in swaps(table.matrix) if one.p < LEVEL / pairs and matters(table.matrix, one, times, least)]
-    for one in clear[:MOST_SAID]:
-        yield finding(table, one)
+    significant_swaps = [
+        swap
+        for swap in mutual_confusions(table.matrix)
+        if swap.p < _SIGNIFICANCE / pairs and _is_relevant(table.matrix, swap, times, least)
+    ]
+    for swap in significant_swaps[:_MAX_FINDINGS]:
+        yield _finding(table, swap)
 
 
-def matters(matrix: Counts, one: Swap, times: float, least: float) -> bool:
-    """Whether a pair is large enough."""
-    many = one.there >= times * one.expected[0] and one.back >= times * one.expected[1]
-    return bool(many and one.there + one.back >= least * (matrix[one.one].sum() + matrix[one.other].sum()))
-
-
-def is_exchanged(matrix: Counts, one: Swap) -> bool:
-    """Whether more rows of both go to the other than stay, while most rows of all other classes are right."""
-    others = np.delete(np.delete(matrix, [one.one, one.other], 0), [one.one, one.other], 1)
-    rest = np.delete(matrix, [one.one, one.other], 0).sum()
-    known = np.trace(others) > FINE * rest
-    return bool(known and one.there > matrix[one.one, one.one] and one.back > matrix[one.other, one.other])
-
-
-def finding(table: Predictions, one: Swap) -> Finding:
-    """One pair."""
-    matrix, (a, b) = table.matrix, (table.classes[one.one], table.classes[one.other])
-    exchanged = is_exchanged(matrix, one)
-    first, second = matrix[one.one].sum(), matrix[one.other].sum()
-    expected = " and ".join(f"{each:.1f}" for each in one.expected)
-    return Finding(
-        message=f"{a!r} is taken for {b!r} {one.there} times of {first}, and the other way {one.back} of {second}; "
-        f"{expected} would be, did errors spread over all classes.",
-        cause="The names of the two are exchanged between training and these rows."
-        if exchanged
-        else "What tells the two apart is not seen, not learned, or their labels are mixed up.",
-        fix=f"errors.rows(cells=[({one.one}, {one.other}), ({one.other}, {one.one})])",
-        evidence={"pair": (a, b), "there": one.there, "back": one.back, "expected": one.expected, "p": one.p},
-        explains=("E702",) if exchanged else (),
-        severity="warning" if exchanged else None,
+def _is_relevant(matrix: Counts, swap: MutualConfusion, times: float, min_share: float) -> bool:
+    """Check whether a pair has enough errors."""
+    exceeds_expected = swap.forward >= times * swap.expected[0] and swap.backward >= times * swap.expected[1]
+    return bool(
+        exceeds_expected
+        and swap.forward + swap.backward >= min_share * (matrix[swap.first].sum() + matrix[swap.second].sum())
     )
 
 
-CENTERS = [(0.0, 0.0), (8.0, 0.0), (0.0, 8.0), (1.2, 9.2)]
+def _is_swapped(matrix: Counts, swap: MutualConfusion) -> bool:
+    """Check whether most rows of each class are predicted as the other, and the other classes are mostly correct."""
+    others = np.delete(np.delete(matrix, [swap.first, swap.second], 0), [swap.first, swap.second], 1)
+    rest = np.delete(matrix, [swap.first, swap.second], 0).sum()
+    others_correct = np.trace(others) > _MIN_ACCURACY_OF_OTHERS * rest
+    return bool(
+        others_correct
+        and swap.forward > matrix[swap.first, swap.first]
+        and swap.backward > matrix[swap.second, swap.second]
+    )
+
+
+def _finding(table: ClassificationTable, swap: MutualConfusion) -> Finding:
+    matrix, (a, b) = table.matrix, (table.classes[swap.first], table.classes[swap.second])
+    swapped = _is_swapped(matrix, swap)
+    first, second = matrix[swap.first].sum(), matrix[swap.second].sum()
+    expected = " and ".join(f"{each:.1f}" for each in swap.expected)
+    return Finding(
+        message=f"{swap.forward} of {first} rows of class {a!r} are predicted as {b!r}, and {swap.backward} of "
+        f"{second} the other way round; {expected} would be expected if errors were spread over all classes.",
+        cause="The names of the two classes are swapped between training and these rows."
+        if swapped
+        else "The features that distinguish the two classes are missing or not learned, or their labels are confused.",
+        fix=f"errors.rows(cells=[({swap.first}, {swap.second}), ({swap.second}, {swap.first})])",
+        evidence={"pair": (a, b), "there": swap.forward, "back": swap.backward, "expected": swap.expected, "p": swap.p},
+        explains=("E702",) if swapped else (),
+        severity="warning" if swapped else None,
+    )
+
+
+_CENTERS = [(0.0, 0.0), (8.0, 0.0), (0.0, 8.0), (1.2, 9.2)]
 
 
 def bad() -> Setup:
-    """Four classes, two of which lie nearly at the same place."""
-    data = [clusters(rows, CENTERS, [1.0] * 4, seed) for seed, rows in ((0, 768), (1, 1024))]
-    return run(layers(2, 16, 4), data[0], data[1], torch.nn.CrossEntropyLoss())
+    """Four classes, two of which almost coincide."""
+    data = [gaussian_clusters(rows, _CENTERS, [1.0] * 4, seed) for seed, rows in ((0, 768), (1, 1024))]
+    return training_setup(mlp(2, 16, 4), data[0], data[1], torch.nn.CrossEntropyLoss())
 
 
 def bad_loop(setup: Setup) -> None:
@@ -110,8 +125,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """Classes that can be told."""
-    return told_apart()
+    """Separable classes."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""E710: a metric that cannot measure what it claims."""
+"""E710: a metric that cannot measure what its name says."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import where_of
-from nbdebug.loop import Loop
-from nbdebug.loop.matches import Match
-from nbdebug.loop.metrics import Degenerate, degenerate
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import network, points, program
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
+from nbdebug.loop_monitor.modes import ShapeMismatch
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 
 @rule("E710", "error")
-def degenerate_metric(loop: Loop) -> Iterator[Finding]:
-    """A metric cannot measure what it claims.
+def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
+    """A metric cannot measure what its name says.
 
     ## What it does
-    Reads the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
-    one value; the output itself compared with ``==`` and averaged; a tensor compared with itself; a loss added up in a
-    loop that does not compute it. Hears of each ``==`` between a column and a row of as many values, where the model
-    gives a column, and the two do not come of one tensor. A weight that is kept without ``clone()`` and compared later
-    is a note.
+    Parses the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
+    size one; the raw output compared with ``==`` and averaged; a tensor compared with itself; a loss that is summed in
+    a loop that does not compute it. Records each ``==`` between a column and a row of the same length if the model
+    returns a column and the two are not derived from the same tensor. A weight that is stored without ``clone()`` and
+    compared later is a note.
 
     ## Why it matters
-    The number says nothing about the model, good or bad: an accuracy that is the share of class 0, or always 0 or 1; a
-    validation loss that is the last one of training. Every decision that is based on it is arbitrary.
+    The number is independent of the quality of the model: an accuracy that is the share of class 0, or always 0 or 1; a
+    validation loss that is the last training loss. Every decision based on it is arbitrary.
 
     ## How it is measured
-    By the lines that passes of the whole model came from, the shape of its output, and the syntax of the function
-    around. A name counts as the output where that function gives it nothing else; what cannot be told is left alone.
+    By the lines that called the whole model, the shape of its output, and the syntax of the surrounding function. A
+    name counts as the output if that function assigns nothing else to it; ambiguous cases are not reported.
 
     ## How to fix
-    As it says at the line.
+    Apply the fix suggested for the line.
 
     ## When to ignore
     When the number is not used.
@@ -47,36 +46,35 @@ def degenerate_metric(loop: Loop) -> Iterator[Finding]:
     ## References
     Documentation of torch.argmax, of torch.eq and of torch.Tensor.clone.
     """
-    if not loop.passes.calls:
-        raise NotChecked("no forward pass of the model was seen in your loop")
-    for one in dict.fromkeys(degenerate(loop.passes)):
-        yield finding(one)
-    shape = loop.passes.shape
-    if loop.match is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
-        yield stretched(loop.match)
+    if not loop.forward_passes.calls:
+        raise NotChecked("no forward pass of the model was recorded in your loop")
+    for metric in dict.fromkeys(find_degenerate_metrics(loop.forward_passes)):
+        yield _finding(metric)
+    shape = loop.forward_passes.shape
+    if loop.shape_mismatch is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
+        yield _broadcast_finding(loop.shape_mismatch)
 
 
-def finding(one: Degenerate) -> Finding:
-    """One such metric."""
+def _finding(metric: DegenerateMetric) -> Finding:
     return Finding(
-        message=f"A number that is computed here cannot change with the model: {one.said}.",
-        where=one.line.where(),
-        cause=one.said[0].upper() + one.said[1:] + ".",
-        fix=one.fix,
-        evidence={"line": one.line.text.strip()},
-        explains=("E706", "E702", "E709") if one.measures else (),
-        severity=None if one.measures else "note",
+        message=f"The metric on this line is meaningless: {metric.problem}.",
+        where=metric.line.where(),
+        cause="Its value is the same whatever the model has learned.",
+        fix=metric.fix,
+        evidence={"line": metric.line.text.strip()},
+        explains=("E706", "E702", "E709") if metric.measures_model else (),
+        severity=None if metric.measures_model else "note",
     )
 
 
-def stretched(match: Match) -> Finding:
-    """A column that is compared with a row."""
+def _broadcast_finding(match: ShapeMismatch) -> Finding:
+    """Report a comparison of a column with a row."""
     size = match.size
     return Finding(
-        message=f"Predictions of shape ({size}, 1) are compared with a tensor of shape ({size},), which gives {size} × "
-        f"{size} answers; expected {size}, one for each sample.",
-        where=where_of(match.line),
-        cause="The model gives a column, the targets are a row, and each prediction is compared with every target.",
+        message=f"Predictions of shape ({size}, 1) are compared with a tensor of shape ({size},), which broadcasts to "
+        f"{size} × {size} comparisons; expected {size}, one for each sample.",
+        where=get_location(match.line),
+        cause="The model returns a column and the targets are a row, so each prediction is compared with every target.",
         fix="(predicted.squeeze(1) == target).float().mean()",
         evidence={"size": size},
         explains=("E706", "E702", "E709"),
@@ -84,14 +82,14 @@ def stretched(match: Match) -> Finding:
 
 
 def bad() -> Setup:
-    """Two classes and one logit."""
+    """Two classes and a single logit."""
     x, y = points(2)
     loss = nn.BCEWithLogitsLoss()
-    return program(network(1), x, y.float().unsqueeze(1), loss)
+    return minimal_setup(network(1), x, y.float().unsqueeze(1), loss)
 
 
 def bad_loop(setup: Setup) -> None:
-    """The largest of one value."""
+    """Takes the argmax over an axis of size one."""
     train(setup, 2)
     with torch.no_grad():
         for x, y in setup.train_loader:
@@ -99,12 +97,12 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """The same."""
+    """The same model."""
     return bad()
 
 
 def good_loop(setup: Setup) -> None:
-    """The sign of a logit."""
+    """Uses the sign of the logit."""
     train(setup, 2)
     with torch.no_grad():
         for x, y in setup.train_loader:

@@ -1,4 +1,4 @@
-"""E701: predictions are made with dropout or batch statistics on."""
+"""E701: predictions are computed with dropout or batch statistics on."""
 
 from __future__ import annotations
 
@@ -9,144 +9,157 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.evidence.eval_passes import EvalPasses
+from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import where_of
-from nbdebug.graph.switches import Switched
-from nbdebug.loop import Loop
-from nbdebug.loop.modes import Passes
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.modes import ForwardPasses
+from nbdebug.measurements.forward_pass import EvalPasses
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
-FIXES = {
+_FIXES = {
     "scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0",
     "multi_head_attention_forward": "training=self.training",
 }
-# Rounding of a sum of a million float32 terms in another order stays under this share.
-ROUNDING = 1e-4
-MEANT = re.compile(r"\btrain(ing)?\s*=\s*True\b")
+# Rounding of a float32 sum of a million terms in a different order stays below this share.
+_ROUNDING_ERROR = 1e-4
+_EXPLICIT_TRAINING = re.compile(r"\btrain(ing)?\s*=\s*True\b")
 
 
 @rule("E701", "error")
 def evaluating_in_train_mode(
-    eval_passes: EvalPasses | NotChecked, loop: Loop | NotChecked, *, least: int = 2, share: float = 0.5
+    eval_passes: EvalPasses | NotChecked, loop: LoopSummary | NotChecked, *, least: int = 2, share: float = 0.5
 ) -> Iterator[Finding]:
-    """Predictions are made by a model that drops values or normalizes by the statistics of the batch.
+    """Predictions are computed with dropout or batch statistics on.
 
     ## What it does
-    Puts the whole model in eval mode, runs one batch through it twice, and looks for dropout that still drops and batch
-    normalization that still uses the batch. Other draws of random numbers that change the output are a note.
-    In your own loop it follows the mode of each pass over the validation loader that you gave.
+    Sets the whole model to eval mode, runs one batch through it twice, and looks for dropout that still drops and batch
+    normalization that still uses the batch. Other random numbers that change the output are a note. In your own loop,
+    it tracks the mode of each pass over the validation loader that you passed.
 
     ## Why it matters
-    Every prediction is made by a thinned model: the validation score is lower than the model deserves and another one
-    each time, and the answer to one sample depends on chance or on the others in its batch.
+    Every prediction is computed with a randomly reduced model: the validation score is lower than that of the full
+    model and different each time, and the prediction for a sample depends on chance or on the others in its batch.
 
     ## How it is measured
-    Exactly, for the calls: each dropout, attention and batch normalization is seen with the arguments it was given. The
-    two passes have differing seeds; outputs that differ by more than 1e-4 of their largest value, more than rounding
-    does, are random. A draw alone (the sample of a variational autoencoder, a diffusion step) is no fault. A dropout
-    that your line turns on by name, ``training=True``, is taken for Monte Carlo dropout and is a note.
-    In your loop: ``least`` = 2 passes in train mode without a backward pass, and more than a ``share`` of one half of
-    all passes over validation batches. Dropout that is on in a model in eval mode is left alone there.
+    Exactly, for the calls: each dropout, attention and batch normalization is recorded with its arguments. The two
+    passes have different seeds; outputs that differ by more than 1e-4 of their largest value, which is more than
+    rounding, are random. Random numbers alone (the sample of a variational autoencoder, a diffusion step) are not an
+    error. Dropout that your code enables explicitly, ``training=True``, is taken to be Monte Carlo dropout and is a
+    note. In your loop: ``least`` = 2 passes in train mode without a backward pass, and more than a ``share`` of one
+    half of all passes over validation batches. Dropout that is on in a model in eval mode is not reported there.
 
     ## How to fix
-    Pass ``training=self.training`` to functional calls, and register what ``eval()`` must reach.
+    Pass ``training=self.training`` to functional calls, and register every module that ``eval()`` must reach.
 
     ## When to ignore
-    When chance is meant at prediction too, as in Monte Carlo dropout.
+    When randomness is intended at prediction time, as in Monte Carlo dropout.
 
     ## References
     Documentation of torch.nn.functional.dropout (training defaults to True) and scaled_dot_product_attention (dropout
     is applied according to dropout_p, in every mode). Gal and Ghahramani 2016, arXiv:1506.02142.
     """
-    if isinstance(loop, Loop):
-        yield from in_loop(loop.passes, least, share)
+    if isinstance(loop, LoopSummary):
+        yield from _loop_findings(loop.forward_passes, least, share)
     elif isinstance(eval_passes, NotChecked):
         raise eval_passes
     if not isinstance(eval_passes, NotChecked):
-        yield from before_training(eval_passes)
+        yield from _eval_pass_findings(eval_passes)
 
 
-def in_loop(seen: Passes, least: int, share: float) -> Iterator[Finding]:
-    """Passes over validation data in train mode."""
-    if not seen.validated:
-        raise NotChecked("no pass over batches of a validation loader was seen in your loop")
-    if seen.in_train < least or seen.in_train <= share * seen.validated:
+def _loop_findings(passes: ForwardPasses, min_passes: int, share: float) -> Iterator[Finding]:
+    """Check the mode of passes over validation data."""
+    if not passes.validation_passes:
+        raise NotChecked("no pass over batches of a validation loader was recorded in your loop")
+    if (
+        passes.validation_in_train_mode < min_passes
+        or passes.validation_in_train_mode <= share * passes.validation_passes
+    ):
         return
-    layers = ", ".join(seen.switching[:4])
+    layers = ", ".join(passes.mode_dependent[:4])
     yield Finding(
-        message=f"{seen.in_train} of {seen.validated} passes over validation batches ran in train mode, where "
-        f"{len(seen.switching)} layers ({layers}) drop values or use and move batch statistics; expected 0.",
-        where=where_of(seen.lines.get("validation")),
-        cause="The loop does not call eval() before it validates."
-        if "eval" not in seen.lines
+        message=f"{passes.validation_in_train_mode} of {passes.validation_passes} passes over validation batches ran "
+        f"in train mode, in which {len(passes.mode_dependent)} layers ({layers}) drop values or use and update batch "
+        "statistics.",
+        where=get_location(passes.lines.get("validation")),
+        cause="The loop does not call eval() before validation."
+        if "eval" not in passes.lines
         else "eval() is called, but not before these passes.",
         fix="model.eval()   # before the loop over the validation loader, and model.train() after it",
-        evidence={"validation passes": seen.validated, "in train mode": seen.in_train, "layers": seen.switching[:8]},
+        evidence={
+            "validation passes": passes.validation_passes,
+            "in train mode": passes.validation_in_train_mode,
+            "layers": passes.mode_dependent[:8],
+        },
         explains=("T611", "E703", "T610"),
     )
 
 
-def before_training(eval_passes: EvalPasses) -> Iterator[Finding]:
-    """What two passes in eval mode show."""
-    left_on = {(one.call, one.where): one for one in eval_passes.calls if one.on and one.kind != "draw"}
-    for one in left_on.values():
-        yield switched(one, eval_passes.spread)
-    draws = [one for one in eval_passes.calls if one.kind == "draw"]
-    if draws and not left_on and eval_passes.spread > ROUNDING:
-        yield random(draws, eval_passes.spread)
+def _eval_pass_findings(eval_passes: EvalPasses) -> Iterator[Finding]:
+    """Check two passes in eval mode."""
+    left_on = {(call.call, call.where): call for call in eval_passes.calls if call.is_active and call.kind != "draw"}
+    for call in left_on.values():
+        yield _left_on_finding(call, eval_passes.relative_difference)
+    draws = [call for call in eval_passes.calls if call.kind == "draw"]
+    if draws and not left_on and eval_passes.relative_difference > _ROUNDING_ERROR:
+        yield _randomness_finding(draws, eval_passes.relative_difference)
 
 
-def switched(one: Switched, spread: float) -> Finding:
-    """One call that eval mode does not switch off."""
-    does = "drops values" if one.kind == "dropout" else "normalizes by the batch"
-    meant = one.kind == "dropout" and not one.training and one.line is not None and MEANT.search(one.line.text)
+def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
+    """Report a call that eval mode does not switch off."""
+    does = "drops values" if call.kind == "dropout" else "normalizes by the batch"
+    is_intentional = (
+        call.kind == "dropout"
+        and not call.training
+        and call.line is not None
+        and _EXPLICIT_TRAINING.search(call.line.text)
+    )
     return Finding(
-        message=f"In eval mode {one.call} still {does}: two passes over one batch differ by {spread:.2g} of the "
-        f"largest output, expected 0.",
-        where=one.where,
-        cause="The module at work is still in train mode: eval() does not reach it, or is overridden."
-        if one.training
-        else "The call is not told the mode of its module.",
-        fix=f"{FIXES.get(one.call, f'{one.call}(…, training=self.training)')}",
-        evidence={"call": one.call, "share of the largest output": spread},
+        message=f"In eval mode, {call.call} still {does}: two passes over one batch differ by {spread:.2g} of the "
+        f"largest output.",
+        where=call.where,
+        cause="The calling module is still in train mode: eval() does not reach it, or is overridden."
+        if call.training
+        else "The call does not receive the mode of its module.",
+        fix=f"{_FIXES.get(call.call, f'{call.call}(…, training=self.training)')}",
+        evidence={"call": call.call, "share of the largest output": spread},
         explains=("R902", "E703", "T611"),
-        severity="note" if meant else None,
+        severity="note" if is_intentional else None,
     )
 
 
-def random(draws: list[Switched], spread: float) -> Finding:
-    """Chance that no mode is meant to switch."""
-    names = ", ".join(sorted({one.call for one in draws}))
+def _randomness_finding(draws: list[ModeDependentCall], spread: float) -> Finding:
+    """Report randomness that does not depend on the mode."""
+    names = ", ".join(sorted({call.call for call in draws}))
     return Finding(
         message=f"In eval mode the output is random: two passes differ by {spread:.2g} of its largest value ({names}).",
         where=draws[0].where,
         cause="The forward pass draws random numbers in every mode.",
-        fix="# if it is meant for training only:\nif self.training: …",
+        fix="# if it is intended for training only:\nif self.training: …",
         evidence={"calls": names, "share of the largest output": spread},
         severity="note",
     )
 
 
-class Dropped(nn.Module):
-    """A network with a dropout that is not told the mode."""
+class AlwaysDropout(nn.Module):
+    """A network whose dropout ignores the mode."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of a thinned hidden layer."""
+        """Return logits of a hidden layer with dropout."""
         logits: Tensor = self.head(F.dropout(torch.relu(self.body(x)), 0.5))
         return logits
 
 
 def bad() -> Setup:
-    """Functional dropout without the mode."""
-    return program(Dropped(), *points(), nn.CrossEntropyLoss())
+    """Functional dropout without ``training=``."""
+    return minimal_setup(AlwaysDropout(), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:

@@ -1,4 +1,4 @@
-"""E702: a class is nearly never predicted right, while accuracy looks fine."""
+"""E702: the recall of a class is close to zero while the overall accuracy is good."""
 
 from __future__ import annotations
 
@@ -9,97 +9,113 @@ import numpy as np
 import torch
 
 from nbdebug.finding import Finding
-from nbdebug.metrics.confusion import Counts
-from nbdebug.metrics.intervals import wilson
-from nbdebug.registry import rule
-from nbdebug.rules.judging import classified, clusters
-from nbdebug.rules.loops import layers, run, told_apart, train
+from nbdebug.metrics.classification import Counts
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import (
+    classification_table,
+    gaussian_clusters,
+    healthy_classifier,
+    mlp,
+    train,
+    training_setup,
+)
 from nbdebug.setup import Setup
+from nbdebug.statistics.intervals import wilson_interval
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.classes import Predictions
+    from nbdebug.predictions.classification import ClassificationTable
     from nbdebug.tools.errors import Errors
 
-LEVEL, FINE, MOST_SAID = 0.95, 0.6, 5
+_CONFIDENCE_LEVEL, _MIN_RECALL_OF_OTHERS, _MAX_FINDINGS = 0.95, 0.6, 5
 
 
 @rule("E702", "warning")
 def hidden_class_failure(errors: Errors, *, most: float = 0.25, share: float = 1 / 3) -> Iterator[Finding]:
-    """A class is nearly never predicted right, while accuracy looks fine.
+    """The recall of a class is close to zero while the overall accuracy is good.
 
     ## What it does
-    Looks for classes whose rows nearly all go to others, where the rows of the other classes are mostly right.
+    Searches for classes almost all of whose rows are predicted as other classes, while the rows of the other classes
+    are mostly correct.
 
     ## Why it matters
-    A rare class hardly moves the accuracy. It is often the one that the model is for.
+    A rare class hardly affects the accuracy, but is often the class that matters.
 
     ## How it is measured
-    The interval of the recall (Wilson, 95 % for all classes together by Bonferroni) lies under ``most`` = 0.25 and
-    under a third (``share``) of the recall of all other rows, of which more than six in ten are right. With two classes
-    it takes 12 rows of the class if none is right, with ten 27; under these nothing can be told. A class that is right
-    more often than a guess as frequent as its predictions would be, by its interval, is known a little and is left
-    alone if a tenth of it is found.
+    The confidence interval of the recall (Wilson, 95% for all classes together by Bonferroni) is below ``most`` = 0.25
+    and below a third (``share``) of the recall of all other rows, of which more than six in ten are correct. If no row
+    is correct, this requires 12 rows of the class with two classes and 27 with ten; fewer rows are inconclusive. A
+    class is not reported if a tenth of its rows are correct and its recall, by its interval, is above that of a random
+    guess that predicts the class as often.
 
     ## How to fix
-    Weigh the loss of the class, draw it more often, or move its threshold; look at its rows first: labels may be wrong.
+    Increase the weight of the class in the loss, sample it more often, or move its threshold. Inspect its rows first:
+    the labels may be wrong.
 
     ## When to ignore
-    When the class is not meant to be found.
+    When the class is not meant to be detected.
 
     ## References
     Wilson 1927, doi:10.1080/01621459.1927.10502953. He and Garcia 2009, Learning from Imbalanced Data,
     doi:10.1109/TKDE.2008.239.
     """
-    table = classified(errors)
-    found = hidden(table.matrix, most, share)
-    for one in found[:MOST_SAID]:
-        yield finding(table, one, len(found))
+    table = classification_table(errors)
+    failing = _failing_classes(table.matrix, most, share)
+    for class_index in failing[:_MAX_FINDINGS]:
+        yield _finding(table, class_index, len(failing))
 
 
-def hidden(matrix: Counts, most: float, share: float) -> list[int]:
-    """The classes that fail, those with the most rows first."""
+def _failing_classes(matrix: Counts, max_recall: float, share: float) -> list[int]:
+    """Return the classes that fail, largest first."""
     hits, support, rows = np.diag(matrix), matrix.sum(1), int(matrix.sum())
-    there = int((support > 0).sum())
-    if there < 2:
+    class_count = int((support > 0).sum())
+    if class_count < 2:
         return []
-    _, high = wilson(hits, support, 1 - 2 * (1 - LEVEL) / there)
-    low, _ = wilson(hits, support, LEVEL)
+    _, high = wilson_interval(hits, support, 1 - 2 * (1 - _CONFIDENCE_LEVEL) / class_count)
+    low, _ = wilson_interval(hits, support, _CONFIDENCE_LEVEL)
     others = (hits.sum() - hits) / np.maximum(rows - support, 1)
-    blind = (matrix.sum(0) - hits) / np.maximum(rows - support, 1)  # how often rows of other classes are taken for it
-    known = (low > blind) & (hits >= support / 10)
+    random_recall = (matrix.sum(0) - hits) / np.maximum(
+        rows - support, 1
+    )  # how often other classes are predicted as this one
+    better_than_random = (low > random_recall) & (hits >= support / 10)
     with np.errstate(invalid="ignore"):
-        fails = (high < most) & (high < share * others) & (others > FINE) & ~known & (support > 0)
-    return sorted(np.flatnonzero(fails).tolist(), key=lambda one: -support[one])
+        fails = (
+            (high < max_recall)
+            & (high < share * others)
+            & (others > _MIN_RECALL_OF_OTHERS)
+            & ~better_than_random
+            & (support > 0)
+        )
+    return sorted(np.flatnonzero(fails).tolist(), key=lambda class_index: -support[class_index])
 
 
-def finding(table: Predictions, one: int, count: int) -> Finding:
-    """One class."""
-    row = table.matrix[one]
-    support, hits = int(row.sum()), int(row[one])
+def _finding(table: ClassificationTable, class_index: int, count: int) -> Finding:
+    row = table.matrix[class_index]
+    support, hits = int(row.sum()), int(row[class_index])
     rows, right = int(table.matrix.sum()), int(np.trace(table.matrix))
-    to = int(np.where(np.arange(len(row)) == one, -1, row).argmax())
-    name, other = table.classes[one], table.classes[to]
-    predicted = int(table.matrix[:, one].sum())
+    confused_index = int(np.where(np.arange(len(row)) == class_index, -1, row).argmax())
+    name, confused_name = table.classes[class_index], table.classes[confused_index]
+    predicted = int(table.matrix[:, class_index].sum())
     return Finding(
-        message=f"{hits} of {support} rows of class {name!r} are right, while {right / rows:.1%} of all {rows} are; "
-        f"{int(row[to])} of them are taken for {other!r}.",
-        cause=f"{name!r} is {'never' if not predicted else 'seldom'} predicted: it is too rare in training, left "
-        f"out of it, or its rows look like those of {other!r}.",
-        fix=f"errors.rows(cells=[({one}, {to})])   # look at them, then weigh the class: "
+        message=f"Recall of class {name!r} is {hits / support:.1%} ({hits} of {support}), while the overall accuracy "
+        f"is {right / rows:.1%} ({rows} rows). {int(row[confused_index])} of the {support} are predicted as "
+        f"{confused_name!r}.",
+        cause=f"{name!r} is {'never' if not predicted else 'rarely'} predicted: it is too rare in training, missing "
+        f"from it, or its rows resemble those of {confused_name!r}.",
+        fix=f"errors.rows(cells=[({class_index}, {confused_index})])   # inspect them, then weight the class: "
         f"nn.CrossEntropyLoss(weight=…), or a WeightedRandomSampler",
         evidence={"class": name, "right": hits, "rows": support, "predicted": predicted, "classes that fail": count},
         explains=("E703", "E704", "E705", "E709"),
     )
 
 
-CENTERS = [(0.0, 0.0), (4.0, 0.0), (0.0, 4.0)]
+_CENTERS = [(0.0, 0.0), (4.0, 0.0), (0.0, 4.0)]
 
 
 def bad() -> Setup:
-    """A class that the loss leaves out by its weight."""
-    data = [clusters(rows, CENTERS, [0.45, 0.45, 0.1], seed) for seed, rows in ((0, 384), (1, 512))]
+    """A class whose weight in the loss is zero."""
+    data = [gaussian_clusters(rows, _CENTERS, [0.45, 0.45, 0.1], seed) for seed, rows in ((0, 384), (1, 512))]
     loss = torch.nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 0.0]))
-    return run(layers(2, 16, 3), data[0], data[1], loss, lr=1e-2)
+    return training_setup(mlp(2, 16, 3), data[0], data[1], loss, lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -108,8 +124,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """All classes count."""
-    return told_apart()
+    """All classes have the same weight."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

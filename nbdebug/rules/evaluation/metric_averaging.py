@@ -1,4 +1,4 @@
-"""E708: a metric is averaged over batches that differ in size, or that must be computed on the whole."""
+"""E708: a metric is averaged over batches although it must be computed over all rows."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from torch.utils.data import BatchSampler, DataLoader
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.loop import Loop
-from nbdebug.loop.averages import Averaged, averaged
-from nbdebug.loop.lasts import lasts
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, train
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.metric_code import AveragedMetric, averaged_metrics, last_batch_only
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
-WHY = {
-    "whole": "It is no mean over rows, so the mean over batches is another number, which depends on the batch size.",
-    "perplexity": "The mean of exponentials is larger than the exponential of the mean, which is what is meant.",
-    "root": "The mean of roots is smaller than the root of the mean, which is what is meant.",
-    "means": "Each batch counts the same, so the rows of a small last batch count more than all others.",
-    "last": "It is computed anew for each batch, and what the batches before gave is dropped.",
+_CAUSES = {
+    "whole": (
+        "The metric is not a mean over rows, so its mean over batches is a different number, which depends on the "
+        "batch size."
+    ),
+    "perplexity": "The mean of exponentials is larger than the exponential of the mean, which defines the perplexity.",
+    "root": "The mean of square roots is smaller than the square root of the mean, which defines the metric.",
+    "means": "Each batch has the same weight, so the rows of a small last batch have a larger weight than all others.",
+    "last": "The metric is recomputed for each batch, and the values of the previous batches are discarded.",
 }
-FIXES = {
+_FIXES = {
     "whole": "predictions.append(output.argmax(1)); targets.append(y)   # in the loop; after it, once: {metric}(…)",
     "perplexity": "total += loss.item() * len(y)   # and after the loop: math.exp(total / len(loader.dataset))",
     "root": "total += ((output - y) ** 2).sum().item()   # and after the loop: (total / len(loader.dataset)) ** 0.5",
@@ -34,51 +36,54 @@ FIXES = {
 
 
 @rule("E708", "warning")
-def metric_averaging(loop: Loop, setup: Setup, *, warn: float = 1.25, note: float = 1.02) -> Iterator[Finding]:
-    """A metric is averaged over batches that differ in size, or that must be computed on the whole.
+def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, note: float = 1.02) -> Iterator[Finding]:
+    """A metric is averaged over batches of different size, or must be computed over all rows at once.
 
     ## What it does
-    Reads the loops from which the model is called without a backward pass, and looks for sums and lists that are
-    averaged later: of F1, precision, recall, AUC, R² and the like, of perplexities and roots, and of batch means where
-    the last batch is smaller. Looks for numbers that each batch of validation gives anew, and that only what stands
-    after the loop reads: they are those of the last batch alone.
+    Parses the loops in which the model is called without a backward pass, and looks for sums and lists that are
+    averaged later: of F1, precision, recall, AUC, R² and similar metrics, of perplexities and square roots, and of
+    batch means if the last batch is smaller. Looks for values that each validation batch overwrites and that are used
+    only after the loop: they belong to the last batch alone.
 
     ## Why it matters
-    The number is not what its name says, and moves when only the batch size does: two models evaluated with different
-    batch sizes cannot be compared. With few batches, a last one of a few rows decides.
+    The number is not what its name says and changes with the batch size: two models evaluated with different batch
+    sizes cannot be compared. If there are few batches, a last one of a few rows dominates.
 
     ## How it is measured
-    By the syntax around the lines that passes came from; what cannot be told is left alone. For means the sizes of the
-    batches of the validation loader count: their mean is as uncertain as that of fewer rows, by the factor
-    N·Σ1/(B²·n). From ``warn`` = 1.25 on, a fifth of the rows lost, it is a warning, from ``note`` = 1.02 on a note.
+    By the syntax around the lines that called the model; ambiguous cases are not reported. For means, the batch sizes
+    of the validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It
+    is a warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
     ## How to fix
-    Multiply by the size of the batch and divide by the number of rows; collect outputs and targets where the metric is
-    of the whole, or use one that accumulates, as torchmetrics and torcheval do.
+    Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be
+    computed over all rows, or use a metric that accumulates, as in torchmetrics and torcheval.
 
     ## When to ignore
-    When each batch is one case by itself, a query or a picture of pixels, and the mean over cases is meant.
+    When each batch is a case of its own, such as a query or the pixels of one image, and the mean over cases is
+    intended.
 
     ## References
     Forman and Scholz 2010, doi:10.1145/1882471.1882479, on F1 and AUC averaged over parts. Kish 1965, Survey Sampling,
     for the factor. Documentation of torchmetrics: why not to average over batches.
     """
-    if not loop.passes.calls:
-        raise NotChecked("no forward pass of the model was seen in your loop")
-    validation = loop.passes.lines.get("validation")
-    for line in loop.passes.calls:
-        sizes = batch_sizes(setup.val_loader) if line == validation else []
+    if not loop.forward_passes.calls:
+        raise NotChecked("no forward pass of the model was recorded in your loop")
+    validation = loop.forward_passes.lines.get("validation")
+    for line in loop.forward_passes.calls:
+        sizes = _batch_sizes(setup.val_loader) if line == validation else []
         if sizes and (len(sizes) == 1 or max(sizes) == 1):
             continue
-        yield from (finding(one, sizes, 0.0, warn) for one in (dict.fromkeys(lasts(line)) if sizes else ()))
-        for one in dict.fromkeys(averaged(line, known=line == validation)):
+        yield from (
+            _finding(average, sizes, 0.0, warn) for average in (dict.fromkeys(last_batch_only(line)) if sizes else ())
+        )
+        for average in dict.fromkeys(averaged_metrics(line, is_loader_known=line == validation)):
             factor = len(sizes) and sum(sizes) * sum(1 / size for size in sizes) / len(sizes) ** 2
-            if one.kind != "means" or factor >= note:
-                yield finding(one, sizes, factor, warn)
+            if average.kind != "means" or factor >= note:
+                yield _finding(average, sizes, factor, warn)
 
 
-def batch_sizes(loader: Any) -> list[int]:
-    """The sizes of the batches of a loader, where its sampler is torch's own; nothing where they are not known."""
+def _batch_sizes(loader: Any) -> list[int]:
+    """Return the batch sizes of a loader with torch's own sampler; an empty list if they are unknown."""
     if not isinstance(loader, DataLoader) or type(loader.batch_sampler) is not BatchSampler:
         return []
     try:
@@ -89,39 +94,40 @@ def batch_sizes(loader: Any) -> list[int]:
     return [size] * whole + ([rest] if rest and not loader.drop_last else [])
 
 
-def finding(one: Averaged, sizes: list[int], factor: float, warn: float) -> Finding:
-    """One metric."""
-    if one.kind == "means":
+def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: float) -> Finding:
+    if average.kind == "means":
         first, last, count = sizes[0], sizes[-1], len(sizes)
         message = (
-            f"A mean over {count} batches, the last of {last} rows and the others of {first}, lets a row of the last "
-            f"count {first / last:.3g} times; it is as uncertain as a mean of {sum(sizes) / factor:.0f} rows, of "
-            f"{sum(sizes)}."
+            f"A metric is averaged over {count} batches of different size: the last one has {last} "
+            f"row{'s' * (last > 1)}, the others {first}, so each row of the last batch counts {first / last:.3g} times "
+            f"as much. The mean is as uncertain as one over {sum(sizes) / factor:.0f} of the {sum(sizes)} rows."
         )
-    elif one.kind == "last":
+    elif average.kind == "last":
         message = (
-            f"After the loop {one.metric} is that of the last of {len(sizes)} batches alone, of {sizes[-1]} rows; "
+            f"After the loop, {average.metric} covers only the last of {len(sizes)} batches, {sizes[-1]} rows; "
             f"expected all {sum(sizes)}."
         )
     else:
-        message = f"{one.metric} is computed batch by batch and averaged; it must be computed on all rows at once."
+        message = (
+            f"{average.metric} is computed for each batch and averaged; it must be computed over all rows at once."
+        )
     return Finding(
         message=message,
-        where=one.line.where(),
-        cause=WHY[one.kind],
-        fix=FIXES[one.kind].format(metric=one.metric),
-        evidence={"line": one.line.text.strip(), "kind": one.kind, "batches": len(sizes), "factor": factor},
-        severity="note" if one.kind == "means" and factor < warn else None,
+        where=average.line.where(),
+        cause=_CAUSES[average.kind],
+        fix=_FIXES[average.kind].format(metric=average.metric),
+        evidence={"line": average.line.text.strip(), "kind": average.kind, "batches": len(sizes), "factor": factor},
+        severity="note" if average.kind == "means" and factor < warn else None,
     )
 
 
 def bad() -> Setup:
-    """Validation in two batches of 128 and one of a single row."""
-    return run(layers(8, 32, 2), rings(), rings(257, seed=1), torch.nn.CrossEntropyLoss(), lr=1e-2)
+    """Validation in two batches of 128 rows and one of a single row."""
+    return training_setup(mlp(8, 32, 2), rings(), rings(257, seed=1), torch.nn.CrossEntropyLoss(), lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:
-    """The mean of the losses of all batches."""
+    """Averages the losses of all batches."""
     train(setup, 15)
     assert setup.loss_fn is not None
     total = 0.0
@@ -132,12 +138,12 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """The same."""
+    """The same data."""
     return bad()
 
 
 def good_loop(setup: Setup) -> None:
-    """Each batch by its size."""
+    """Weights each batch by its size."""
     train(setup, 15)
     assert setup.loss_fn is not None
     total = 0.0

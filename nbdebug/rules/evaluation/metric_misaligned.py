@@ -1,4 +1,4 @@
-"""E707: what is optimized and what is reported rank the epochs differently."""
+"""E707: the validation loss and the reported metric rank the epochs differently."""
 
 from __future__ import annotations
 
@@ -7,86 +7,92 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nbdebug.curves.ranks import FEWEST, Apart, apart, direction, validation_loss
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.record import Record, called
-from nbdebug.registry import rule
-from nbdebug.rules.judging import clusters
-from nbdebug.rules.loops import layers, run, train
+from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves.metric_agreement import (
+    MIN_EPOCHS,
+    RankDisagreement,
+    find_disagreements,
+    metric_direction,
+    validation_loss,
+)
+from nbdebug.records import Record, signal_label
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import gaussian_clusters, mlp, train, training_setup
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.watching import Watch
+    from nbdebug.watching.watch import Watch
 
 
 @rule("E707", "warning")
 def metric_misaligned(record: Record) -> Iterator[Finding]:
-    """What is optimized and what is reported rank the epochs differently.
+    """The validation loss and the reported metric rank the epochs differently.
 
     ## What it does
-    Follows the validation loss and the metrics that you log, ``run.log(accuracy=…)``, and compares which epoch is best.
-    The score of fixed validation samples, which nobody may report, gives a note.
+    Tracks the validation loss and the metrics that you log, ``run.log(accuracy=…)``, and compares which epoch is best.
+    The score of fixed validation samples, which may not be reported anywhere, is a note.
 
     ## Why it matters
-    Weights that are kept by the loss are not those that the report is about, and lowering the loss further makes the
-    metric worse. Often the loss has weights, a margin or a scale that the metric knows nothing of, or a threshold stays
-    at one half where the loss has moved it.
+    Weights that are selected by the loss are not the best by the reported metric, and decreasing the loss further makes
+    the metric worse. Often the loss has weights, a margin or a scale that the metric ignores, or the threshold stays at
+    one half although the loss has moved the optimum.
 
     ## How it is measured
-    Over six epochs or more. The two best epochs lie three or more apart; between them the ranks of loss and metric run
-    against each other (Spearman, -0.5 or less); and from one to the other each gets worse by more than four times its
-    noise, which is that of second differences, and by a fifth of all that it moved. Values are means of three
-    epochs, so that one lucky epoch is not the best. Whether more is better is told by the name of the metric.
+    Over at least six epochs. The two best epochs are at least three apart. Between them, loss and metric are negatively
+    correlated (Spearman, -0.5 or less). From one to the other, each gets worse by more than four times its noise,
+    estimated from second differences, and by a fifth of its range. Values are means over three epochs, so that a single
+    lucky epoch is not the best. The name of the metric determines whether larger is better.
 
     ## How to fix
-    Keep the weights by the metric that you report, or change the loss or the threshold so that they agree.
+    Select the weights by the metric that you report, or change the loss or the threshold so that they agree.
 
     ## When to ignore
-    When the metric is only logged along.
+    When the metric is only logged for information.
 
     ## References
     Guo et al. 2017, arXiv:1706.04599, section 3: accuracy improves while the loss overfits. Spearman 1904,
     doi:10.2307/1412159.
     """
     if validation_loss(record) is None:
-        raise NotChecked(f"the validation loss was not measured {FEWEST} times")
-    logged = [name for name in record.evaluations.columns if direction(name) or name == "sample_val_score"]
-    if max((len(record.series(name)[1]) for name in logged), default=0) < FEWEST:
-        raise NotChecked(f"no metric was logged {FEWEST} times; run.log(accuracy=…) does it")
-    for one in apart(record):
-        yield finding(one)
+        raise NotChecked(f"the validation loss was measured fewer than {MIN_EPOCHS} times")
+    logged = [name for name in record.evaluations.columns if metric_direction(name) or name == "sample_val_score"]
+    if max((len(record.series(name)[1]) for name in logged), default=0) < MIN_EPOCHS:
+        raise NotChecked(f"no metric was logged at least {MIN_EPOCHS} times; log one with run.log(accuracy=…)")
+    for disagreement in find_disagreements(record):
+        yield _finding(disagreement)
 
 
-def finding(one: Apart) -> Finding:
-    """One metric that disagrees."""
-    later = one.step > one.loss_step
-    name = one.metric if one.logged else f"the {called(one.metric)}"
+def _finding(disagreement: RankDisagreement) -> Finding:
+    metric_peaks_later = disagreement.step > disagreement.loss_step
+    name = disagreement.metric if disagreement.logged else f"the {signal_label(disagreement.metric)}"
     return Finding(
-        message=f"{name} is best at step {one.step} ({one.best:.4g}), the validation loss at step {one.loss_step}, "
-        f"where {name} is {one.at_loss:.4g}; in between they run against each other (rank correlation {one.rank:.2f}).",
-        where=Where(step=one.loss_step),
-        cause="The loss grows by answers that are wrong and too sure, while more answers are right."
-        if later
-        else "The loss is lowered at the price of the metric: it weighs classes or errors otherwise, or the threshold "
-        "does not fit it.",
-        fix=f"if {one.metric if one.logged else 'score'} is better than the best so far:   # keep these weights\n"
+        message=f"{name} is best at step {disagreement.step} ({disagreement.best:.4g}), but the validation loss is "
+        f"best at step {disagreement.loss_step}, where {name} is {disagreement.at_loss:.4g}. Between these steps, the "
+        f"rank correlation of the two is {disagreement.rank:.2f}.",
+        where=Location(step=disagreement.loss_step),
+        cause="The loss increases because of predictions that are wrong and overconfident, while more are correct."
+        if metric_peaks_later
+        else "The loss decreases at the expense of the metric: it weights classes or errors differently, or the "
+        "threshold does not match it.",
+        fix=f"if {disagreement.metric if disagreement.logged else 'score'} is better than the best so far:   # keep "
+        "these weights\n"
         "    best = copy.deepcopy(model.state_dict())",
         evidence={
             "metric": name,
-            "loss": called(one.loss),
-            "best step by metric": one.step,
-            "best step by loss": one.loss_step,
-            "loss there": one.losses,
-            "rank correlation": one.rank,
-            "epochs": one.epochs,
+            "loss": signal_label(disagreement.loss),
+            "best step by metric": disagreement.step,
+            "best step by loss": disagreement.loss_step,
+            "loss at best metric": disagreement.losses,
+            "rank correlation": disagreement.rank,
+            "epochs": disagreement.epochs,
         },
-        severity=None if one.logged else "note",
+        severity=None if disagreement.logged else "note",
     )
 
 
-def logging(setup: Setup, watch: Watch, epochs: int) -> None:
-    """A loop that validates after each epoch."""
+def _train_and_log(setup: Setup, watch: Watch, epochs: int) -> None:
+    """Train for ``epochs`` epochs and log the validation accuracy after each."""
     for _ in range(epochs):
         train(setup, 1)
         right = rows = 0
@@ -100,26 +106,28 @@ def logging(setup: Setup, watch: Watch, epochs: int) -> None:
 
 
 def bad() -> Setup:
-    """A rare class that the loss weighs thirty times, and the accuracy as often as it comes."""
-    data = [clusters(rows, [(0.0, 0.0), (0.5, 0.0)], [0.85, 0.15], seed) for seed, rows in ((0, 384), (1, 512))]
+    """A rare class with a weight of thirty in the loss, while the accuracy weights it by its frequency."""
+    data = [
+        gaussian_clusters(rows, [(0.0, 0.0), (0.5, 0.0)], [0.85, 0.15], seed) for seed, rows in ((0, 384), (1, 512))
+    ]
     loss = torch.nn.CrossEntropyLoss(weight=torch.tensor([1.0, 30.0]))
-    model = layers(2, 16, 2)
+    model = mlp(2, 16, 2)
     with torch.no_grad():
         list(model.parameters())[-1].copy_(torch.tensor([3.0, 0.0]))
-    return run(model, data[0], data[1], loss, lr=2e-3)
+    return training_setup(model, data[0], data[1], loss, lr=2e-3)
 
 
 def bad_loop(setup: Setup, watch: Watch) -> None:
     """Twelve epochs."""
-    logging(setup, watch, 12)
+    _train_and_log(setup, watch, 12)
 
 
 def good() -> Setup:
-    """Loss and accuracy of a task that is learned."""
-    data = [clusters(rows, [(0.0, 0.0), (3.0, 0.0)], [0.5, 0.5], seed) for seed, rows in ((0, 384), (1, 512))]
-    return run(layers(2, 16, 2), data[0], data[1], torch.nn.CrossEntropyLoss(), lr=5e-3)
+    """Loss and accuracy of a task that the model learns."""
+    data = [gaussian_clusters(rows, [(0.0, 0.0), (3.0, 0.0)], [0.5, 0.5], seed) for seed, rows in ((0, 384), (1, 512))]
+    return training_setup(mlp(2, 16, 2), data[0], data[1], torch.nn.CrossEntropyLoss(), lr=5e-3)
 
 
 def good_loop(setup: Setup, watch: Watch) -> None:
     """Twelve epochs."""
-    logging(setup, watch, 12)
+    _train_and_log(setup, watch, 12)

@@ -1,4 +1,4 @@
-"""E709: a constant, linear or input-blind model does as well."""
+"""E709: a constant, linear or input-blind model is as good."""
 
 from __future__ import annotations
 
@@ -9,176 +9,204 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.baselines import Baselines, Versus
+    from nbdebug.baselines import Baselines, MetricComparison
     from nbdebug.tools.errors import Errors
 
-CONSTANTS = ("majority", "prior", "mean", "median")
-BEST = {"accuracy": 1.0, "balanced accuracy": 1.0}  # of all other metrics the best is 0
-FEWEST = 30
+_CONSTANT_BASELINES = ("majority", "prior", "mean", "median")
+_BEST_VALUES = {"accuracy": 1.0, "balanced accuracy": 1.0}  # the best value of all other metrics is 0
+_MIN_ROWS = 30
 
 
 @rule("E709", "error")
 def no_better_than_baseline(
     errors: Errors, baselines: Baselines, *, room: float = 1 / 3, worse: float = 0.05
 ) -> Iterator[Finding]:
-    """A constant, linear or input-blind model does as well.
+    """A constant, linear or input-blind model is as good.
 
     ## What it does
-    Compares the model, on the same rows, with the commonest class or the mean, with a guess by frequency, with its own
-    answers when they are dealt out to other rows, and with a linear model of the inputs.
+    Compares the model, on the same rows, with the most common class or the mean, with a random guess by class
+    frequency, with its own predictions shuffled over the rows, and with a linear model of the inputs.
 
     ## Why it matters
-    A network that a constant equals has learned nothing; one whose answers are as good for other rows does not use its
-    input; one that a linear model beats has a fault, or is the wrong one.
+    A network that is not better than a constant has learned nothing. A network whose shuffled predictions are as good
+    does not use its input. A network that is worse than a linear model has a fault or is unsuitable.
 
     ## How it is measured
-    By pairs on each row: the interval of McNemar's difference for accuracy, the bootstrap for balanced accuracy, loss
-    and errors of numbers, all at 95 %. An error, where by no metric the model is better beyond chance, and it would be
-    seen if it were: the interval of each gain ends under a third (``room``) of what is left to gain. A warning where a
-    linear model, trained on up to 5,000 rows, is better beyond chance by every metric, by ``worse`` = 0.05 of accuracy
-    or a twentieth of the squared error, and by no less of what the model gets wrong than a fifth. A note where it is
-    equal within a twentieth and both are wrong in one of twenty rows or more.
+    By paired comparisons on each row: the confidence interval of McNemar's difference for accuracy, the bootstrap for
+    balanced accuracy, loss and regression errors, all at 95%. It is an error if the model is not significantly better
+    by any metric, and an improvement would be detectable: the interval of each gain ends below a third (``room``) of
+    the possible gain. It is a warning if a linear model, trained on up to 5,000 rows, is significantly better by every
+    metric, by ``worse`` = 0.05 of accuracy or a twentieth of the squared error, and by at least a fifth of the model's
+    error. It is a note if the linear model is equal within a twentieth and both are wrong in at least one of twenty
+    rows.
 
     ## How to fix
-    See what ranks above it. Against a linear model: train longer or at another rate, scale the inputs.
+    Check the findings that rank above it. Against a linear model: train longer or at another learning rate, scale the
+    inputs.
 
     ## When to ignore
-    When the model is not trained yet; when inputs say next to nothing of the target, as returns of tomorrow.
+    When the model is not trained yet, or the inputs contain almost no information about the target, as for future
+    returns.
 
     ## References
     Karpathy 2019, A Recipe for Training Neural Networks: baselines, input-independent and human. McNemar 1947,
     doi:10.1007/BF02295996. Agresti and Min 2005, doi:10.1002/sim.1917.
     """
-    if len(errors.table) < FEWEST:
-        raise NotChecked(f"{len(errors.table)} rows are too few to tell a model from a baseline")
-    same = [name for name in ("blind", *CONSTANTS) if name in baselines.names and equals(baselines, name, room)]
-    if same:
-        yield nothing(baselines, same)
-    elif (linear := against_linear(baselines)) and is_worse(linear, worse):
-        yield beaten(baselines, linear)
-    elif linear and is_equal(linear, worse):
-        yield equal(baselines, linear)
+    if len(errors.table) < _MIN_ROWS:
+        raise NotChecked(f"{len(errors.table)} rows are too few to compare a model with a baseline")
+    equal_baselines = [
+        name
+        for name in ("blind", *_CONSTANT_BASELINES)
+        if name in baselines.names and _is_as_good(baselines, name, room)
+    ]
+    if equal_baselines:
+        yield _no_better_than_constant_finding(baselines, equal_baselines)
+    elif (linear := _linear_comparisons(baselines)) and _is_worse_than_linear(linear, worse):
+        yield _worse_than_linear_finding(baselines, linear)
+    elif linear and _is_equal_to_linear(linear, worse):
+        yield _equal_to_linear_finding(baselines, linear)
 
 
-def found(baselines: Baselines, name: str) -> list[Versus]:
-    """One baseline by each metric that it shares with the model."""
-    return [one for metric in baselines.metrics if (one := baselines.of(name, metric)) is not None]
+def _comparisons_with(baselines: Baselines, name: str) -> list[MetricComparison]:
+    """Return the comparisons with one baseline, one for each metric that it shares with the model."""
+    return [comparison for metric in baselines.metrics if (comparison := baselines.get(name, metric)) is not None]
 
 
-def equals(baselines: Baselines, name: str, room: float) -> bool:
-    """Whether by no metric the model is better than a baseline, and could be seen to be if it were.
+def _is_as_good(baselines: Baselines, name: str, room: float) -> bool:
+    """Check that the model is not better than a baseline by any metric, although that would be detectable.
 
-    A constant must not be beaten by what it does not answer either: the model's loss, if it is better than by prior.
+    The partner of a constant must not be beaten either, for example on the loss by predicting the prior.
     """
-    every = [one for each in (name, *partners(name)) for one in found(baselines, each)]
-    return not any(one.beaten for one in every) and all(ends(one, room) for one in every)
-
-
-def partners(name: str) -> tuple[str, ...]:
-    """What must be equal too: the commonest class has no loss, the mean is not made for absolute errors."""
-    return {"majority": ("prior",), "prior": ("majority",), "mean": ("median",), "median": ("mean",)}.get(name, ())
-
-
-def ends(one: Versus, room: float) -> bool:
-    """Whether the interval of the gain ends under a share of what there is to gain over a baseline."""
-    return one.gain_high < room * abs(BEST.get(one.metric, 0.0) - one.value)
-
-
-def against_linear(baselines: Baselines) -> list[Versus]:
-    """The linear model by the metrics that decide: not by loss, which early stopping and smoothing change."""
-    return [one for one in found(baselines, "linear") if one.metric != "log loss"]
-
-
-def wrong(one: Versus) -> float:
-    """What the model gets wrong: the distance of its metric from the best."""
-    return abs(BEST.get(one.metric, 0.0) - one.value) - one.gain
-
-
-def is_worse(linear: list[Versus], worse: float) -> bool:
-    """Whether a linear model is clearly better, and by a part of what the model gets wrong that matters."""
-    size = [worse if one.metric in BEST else worse * wrong(one) for one in linear]
-    clear = all(one.gain_high < 0 and -one.gain >= least for one, least in zip(linear, size, strict=True))
-    return clear and all(-one.gain >= wrong(one) / 5 for one in linear)
-
-
-def is_equal(linear: list[Versus], close: float) -> bool:
-    """Whether a linear model does as well within a small margin, where something is left to gain."""
-    left = [one for one in linear if wrong(one) >= close or one.metric not in BEST]
-    margins = [close / 2 if one.metric in BEST else close * wrong(one) for one in linear]
-    return len(left) == len(linear) and all(one.gain_high < margin for one, margin in zip(linear, margins, strict=True))
-
-
-def nothing(baselines: Baselines, same: list[str]) -> Finding:
-    """Answers that a constant equals."""
-    metric = baselines.metrics[0]
-    model = baselines.of("model", metric)
-    other = baselines.of("blind" if "blind" in same else same[0], metric)
-    assert model is not None
-    assert other is not None
-    blind = "blind" in same
-    said = baselines.said[other.name]
-    return Finding(
-        message=f"The {metric} is {model.value:.4g}; {said}: {other.value:.4g} (the model is better by "
-        f"{other.gain_low:.3g} to {other.gain_high:.3g}, {other.rows} rows).",
-        cause="What the model says does not depend on the input in any way that helps."
-        if blind
-        else "The answers are related to the input, but a constant is worth as much by every metric: their scale, "
-        "threshold or zero is wrong.",
-        fix="dbg.overfit()   # if sixteen samples cannot be learned either, the fault is in the model or the loss",
-        evidence=evidence(baselines, metric),
-        explains=("E703", "E704", "E705"),
-        severity=None if blind or "mean" in same else "warning",
+    comparisons = [
+        comparison
+        for baseline in (name, *_partner_baselines(name))
+        for comparison in _comparisons_with(baselines, baseline)
+    ]
+    return not any(comparison.is_beaten for comparison in comparisons) and all(
+        _has_small_gain(comparison, room) for comparison in comparisons
     )
 
 
-def beaten(baselines: Baselines, linear: list[Versus]) -> Finding:
-    """A model that a linear one beats."""
-    one = linear[0]
+def _partner_baselines(name: str) -> tuple[str, ...]:
+    """Return the constants that must be equal too: the most common class has no loss, the mean suits squared errors."""
+    return {"majority": ("prior",), "prior": ("majority",), "mean": ("median",), "median": ("mean",)}.get(name, ())
+
+
+def _has_small_gain(comparison: MetricComparison, room: float) -> bool:
+    """Check whether the interval of the gain ends below a share of the possible gain over a baseline."""
+    return comparison.gain_high < room * abs(_BEST_VALUES.get(comparison.metric, 0.0) - comparison.value)
+
+
+def _linear_comparisons(baselines: Baselines) -> list[MetricComparison]:
+    """Return the comparisons with the linear model, except by loss, which early stopping and smoothing change."""
+    return [comparison for comparison in _comparisons_with(baselines, "linear") if comparison.metric != "log loss"]
+
+
+def _model_error(comparison: MetricComparison) -> float:
+    """Return the error of the model: the distance of its metric from the best value."""
+    return abs(_BEST_VALUES.get(comparison.metric, 0.0) - comparison.value) - comparison.gain
+
+
+def _is_worse_than_linear(linear: list[MetricComparison], worse: float) -> bool:
+    """Check whether a linear model is significantly better, and by a relevant part of the model's error."""
+    thresholds = [
+        worse if comparison.metric in _BEST_VALUES else worse * _model_error(comparison) for comparison in linear
+    ]
+    is_significant = all(
+        comparison.gain_high < 0 and -comparison.gain >= threshold
+        for comparison, threshold in zip(linear, thresholds, strict=True)
+    )
+    return is_significant and all(-comparison.gain >= _model_error(comparison) / 5 for comparison in linear)
+
+
+def _is_equal_to_linear(linear: list[MetricComparison], margin: float) -> bool:
+    """Check whether a linear model is as good within a small margin, while an improvement is possible."""
+    improvable = [
+        comparison
+        for comparison in linear
+        if _model_error(comparison) >= margin or comparison.metric not in _BEST_VALUES
+    ]
+    margins = [
+        margin / 2 if comparison.metric in _BEST_VALUES else margin * _model_error(comparison) for comparison in linear
+    ]
+    return len(improvable) == len(linear) and all(
+        comparison.gain_high < limit for comparison, limit in zip(linear, margins, strict=True)
+    )
+
+
+def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list[str]) -> Finding:
+    """Report predictions that are not better than a constant."""
+    metric = baselines.metrics[0]
+    model = baselines.get("model", metric)
+    other = baselines.get("blind" if "blind" in equal_baselines else equal_baselines[0], metric)
+    assert model is not None
+    assert other is not None
+    blind = "blind" in equal_baselines
+    description = baselines.descriptions[other.name]
     return Finding(
-        message=f"A linear model of the inputs, trained on {baselines.trained_on} rows, has {one.metric} "
-        f"{one.value:.4g}, yours {one.value + gained(one):.4g}: worse by {-one.gain_high:.3g} to {-one.gain_low:.3g} "
-        f"on {one.rows} rows.",
-        cause="What a linear model finds in the inputs the network has not found: it was not trained for long enough, "
-        "at a wrong rate, on inputs of a wrong scale, or cannot pass it on.",
-        fix='errors.baselines().only["linear"]   # the rows that only the linear model gets right',
-        evidence=evidence(baselines, one.metric),
+        message=f"The model is not significantly better than a baseline: its {metric} is {model.value:.4g}, that "
+        f"of {description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
+        f"{other.rows} rows).",
+        cause="The predictions do not depend on the input in any useful way."
+        if blind
+        else "The predictions are related to the input, but a constant is as good by every metric: their scale, "
+        "threshold or offset is wrong.",
+        fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
+        evidence=_metric_values(baselines, metric),
+        explains=("E703", "E704", "E705"),
+        severity=None if blind or "mean" in equal_baselines else "warning",
+    )
+
+
+def _worse_than_linear_finding(baselines: Baselines, linear: list[MetricComparison]) -> Finding:
+    """Report a linear model that is better."""
+    comparison = linear[0]
+    return Finding(
+        message=f"The {comparison.metric} of a linear model of the inputs, trained on {baselines.trained_on} rows, is "
+        f"{comparison.value:.4g}; that of your model is {comparison.value + _metric_difference(comparison):.4g}, "
+        f"worse by {-comparison.gain_high:.3g} to {-comparison.gain_low:.3g} on {comparison.rows} rows.",
+        cause="The network has not found what a linear model finds in the inputs: it was not trained long enough, its "
+        "learning rate or the scale of its inputs is wrong, or its architecture loses the information.",
+        fix='errors.baselines().only["linear"]   # the rows that only the linear model predicts correctly',
+        evidence=_metric_values(baselines, comparison.metric),
         severity="warning",
     )
 
 
-def equal(baselines: Baselines, linear: list[Versus]) -> Finding:
-    """A model that a linear one equals."""
-    one = linear[0]
+def _equal_to_linear_finding(baselines: Baselines, linear: list[MetricComparison]) -> Finding:
+    """Report a linear model that is as good."""
+    comparison = linear[0]
     return Finding(
-        message=f"A linear model of the inputs has {one.metric} {one.value:.4g}, yours {one.value + gained(one):.4g}: "
-        f"no better than by {one.gain_high:.3g} ({one.rows} rows).",
-        cause="What the network adds to a linear model does not show in these rows.",
+        message=f"The {comparison.metric} of a linear model of the inputs is {comparison.value:.4g}, that of your "
+        f"model {comparison.value + _metric_difference(comparison):.4g}: your model is better by at most "
+        f"{comparison.gain_high:.3g} ({comparison.rows} rows).",
+        cause="On these rows, the network is not better than a linear model.",
         fix="errors.baselines()",
-        evidence=evidence(baselines, one.metric),
+        evidence=_metric_values(baselines, comparison.metric),
         severity="note",
     )
 
 
-def gained(one: Versus) -> float:
-    """What to add to a baseline's metric to have that of the model."""
-    return one.gain if one.metric in BEST else -one.gain
+def _metric_difference(comparison: MetricComparison) -> float:
+    """Return the difference between the model's metric and the baseline's."""
+    return comparison.gain if comparison.metric in _BEST_VALUES else -comparison.gain
 
 
-def evidence(baselines: Baselines, metric: str) -> dict[str, float | int]:
-    """The metric of every answerer."""
-    values = {one.name: one.value for one in baselines.versus if one.metric == metric}
+def _metric_values(baselines: Baselines, metric: str) -> dict[str, float | int]:
+    """Return the metric of the model and of every baseline."""
+    values = {comparison.name: comparison.value for comparison in baselines.comparisons if comparison.metric == metric}
     return {**values, "rows": baselines.rows, "training rows": baselines.trained_on}
 
 
 def bad() -> Setup:
-    """Labels drawn by lot."""
+    """Random labels."""
     data = rings(noise=1.0), rings(1024, noise=1.0, seed=1)
-    return run(layers(8, 2, 2), *data, torch.nn.CrossEntropyLoss(), lr=1e-2)
+    return training_setup(mlp(8, 2, 2), *data, torch.nn.CrossEntropyLoss(), lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:
@@ -187,8 +215,8 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """True labels."""
-    return told_apart()
+    """Correct labels."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""E704: a part of the data on which the model does worse than on the rest."""
+"""E704: a slice of the data on which the model is worse than on the rest."""
 
 from __future__ import annotations
 
@@ -9,106 +9,106 @@ import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.finding import Finding, Location
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.query import Query
+    from nbdebug.predictions.table import Query
     from nbdebug.slices.slice import Slice, Slices
     from nbdebug.tools.errors import Errors
 
-SHOWN = 8
+_MAX_SAMPLES = 8
 
 
 @rule("E704", "warning")
 def weak_slice(errors: Errors, *, times: float = 1.5, most: int = 3) -> Iterator[Finding]:
-    """A slice of the data does worse than the rest beyond chance, corrected for how many were tried.
+    """A slice of the data is significantly worse than the rest, corrected for the number of slices tested.
 
     ## What it does
-    Looks at all parts of the data that one or two features tell apart: columns that were given, simple properties of
-    the inputs such as brightness or length, clusters of the embedding, and the class. Names those on which the model
-    is wrong more often, or its loss larger, than on all other samples.
+    Searches all slices of the data that are defined by one or two features: columns that you passed, simple properties
+    of the inputs such as brightness or length, clusters of the embedding, and the class. Reports those on which the
+    error rate or the loss of the model is larger than on all other samples.
 
     ## Why it matters
-    A good average hides that a model fails for dark pictures, for one hospital or for short texts; used there, it is
-    as bad as it is there.
+    A good average hides that a model fails for dark images, for one hospital or for short texts.
 
     ## How it is measured
-    Numbers are cut at quantiles, neighboring bins put together; parts hold 20 samples and 1 % of all at least. The
-    test is exact for shares, by ranks for losses; a part of two features must also be worse than each of both alone.
-    False discoveries among all that were tried are held under 5 %, parts that others explain are left out, and the
-    interval allows for the choice. The first three (``most``) are named that are 1.5 ``times`` as bad as the rest.
+    Numeric features are divided at quantiles, and neighboring bins are merged; slices contain at least 20 samples and
+    1% of all. The test is exact for error rates and rank-based for losses; a slice of two features must also be worse
+    than the slices of each feature alone. The false discovery rate over all tested slices is controlled at 5%, slices
+    that others explain are dropped, and the confidence interval accounts for the selection. Up to three slices
+    (``most``) are reported whose error is at least 1.5 ``times`` that of the rest.
 
     ## How to fix
-    Look at its samples in the browser: are their labels right, are they like those of training? More training samples
-    of this kind, augmentation towards it (brightness, noise, crops), or a higher weight in the loss.
+    Inspect the samples of the slice in the browser: are their labels correct, do they resemble those of training? Add
+    training samples of this kind, augment towards it (brightness, noise, crops), or increase its weight in the loss.
 
     ## When to ignore
-    When the part is harder by its nature, for people too, or never met in use.
+    When the slice is harder by nature, for humans too, or does not occur in deployment.
 
     ## References
     Chung et al. 2019, Slice Finder, arXiv:1807.06068. Benjamini and Hochberg 1995. Eyuboglu et al. 2022, Domino,
     arXiv:2203.14960.
     """
-    found = errors.slices()
-    if not found.tried:
-        raise NotChecked("too few samples, or nothing is known of them by which they could be told apart")
-    weak = [one for one in found.slices if one.value > times * max(one.rest, 0)]
-    yield from (finding(errors, found, one) for one in weak[:most])
+    slices = errors.slices()
+    if not slices.tried:
+        raise NotChecked("there are too few samples, or no features to define slices by")
+    weak = [data_slice for data_slice in slices.slices if data_slice.value > times * max(data_slice.rest, 0)]
+    yield from (_finding(errors, slices, data_slice) for data_slice in weak[:most])
 
 
-def finding(errors: Errors, found: Slices, one: Slice) -> Finding:
-    """One such slice."""
-    rows = errors.table.page(worst_of(one, found)).rows
+def _finding(errors: Errors, slices: Slices, data_slice: Slice) -> Finding:
+    rows = errors.table.page(_misclassified_query(data_slice, slices)).rows
     samples = [errors.key(int(row)) for row in rows]
     return Finding(
-        message=f"{found.line(one)}; {found.tried} slices were tried.",
-        where=Where(sample=samples[0] if samples else None),
-        cause="The model has not learned what these samples need: there may be few of them in training, or they differ "
-        "from the others in a way that it does not cope with.",
-        fix=f"errors.rows({call(one.query)})   # look at them; then more of their kind in training, or augmentation",
+        message=f"The model is weak on the slice {slices.format_slice(data_slice)}; {slices.tried} slices were tested.",
+        where=Location(sample=samples[0] if samples else None),
+        cause="The model has not learned these samples: there may be few of them in training, or they differ from the "
+        "others in a way that the model does not handle.",
+        fix=f"errors.rows({_query_arguments(data_slice.query)})   # inspect them; then add similar training samples, "
+        "or augmentation",
         evidence={
-            "slice": one.words,
-            "support": one.support,
-            "value": one.value,
-            "rest": one.rest,
-            "interval": (one.low, one.high),
-            "q": one.q,
-            "tried": found.tried,
+            "slice": data_slice.description,
+            "support": data_slice.support,
+            "value": data_slice.value,
+            "rest": data_slice.rest,
+            "interval": (data_slice.low, data_slice.high),
+            "q": data_slice.q,
+            "tried": slices.tried,
             "samples": samples,
         },
     )
 
 
-def worst_of(one: Slice, found: Slices) -> Query:
-    """The first samples to look at: the wrong ones."""
-    from nbdebug.predictions.query import Query
+def _misclassified_query(data_slice: Slice, slices: Slices) -> Query:
+    """Return the query for the first samples to inspect: the misclassified ones."""
+    from nbdebug.predictions.table import Query
 
-    asked = one.query
-    wrong = False if found.measure == "wrong" else None
-    return Query(cells=asked.cells, ranges=asked.ranges, values=asked.values, right=wrong, count=SHOWN)
+    query = data_slice.query
+    wrong = False if slices.measure == "wrong" else None
+    return Query(cells=query.cells, ranges=query.ranges, values=query.values, right=wrong, count=_MAX_SAMPLES)
 
 
-def call(query: Query) -> str:
-    """The arguments that ask for the rows of a slice."""
+def _query_arguments(query: Query) -> str:
+    """Return the arguments that select the rows of a slice."""
     parts = {"ranges": dict(query.ranges), "values": dict(query.values), "cells": query.cells}
     return ", ".join([*(f"{name}={value!r}" for name, value in parts.items() if value), "right=False"])
 
 
 def bad() -> Setup:
-    """A validation set in which a third of the samples of class 2 carry another label."""
-    return labelled(0.4)
+    """A validation set in which 40% of the samples of class 2 have another label."""
+    return _setup_with_flipped_labels(0.4)
 
 
 def good() -> Setup:
-    """One whose labels are right."""
-    return labelled(0.0)
+    """The same data with correct labels."""
+    return _setup_with_flipped_labels(0.0)
 
 
-def labelled(flipped: float) -> Setup:
-    """Three blobs that a trained layer tells apart, and labels of the third that are partly flipped."""
+def _setup_with_flipped_labels(flipped: float) -> Setup:
+    """Three clusters that a trained layer separates; a share of the labels of the third is flipped."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(600) % 3
     x = 4 * torch.eye(3, 4)[y] + 0.5 * torch.randn(600, 4, generator=generator)
@@ -116,6 +116,6 @@ def labelled(flipped: float) -> Setup:
     with torch.no_grad():
         model.weight.copy_(torch.eye(3, 4))
         model.bias.zero_()
-    given = np.random.default_rng(0).random(600) < flipped
-    y = torch.where(torch.from_numpy(given) & (y == 2), 0, y)
-    return program(model, x, y, torch.nn.CrossEntropyLoss())
+    flips = np.random.default_rng(0).random(600) < flipped
+    y = torch.where(torch.from_numpy(flips) & (y == 2), 0, y)
+    return minimal_setup(model, x, y, torch.nn.CrossEntropyLoss())

@@ -1,4 +1,4 @@
-"""L209: the last activation cannot reach the targets."""
+"""L209: the range of the last activation excludes some targets."""
 
 from __future__ import annotations
 
@@ -6,72 +6,76 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.comparisons import Comparison
+from nbdebug.autograd import Pattern
+from nbdebug.autograd.patterns import BOUNDED_NODES, FUNCTION_NAMES, ValueRange, get_value_range, suggest_removal
 from nbdebug.finding import Finding
-from nbdebug.graph import Pattern
-from nbdebug.graph.ranges import BOUNDED, CALLS, Range, range_of
-from nbdebug.graph.rewrite import drop
-from nbdebug.registry import rule
-from nbdebug.rules.programs import regressor
+from nbdebug.measurements.loss_sensitivity import Comparison
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
 
-LAST = Pattern(BOUNDED, frozenset())
-CONSEQUENCES = ("L208", "L210", "G401", "G402", "G403", "G415", "G409", "T601", "T606", "T607", "T608", "T610", "E709")
+_FINAL_ACTIVATION = Pattern(BOUNDED_NODES, frozenset())
+_CONSEQUENCES = ("L208", "L210", "G401", "G402", "G403", "G415", "G409", "T601", "T606", "T607", "T608", "T610", "E709")
 
 
 @rule("L209", "error")
 def bounded_output(comparisons: list[Comparison], *, share: float = 0.01, slack: float = 0.01) -> Iterator[Finding]:
-    """The last activation cannot reach the targets.
+    """The last activation cannot produce some of the targets.
 
     ## What it does
-    Takes the range of the activation that ends the output, such as [0, 1] of a sigmoid or [0, inf) of a ReLU, and
-    counts the targets that lie outside.
+    Determines the range of the activation that ends the model, such as [0, 1] for a sigmoid or [0, inf) for a ReLU, and
+    counts the targets outside it.
 
     ## Why it matters
-    The error of these targets can never reach zero. The outputs go to the end of their range, where the gradient
-    vanishes, and the rest of the targets suffer with them.
+    The error on these targets can never reach zero. The outputs move to the end of their range, where the gradient
+    vanishes, and the fit of the other targets suffers too.
 
     ## How it is measured
-    On the autograd graph and the targets of the first batch, for squared, absolute and Huber errors. Speaks when more
-    than ``share`` of the targets lie outside by more than ``slack`` of their own standard deviation.
+    On the autograd graph and the targets of the first batch, for squared, absolute and Huber errors. Reported when more
+    than ``share`` of the targets lie outside the range by more than ``slack`` times the standard deviation of the
+    targets.
 
     ## How to fix
     End in a linear layer, or scale the targets into the range.
 
     ## When to ignore
-    When targets outside are outliers that you mean to cut.
+    When the targets outside the range are outliers that you intend to clip.
 
     ## References
-    Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.2.2: linear units for means of real values.
+    Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.2.2: linear units for conditional means.
     """
-    for one in comparisons:
-        target = one.target.detach().float()
+    for comparison in comparisons:
+        target = comparison.target.detach().float()
         margin = slack * float(target.std()) if target.numel() > 1 else 0.0
-        for node in LAST.behind(one.nodes):
-            reach = range_of(node)
-            outside = (target < reach.low - margin) | (target > reach.high + margin)
-            if float(outside.float().mean()) <= share:
+        for node in _FINAL_ACTIVATION.search_upstream(comparison.nodes):
+            value_range = get_value_range(node)
+            is_outside = (target < value_range.low - margin) | (target > value_range.high + margin)
+            if float(is_outside.float().mean()) <= share:
                 continue
-            call = CALLS[node.name]
+            call = FUNCTION_NAMES[node.name]
             yield Finding(
-                message=message(call, reach, target, outside),
+                message=_outside_range_message(call, value_range, target, is_outside),
                 where=node.where,
-                cause=f"{call} ends the output, and no weights can make it give these values.",
-                fix=drop(node, {call, call.title(), "ReLU"}, "end in a linear layer, or scale the targets"),
-                evidence={"range": str(reach), "share outside": float(outside.float().mean()), **ends(target)},
-                explains=CONSEQUENCES,
+                cause=f"The model ends in {call}, so no weights can produce these targets.",
+                fix=suggest_removal(node, {call, call.title(), "ReLU"}, "end in a linear layer, or scale the targets"),
+                evidence={
+                    "range": str(value_range),
+                    "share outside": float(is_outside.float().mean()),
+                    **_target_range(target),
+                },
+                explains=_CONSEQUENCES,
             )
 
 
-def message(call: str, reach: Range, target: Tensor, outside: Tensor) -> str:
-    """How many targets cannot be reached."""
-    low, high = ends(target).values()
-    share = float(outside.float().mean())
-    return f"{share:.0%} of the targets lie outside {reach}, all that {call} can give: they run from {low} to {high}."
+def _outside_range_message(call: str, value_range: ValueRange, target: Tensor, is_outside: Tensor) -> str:
+    low, high = _target_range(target).values()
+    share = float(is_outside.float().mean())
+    return (
+        f"{share:.0%} of the targets lie outside {value_range}, the range of {call}: they range from {low} to {high}."
+    )
 
 
-def ends(target: Tensor) -> dict[str, float]:
-    """The smallest and the largest target."""
+def _target_range(target: Tensor) -> dict[str, float]:
     return {"lowest target": round(float(target.min()), 4), "highest target": round(float(target.max()), 4)}
 
 
@@ -81,5 +85,5 @@ def bad() -> Setup:
 
 
 def good() -> Setup:
-    """The same with a linear head."""
+    """The same model with a linear head."""
     return regressor()

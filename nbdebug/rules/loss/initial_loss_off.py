@@ -1,4 +1,4 @@
-"""L208: the loss before training is far from what an untrained head gives."""
+"""L208: the loss before training is far from the loss of an uninformed prediction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.expected_loss import Expected
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.loss_reference import ExpectedLoss
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import scores
+from nbdebug.setup.losses import score_tensor
 
 
 @rule("L208", "warning")
@@ -23,8 +23,8 @@ def initial_loss_off(
     setup: Setup,
     output: Any,
     finite_loss: Tensor,
-    expected_loss: Expected,
-    are_cosines: bool,
+    expected_loss: ExpectedLoss,
+    outputs_are_cosines: bool,
     *,
     excess: float = 1.0,
     ratio: float = 10.0,
@@ -32,31 +32,34 @@ def initial_loss_off(
     larger: float = 1000.0,
     wide: float = 3.0,
 ) -> Iterator[Finding]:
-    """The loss before training is far from that of a head that knows nothing.
+    """The loss before training is far from the loss of an uninformed prediction.
 
     ## What it does
-    Compares the loss of the first batch with your own loss of two constant answers: the same score for every class
-    (ln C for cross-entropy, ln 2 for two classes) and the class frequencies (the entropy of the labels); for a
-    regression, the mean of the targets (their variance, for squared error). Weights, smoothing, reduction and ignored
-    labels are in it, since it is your loss that is asked.
+    Compares the loss of the first batch with the loss of two constant predictions, computed by your own loss: equal
+    scores for all classes (ln C for cross-entropy, ln 2 for two classes) and the class frequencies (the entropy of the
+    labels); for a regression, the mean of the targets (their variance, for squared error). Since your own loss is
+    called, class weights, label smoothing, reduction and ignored labels are taken into account.
 
     ## Why it matters
-    A fresh head should answer that it does not know. A loss far above says that it is confident and wrong: inputs on a
-    large scale, weights drawn too large, targets far from zero. The first epochs are spent on unlearning that.
+    An untrained head should be uncertain. A much higher loss means that it is confident and wrong: the inputs have a
+    large scale, the initial weights are too large, or the targets are far from zero. The first epochs are then spent on
+    undoing this.
 
     ## How it is measured
-    One forward pass in the modes the model is in. It speaks from ``excess`` = 1 nat above the uniform answer on, which
-    is what logits of variance 2 cost (their expected loss is near ln C + variance / 2), or half of ln C where that is
-    more; for a regression from ``ratio`` = 10 times the squared error of the mean on (its root for absolute errors), or
-    where the targets spread ``larger`` = 1000 times wider than the outputs are large: weights have to grow as much. It
-    names the last layer whose weights are more than ``wide`` = 3 over the root of the fan-in, if there is one.
-    A model with frozen weights was trained before, and may be confident in what it knew: a note. A loss under
-    ``trained`` times that of the class frequencies is a trained model's, and is not judged; nor are scores that are
-    cosines times a scale, which is large on purpose. Errors count as squared where doubling such as a first answer near
-    zero makes more than doubles the loss, as of Huber's.
+    By one forward pass in the current modes of the model. Reported when the loss exceeds that of the uniform prediction
+    by more than ``excess`` = 1 nat, which is what logits of variance 2 cost (their expected loss is near ln C +
+    variance / 2), or by more than half of ln C if that is more. For a regression, reported above ``ratio`` = 10 times
+    the squared error of the mean (its root for absolute errors), or when the standard deviation of the targets is more
+    than ``larger`` = 1000 times the size of the outputs, since the weights have to grow by as much. The finding names
+    the last layer whose weights exceed ``wide`` = 3 over the root of the fan-in, if there is one.
+
+    A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
+    below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
+    cosines times a scale, which is large on purpose, are not judged either. Errors count as squared if doubling a
+    prediction near zero more than doubles the loss, as for the Huber loss.
 
     ## How to fix
-    Standardize inputs (and targets of a regression), keep torch's own initialization in the last layer.
+    Standardize the inputs (and the targets of a regression), and keep torch's default initialization in the last layer.
 
     ## When to ignore
     When the last layer is meant to start far from zero.
@@ -64,60 +67,70 @@ def initial_loss_off(
     ## References
     A. Karpathy, A Recipe for Training Neural Networks (2019): verify loss at init; Stanford CS231n, notes 3.
     """
-    found = float(finite_loss.detach())
-    if expected_loss.prior > 0 and found < trained * expected_loss.prior:
+    initial_loss = float(finite_loss.detach())
+    if expected_loss.prior > 0 and initial_loss < trained * expected_loss.prior:
         raise NotChecked(
-            f"the model is trained: its loss {found:.3g} is under that of a constant, {expected_loss.prior:.3g}"
+            f"the model is trained: its loss {initial_loss:.3g} is below that of a constant, {expected_loss.prior:.3g}"
         )
-    if are_cosines:
-        raise NotChecked("the scores are cosines times a scale that was set by hand")
+    if outputs_are_cosines:
+        raise NotChecked(
+            "the logits are cosine similarities times a fixed scale, for which no initial loss is expected"
+        )
     if expected_loss.classes:
-        nats = math.log(expected_loss.classes)
-        far = (found / expected_loss.uniform - 1) * nats > max(excess, nats / 2)
+        uniform_entropy = math.log(expected_loss.classes)
+        is_far = (initial_loss / expected_loss.uniform - 1) * uniform_entropy > max(excess, uniform_entropy / 2)
     else:
-        far = found > (ratio if expected_loss.squared else math.sqrt(ratio)) * expected_loss.prior
-        far |= expected_loss.std > larger * float(scores(output).detach().float().square().mean().sqrt())
-    if far:
-        before = any(not p.requires_grad for p in setup.eager.parameters())
-        where = Where(module=too_wide(setup.eager, wide))
-        yield replace(finding(found, expected_loss), where=where, severity="note" if before else None)
+        is_far = initial_loss > (ratio if expected_loss.is_squared else math.sqrt(ratio)) * expected_loss.prior
+        is_far |= expected_loss.std > larger * float(score_tensor(output).detach().float().square().mean().sqrt())
+    if is_far:
+        is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
+        where = Location(module=_last_wide_layer(setup.eager_model, wide))
+        yield replace(_finding(initial_loss, expected_loss), where=where, severity="note" if is_pretrained else None)
 
 
-def too_wide(model: nn.Module, wide: float) -> str | None:
-    """The last layer whose weights are far larger than any usual initialization makes them."""
-    layers = [
-        (path, one.weight) for path, one in model.named_modules() if isinstance(getattr(one, "weight", None), Tensor)
+def _last_wide_layer(model: nn.Module, max_scale: float) -> str | None:
+    """Path of the last layer whose weights are far larger than any usual initialization makes them."""
+    weights = [
+        (path, module.weight)
+        for path, module in model.named_modules()
+        if isinstance(getattr(module, "weight", None), Tensor)
     ]
-    matrices = [(path, weight.detach()) for path, weight in layers if weight.dim() > 1 and weight.is_floating_point()]
+    matrices = [(path, weight.detach()) for path, weight in weights if weight.dim() > 1 and weight.is_floating_point()]
     sizes = {path: float(w.float().square().mean().sqrt()) * math.sqrt(w[0].numel()) for path, w in matrices}
-    embeddings = {path for path, one in model.named_modules() if isinstance(one, (nn.Embedding, nn.EmbeddingBag))}
-    return next((path for path in reversed(sizes) if sizes[path] > wide and path not in embeddings), None)
+    embeddings = {path for path, module in model.named_modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
+    return next((path for path in reversed(sizes) if sizes[path] > max_scale and path not in embeddings), None)
 
 
-def finding(found: float, expected: Expected) -> Finding:
-    """The loss beside what was expected, and what to do."""
-    times = f"{expected.uniform:.4g}, {found / expected.uniform:.1f} times less"
-    numbers = {"loss": found, "uniform": expected.uniform, "label prior": expected.prior, "classes": expected.classes}
+def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
+    reference_loss = f"{expected.uniform:.4g}. The ratio is {initial_loss / expected.uniform:.1f}"
+    evidence = {
+        "loss": initial_loss,
+        "uniform": expected.uniform,
+        "label prior": expected.prior,
+        "classes": expected.classes,
+    }
     if expected.classes:
         return Finding(
-            message=f"The loss before training is {found:.4g}; equal scores for all classes give {times}.",
-            cause="The untrained output is confident and wrong.",
+            message=f"The loss before training is {initial_loss:.4g}; equal scores for all classes give "
+            f"{reference_loss}.",
+            cause="The untrained model is confident and wrong.",
             fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer",
-            evidence=numbers,
+            evidence=evidence,
         )
     return Finding(
-        message=f"The loss before training is {found:.4g}; the mean of the targets gives {times}.",
-        cause=f"The targets have mean {expected.mean:.4g} and standard deviation {expected.std:.4g}; "
-        "the untrained output is elsewhere.",
-        fix="y_mean, y_std = y.mean(), y.std()\ny = (y - y_mean) / y_std   # and undo it on the predictions",
-        evidence={**numbers, "target mean": expected.mean, "target std": expected.std},
+        message=f"The loss before training is {initial_loss:.4g}; predicting the mean of the targets gives "
+        f"{reference_loss}.",
+        cause=f"The targets have mean {expected.mean:.4g} and standard deviation {expected.std:.4g}; the "
+        "initial outputs are far from them.",
+        fix="y_mean, y_std = y.mean(), y.std()\ny = (y - y_mean) / y_std   # and invert this on the predictions",
+        evidence={**evidence, "target mean": expected.mean, "target std": expected.std},
     )
 
 
 def bad() -> Setup:
-    """Inputs a thousand times too large."""
+    """Inputs that are a thousand times too large."""
     x, y = points()
-    return program(network(3), x * 1000, y, nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x * 1000, y, nn.CrossEntropyLoss())
 
 
 def good() -> Setup:

@@ -1,4 +1,4 @@
-"""L212: the loss has no graph behind it."""
+"""L212: the loss has no autograd graph that leads to a parameter."""
 
 from __future__ import annotations
 
@@ -7,108 +7,109 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.parameters import Entry
+from nbdebug.autograd import DetachPoint
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.graph import Cut
-from nbdebug.graph.search import sets
-from nbdebug.graph.source import where_of
-from nbdebug.loop import Loop
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
+from nbdebug.source.search import matches_option
 
-CONSEQUENCES = ("M301", "O506", "G409", "G414", "G416", "T601", "T606", "T607", "T608", "T610", "M314", "E709")
+_CONSEQUENCES = ("M301", "O506", "G409", "G414", "G416", "T601", "T606", "T607", "T608", "T610", "M314", "E709")
 
 
 @rule("L212", "error")
 def loss_detached(
-    first_pass: Pass, loss: Tensor, parameters: list[Entry], loop: Loop | NotChecked
+    first_pass: ForwardPass, loss: Tensor, parameters: list[ParameterEntry], loop: LoopSummary | NotChecked
 ) -> Iterator[Finding]:
-    """The loss depends on no parameter: there is no graph behind it.
+    """The loss does not depend on any parameter: no autograd graph leads from it to the model.
 
     ## What it does
-    Walks the graph of the loss to its leaves. When there is no graph, or when it ends in a tensor that was made on the
-    way and in no parameter, it names the call that broke it: item(), detach(), numpy(), no_grad, a fresh tensor.
+    Follows the autograd graph of the loss to its leaves. If there is no graph, or if it ends in a newly created tensor
+    instead of a parameter, the finding names the call that broke it: item(), detach(), numpy(), no_grad or a new
+    tensor.
 
     ## Why it matters
-    backward() has nothing to walk along: it raises, or, when a fresh tensor was made with requires_grad=True, it runs
-    and reaches no weight. The loss is flat for ever.
+    backward() has nothing to propagate through: it raises, or, if a new tensor was created with requires_grad=True, it
+    runs and reaches no weight. The loss stays flat.
 
     ## How it is measured
-    On the autograd graph of the first batch; each call that took a tensor with a gradient and gave one without is kept.
-    In a loop that is watched, on the graphs of its own backward passes, until one reaches the model.
+    On the autograd graph of the first batch; each call that received a tensor with a gradient and returned one without
+    is recorded. In a watched loop, on the graphs of its own backward passes, until one of them reaches the model.
 
     ## How to fix
-    Compute the loss from the output itself. Use .item() for what you print, and only there.
+    Compute the loss from the output itself. Use .item() only for values that you print.
 
     ## When to ignore
-    Never seen.
+    No exception is known.
 
     ## References
     PyTorch notes on autograd mechanics: only operations on tensors that require a gradient are recorded.
     """
-    if isinstance(loop, Loop) and loop.backwards and not loop.reached and not loop.copies:
-        yield in_loop(loop)
-    trainable = {id(one.parameter) for one in parameters if one.parameter.requires_grad}
-    leaves = [loss] if loss.grad_fn is None else first_pass.trace.graph(loss).leaves
-    if not trainable or any(id(leaf) in trainable for leaf in leaves):
+    if isinstance(loop, LoopSummary) and loop.backward_passes and not loop.reaches_model and not loop.copied_parameters:
+        yield _loop_finding(loop)
+    trainable_ids = {id(entry.parameter) for entry in parameters if entry.parameter.requires_grad}
+    leaves = [loss] if loss.grad_fn is None else first_pass.trace.get_graph(loss).leaves
+    if not trainable_ids or any(id(leaf) in trainable_ids for leaf in leaves):
         return
-    fresh = [first_pass.trace.fresh[id(leaf)] for leaf in leaves if id(leaf) in first_pass.trace.fresh]
-    cut = next((one for one in reversed(first_pass.trace.cuts) if reaches_parameter(one, trainable)), None)
-    line = next((line for _, line in fresh if line), None) or (cut.line if cut else None)
+    new_tensors = [
+        first_pass.trace.created_leaves[id(leaf)] for leaf in leaves if id(leaf) in first_pass.trace.created_leaves
+    ]
+    cut = next(
+        (entry for entry in reversed(first_pass.trace.detach_points) if _cuts_off_parameter(entry, trainable_ids)), None
+    )
+    line = next((line for _, line in new_tensors if line), None) or (cut.line if cut else None)
     yield Finding(
-        message="The loss has no path back to any parameter: " + what(bool(fresh), cut) + ".",
-        where=line.where(cut.module if cut else None) if line else Where(module=cut.module if cut else None),
-        cause="The output was turned into plain numbers before the loss was made of it.",
-        fix="loss = loss_fn(model(inputs), target)   # of the output itself: no .item(), .detach(), torch.tensor()",
+        message="The loss has no path to any parameter: " + _detachment_reason(bool(new_tensors), cut) + ".",
+        where=line.where(cut.module if cut else None) if line else Location(module=cut.module if cut else None),
+        cause="The output was converted to plain numbers before the loss was computed.",
+        fix="loss = loss_fn(model(inputs), target)   # on the output itself: no .item(), .detach(), torch.tensor()",
         evidence={
             "cut by": cut.call if cut else None,
-            "fresh leaf": bool(fresh),
-            "trainable parameters": len(trainable),
+            "fresh leaf": bool(new_tensors),
+            "trainable parameters": len(trainable_ids),
         },
-        explains=CONSEQUENCES,
+        explains=_CONSEQUENCES,
     )
 
 
-def in_loop(loop: Loop) -> Finding:
-    """A loss of the user's loop that is made of a fresh tensor."""
-    line = loop.line_of(sets("requires_grad", True)) or loop.lines.get("backward")
+def _loop_finding(loop: LoopSummary) -> Finding:
+    line = loop.last_line_before_backward(matches_option("requires_grad", True)) or loop.lines.get("backward")
     return Finding(
-        message=f"None of {loop.backwards} backward passes of your loop reached the model: they end in "
-        f"{loop.fresh or 'no'} tensors that were made on the way.",
-        where=where_of(line),
-        cause="The loss was turned into plain numbers and made a tensor again, with a gradient of its own.",
-        fix="loss = torch.stack(losses).mean()   # of the losses themselves: no .item(), no torch.tensor()",
-        evidence={"backward passes": loop.backwards, "fresh tensors": loop.fresh},
-        explains=CONSEQUENCES,
+        message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
+        f"{loop.other_leaves or 'no'} newly created tensors.",
+        where=get_location(line),
+        cause="The loss was converted to plain numbers and back to a tensor that requires a gradient.",
+        fix="loss = torch.stack(losses).mean()   # of the loss tensors themselves: no .item(), no torch.tensor()",
+        evidence={"backward passes": loop.backward_passes, "fresh tensors": loop.other_leaves},
+        explains=_CONSEQUENCES,
     )
 
 
-def reaches_parameter(cut: Cut, trainable: set[int]) -> bool:
-    """Whether what a call cut off was computed from a trainable parameter."""
-    return bool(trainable & {id(leaf) for leaf in cut.leaves()})
+def _cuts_off_parameter(cut: DetachPoint, trainable_ids: set[int]) -> bool:
+    return bool(trainable_ids & {id(leaf) for leaf in cut.leaves()})
 
 
-def what(fresh: bool, cut: Cut | None) -> str:
-    """What broke it, in words."""
-    if fresh:
-        return "it is made of a fresh tensor, with a gradient of its own that leads nowhere"
-    return f"{cut.call} cuts it off" if cut else "it was computed without a graph"
+def _detachment_reason(is_new_tensor: bool, cut: DetachPoint | None) -> str:
+    if is_new_tensor:
+        return "it is computed from a newly created tensor, which is not connected to the model"
+    return f"{cut.call} detaches it" if cut else "it was computed without an autograd graph"
 
 
-def rebuilt(output: Tensor, target: Tensor) -> Tensor:
-    """A cross-entropy of a copy of the output."""
+def _cross_entropy_of_copy(output: Tensor, target: Tensor) -> Tensor:
     copy = torch.tensor(output.tolist(), requires_grad=True)
     return nn.functional.cross_entropy(copy, target)
 
 
 def bad() -> Setup:
-    """A loss that copies the output into a fresh tensor."""
-    return classifier(loss_fn=rebuilt)
+    """A loss that copies the output into a new tensor."""
+    return classifier(loss_fn=_cross_entropy_of_copy)
 
 
 def good() -> Setup:
-    """A loss of the output itself."""
+    """A loss computed from the output itself."""
     return classifier()

@@ -1,4 +1,4 @@
-"""L218: the loss sits at the smallest value that this head can reach."""
+"""L218: the loss sits at the lowest value that this head can reach."""
 
 from __future__ import annotations
 
@@ -7,97 +7,105 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from nbdebug.curves import Course, reading
-from nbdebug.evidence.first_pass import Pass
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.loss_curves import RunSummary
+from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.tools.overfit.head_floor import HeadFloor
+    from nbdebug.tools.overfit.loss_floor import HeadFloor
 
-UNBOUNDED = 10.0  # times the loss at the start, under zero: no loss that is bounded lies there
+_UNBOUNDED_FACTOR = 10.0  # a bounded loss does not fall to minus this many times its value at the start
 
 
 @rule("L218", "warning")
-def loss_on_floor(setup: Setup, first_pass: Pass, record: Record, *, near: float = 0.15) -> Iterator[Finding]:
-    """The loss sits at the smallest value that this head can reach, well above what the labels allow.
+def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near: float = 0.15) -> Iterator[Finding]:
+    """The loss sits at the lowest value that this head can reach, well above what the labels allow.
 
     ## What it does
-    Looks, when a run has come to rest, whether its loss is what the best output of this head would get, while outputs
-    of the kind that the loss is made for could get far less.
+    Once a run has converged, checks whether its loss equals that of the best output this head can produce, although an
+    unrestricted output could reach a far lower loss.
 
     ## Why it matters
-    The network may be right about every sample and still show a large loss: its head cannot say so. The gradient goes
-    on pulling at weights that have nothing to gain, and curves of loss can be compared with nothing.
+    The network may be right about every sample and still show a large loss, because its head cannot express that. The
+    gradient keeps moving weights that cannot improve the loss, and loss curves are not comparable.
 
     ## How it is measured
-    On your first batch, by your own loss, L-BFGS looks for the lowest loss twice: of outputs that are free, and of
-    outputs within the range of the activation that ends the model (sigmoid, tanh, ReLU, softplus, softmax). Speaks when
-    the two lie apart by a tenth of where the run began, and the run ended within ``near`` of the way from its start to
-    the higher one.
+    L-BFGS minimizes your own loss on your first batch twice: over unrestricted outputs, and over outputs within the
+    range of the activation that ends the model (sigmoid, tanh, ReLU, softplus, softmax). Reported when the two minima
+    differ by more than a tenth of the loss at the start of the run, and the run ended within ``near`` of the distance
+    from its start to the higher minimum.
 
     ## How to fix
-    Drop the activation that the message names, or scale the targets into its range.
+    Remove the activation that the message names, or scale the targets into its range.
 
     ## When to ignore
-    When a floor is meant, as a bound on confidence.
+    When the floor is intended, for example to limit confidence.
 
     ## References
     Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits.
     """
-    from nbdebug.tools.overfit.head_floor import head_floor
+    from nbdebug.tools.overfit.loss_floor import head_floor
 
-    course = reading.settled(record)
-    if not course.known or not course.finite:
-        raise NotChecked("the loss of your loop cannot be compared with that of a batch")
-    if course.late.falls and -course.late.change > 0.1 * abs(course.end):
-        raise NotChecked("the loss still falls")
+    run_summary = settled_run_summary(record)
+    if not run_summary.loss_is_known or not run_summary.is_finite:
+        raise NotChecked("the loss of your loop cannot be compared with the loss of a batch")
+    if run_summary.last_quarter.falls and -run_summary.last_quarter.change > 0.1 * abs(run_summary.end):
+        raise NotChecked("the loss is still decreasing")
     floor = head_floor(setup, first_pass.output, first_pass.batch)
-    if floor.free < min(floor.reached, 0) - UNBOUNDED * abs(course.start):
-        raise NotChecked("a loss of your own has no floor where outputs are free: it is meant for a range")
-    if sits(course, floor, near):
-        yield finding(course, floor)
+    if floor.any_output_loss < min(floor.in_range_loss, 0) - _UNBOUNDED_FACTOR * abs(run_summary.start):
+        raise NotChecked("the loss has no minimum unless the outputs are restricted to a range")
+    if _is_on_floor(run_summary, floor, near):
+        yield _finding(run_summary, floor)
 
 
-def sits(course: Course, floor: HeadFloor, near: float) -> bool:
-    """Whether the run ended at the floor of the head, well above that of any output."""
-    apart = floor.reached - floor.free > 0.1 * max(abs(course.start), 1e-12)
-    room = near * max(course.start - floor.reached, floor.reached - floor.free) + 4 * course.error
-    return apart and floor.reached - room <= course.end <= floor.reached + room
+def _is_on_floor(run_summary: RunSummary, floor: HeadFloor, near: float) -> bool:
+    floors_differ = floor.in_range_loss - floor.any_output_loss > 0.1 * max(abs(run_summary.start), 1e-12)
+    tolerance = (
+        near * max(run_summary.start - floor.in_range_loss, floor.in_range_loss - floor.any_output_loss)
+        + 4 * run_summary.end_error
+    )
+    return floors_differ and floor.in_range_loss - tolerance <= run_summary.end <= floor.in_range_loss + tolerance
 
 
-def finding(course: Course, floor: HeadFloor) -> Finding:
-    """Both floors beside where the loss stands."""
+def _finding(run_summary: RunSummary, floor: HeadFloor) -> Finding:
     return Finding(
-        message=f"The loss came to rest at {course.end:.4g}; the best output that {floor.call.lower()} can give gets "
-        f"{floor.reached:.4g}, a free one {floor.free:.4g}.",
-        cause=f"The output ends in {floor.call.lower()}, which gives {floor.reach}; the loss asks for more.",
-        fix=f"# drop the {floor.call.lower()} at the end of the model, or scale the targets into its range",
-        evidence={"end": course.end, "floor of the head": floor.reached, "floor": floor.free, "activation": floor.call},
+        message=f"The loss converged to {run_summary.end:.4g}. The best output of {floor.activation.lower()} reaches "
+        f"{floor.in_range_loss:.4g}; an unrestricted output reaches {floor.any_output_loss:.4g}.",
+        cause=f"The model ends in {floor.activation.lower()}, whose range is {floor.range_name}; a lower loss needs "
+        "outputs outside it.",
+        fix=f"# remove the {floor.activation.lower()} at the end of the model, or scale the targets into its range",
+        evidence={
+            "end": run_summary.end,
+            "floor of the head": floor.in_range_loss,
+            "floor": floor.any_output_loss,
+            "activation": floor.activation,
+        },
         explains=("T606", "T610", "T607"),
     )
 
 
 def bad() -> Setup:
-    """A softmax in front of cross-entropy."""
-    model = nn.Sequential(*layers(8, 32, 2), nn.Softmax(1))
-    return run(model, rings(), rings(256, seed=1), nn.CrossEntropyLoss(), lr=1e-2)
+    """A softmax before cross-entropy."""
+    model = nn.Sequential(*mlp(8, 32, 2), nn.Softmax(1))
+    return training_setup(model, rings(), rings(256, seed=1), nn.CrossEntropyLoss(), lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:
-    """Twenty epochs."""
+    """Train for twenty epochs."""
     train(setup, 20)
 
 
 def good() -> Setup:
     """Logits."""
-    return told_apart()
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:
-    """Twenty epochs."""
+    """Train for twenty epochs."""
     train(setup, 20)

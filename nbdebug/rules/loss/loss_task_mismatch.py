@@ -1,4 +1,4 @@
-"""L211: the loss is made for another kind of target."""
+"""L211: the loss expects a different kind of target."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.evidence.comparisons import Comparison
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.finding import Finding, Where
-from nbdebug.graph import Graph, Node, Pattern
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.autograd import Graph, Node, Pattern
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_sensitivity import Comparison
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import Kind, scores
-from nbdebug.setup.task import Task, given
+from nbdebug.setup.losses import LossKind, score_tensor
+from nbdebug.setup.task import LearningTask, parse_task
 
-LAST = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset())
-CONSEQUENCES = (
+_FINAL_SOFTMAX = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset())
+_CONSEQUENCES = (
     *("L205", "L207", "L208", "L209", "L214", "G402", "G411", "G415", "M307", "T601", "T604", "T606", "T607", "T608"),
     *("T610", "E702", "E703", "E706", "E709"),
 )
@@ -28,58 +28,63 @@ CONSEQUENCES = (
 
 @rule("L211", "error")
 def loss_task_mismatch(
-    first_pass: Pass,
+    first_pass: ForwardPass,
     graph: Graph,
     output: Any,
-    loss_kind: Kind,
-    task: Task,
+    loss_kind: LossKind,
+    task: LearningTask,
     comparisons: list[Comparison],
     *,
     share: float = 0.05,
 ) -> Iterator[Finding]:
-    """The loss is made for another kind of target than the labels are.
+    """The loss expects a different kind of target than the labels are.
 
     ## What it does
-    Speaks where softmax, in the model or in the loss, meets rows of labels with several classes at once (or none),
-    where a loss of your own that multiplies log-probabilities with one-hot rows is given class numbers, and where a
-    squared or absolute error measures how far outputs are from class numbers.
+    Reported when softmax, in the model or in the loss, meets label rows with several classes at once (or none); when a
+    custom loss that multiplies log-probabilities with one-hot rows receives class indices; and when a squared or
+    absolute error measures the distance of outputs from class indices.
 
     ## Why it matters
-    Softmax shares out 1 among the classes of a sample: two labels can get a half each, no more, and none at all cannot
-    be said. Class numbers in the place of one-hot rows weigh every class of a sample by its number. As real values they
-    say that class 1 lies between 0 and 2.
+    Softmax distributes a total of 1 over the classes of a sample: two labels can get at most a half each, and no label
+    at all cannot be expressed. Class indices in place of one-hot rows weight every class of a sample by the index. As
+    real values they imply that class 1 lies between 0 and 2.
 
     ## How it is measured
-    On the first batch: rows of zeros and ones of the shape of the output, of which more than ``share`` do not sum to 1;
-    a target with one column of whole numbers above 1 that stands as a factor beside a log-softmax; targets that hold
-    the class number of a sample in all its columns; and one output against whole numbers above 1 where the task was
-    given as classification.
+    On the first batch. The rule checks for rows of zeros and ones with the shape of the output, of which more than
+    ``share`` do not sum to 1; a target with one column of integers above 1 that is multiplied with a log-softmax;
+    targets that repeat the class index of a sample in all columns; and a single output compared with integers above 1
+    if the task was set to classification.
 
     ## How to fix
-    For several classes at once: one logit per class, and binary cross-entropy. For class numbers: cross-entropy.
+    For several classes at once: one logit per class, and binary cross-entropy. For class indices: cross-entropy.
 
     ## When to ignore
-    When the rows are counts that you mean to share out.
+    When the rows are counts whose proportions you want to predict.
 
     ## References
-    Documentation of torch.nn.CrossEntropyLoss (targets are class numbers or probabilities) and BCEWithLogitsLoss.
+    Documentation of torch.nn.CrossEntropyLoss (targets are class indices or probabilities) and BCEWithLogitsLoss.
     """
-    target, found = first_pass.batch.target, scores(output)
-    if not isinstance(target, Tensor) or not isinstance(found, Tensor):
+    target, predictions = first_pass.batch.target, score_tensor(output)
+    if not isinstance(target, Tensor) or not isinstance(predictions, Tensor):
         return
-    several = several_classes(found, target)
-    if several > share and (place := softmax_of(first_pass, found, loss_kind)) is not None:
-        yield many_labels(place, several, float(target.float().sum(1).mean()))
-    elif named_by_hand := class_numbers(graph, found, target):
-        yield numbers_for_rows(named_by_hand, found.shape[1])
-    elif any(is_distance_to_number(one, found, target) for one in comparisons):
-        yield distance_to_number(graph, f"each of the {found.shape[1]} outputs")
-    elif comparisons and task == given("classification") and found.numel() == target.numel() and is_numbers(target):
-        yield distance_to_number(graph, "one output")
+    share_of_rows = _multi_label_share(predictions, target)
+    if share_of_rows > share and (source := _softmax_source(first_pass, predictions, loss_kind)) is not None:
+        yield _multi_label_finding(source, share_of_rows, float(target.float().sum(1).mean()))
+    elif product := _product_with_class_indices(graph, predictions, target):
+        yield _class_index_product_finding(product, predictions.shape[1])
+    elif any(_compares_with_class_index(comparison, predictions, target) for comparison in comparisons):
+        yield _class_index_distance_finding(graph, f"each of the {predictions.shape[1]} outputs")
+    elif (
+        comparisons
+        and task == parse_task("classification")
+        and predictions.numel() == target.numel()
+        and _is_class_indices(target)
+    ):
+        yield _class_index_distance_finding(graph, "one output")
 
 
-def several_classes(output: Tensor, target: Tensor) -> float:
-    """The share of rows of zeros and ones that do not hold exactly one 1; 0 where the targets are no such rows."""
+def _multi_label_share(output: Tensor, target: Tensor) -> float:
+    """Share of rows of zeros and ones that do not contain exactly one 1; 0 for other targets."""
     if target.shape != output.shape or target.dim() < 2 or target.shape[1] < 2:
         return 0.0
     if not bool(((target == 0) | (target == 1)).all()):
@@ -87,87 +92,86 @@ def several_classes(output: Tensor, target: Tensor) -> float:
     return float((target.sum(1) != 1).float().mean())
 
 
-def softmax_of(first_pass: Pass, output: Tensor, loss_kind: Kind) -> Node | str | None:
+def _softmax_source(first_pass: ForwardPass, output: Tensor, loss_kind: LossKind) -> Node | str | None:
     """The softmax that ends the output, or the name of the loss that applies one."""
-    root = first_pass.trace.graph(output).root
-    if root and (last := next(LAST.behind([root]), None)):
-        return last
+    root = first_pass.trace.get_graph(output).root
+    if root and (final_softmax := next(_FINAL_SOFTMAX.search_upstream([root]), None)):
+        return final_softmax
     return "cross-entropy" if loss_kind == "cross-entropy" else None
 
 
-def many_labels(place: Node | str, several: float, mean: float) -> Finding:
-    """Softmax over labels that do not exclude each other."""
-    who = place if isinstance(place, str) else "softmax"
+def _multi_label_finding(source: Node | str, share: float, labels_per_row: float) -> Finding:
+    softmax_name = source if isinstance(source, str) else "softmax"
     return Finding(
-        message=f"{several:.0%} of the label rows do not hold one class ({mean:.2g} a row), but {who} shares out 1.",
-        where=place.where if isinstance(place, Node) else Where(),
-        cause="The labels are multi-label: classes do not exclude each other. Softmax is for those that do.",
+        message=f"{share:.0%} of the label rows do not contain exactly one class (mean {labels_per_row:.2g} per row), "
+        f"but {softmax_name} assumes that they do.",
+        where=source.where if isinstance(source, Node) else Location(),
+        cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
         fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",
-        evidence={"share of rows": several, "labels per row": mean},
-        explains=CONSEQUENCES,
+        evidence={"share of rows": share, "labels per row": labels_per_row},
+        explains=_CONSEQUENCES,
     )
 
 
-def class_numbers(graph: Graph, output: Tensor, target: Tensor) -> Node | None:
-    """The product of a log-softmax with one column of class numbers."""
-    column = target.dim() == output.dim() and target.dim() > 1 and target.shape[1] == 1 < output.shape[1]
-    numbers = column and bool(((target == target.round()) & (target >= 0)).all()) and float(target.max()) > 1
-    if not numbers or float(target.max()) >= output.shape[1]:
+def _product_with_class_indices(graph: Graph, output: Tensor, target: Tensor) -> Node | None:
+    """The product of a log-softmax with one column of class indices."""
+    is_column = target.dim() == output.dim() and target.dim() > 1 and target.shape[1] == 1 < output.shape[1]
+    is_class_index = is_column and bool(((target == target.round()) & (target >= 0)).all()) and float(target.max()) > 1
+    if not is_class_index or float(target.max()) >= output.shape[1]:
         return None
-    return next((node for node in graph.named("Mul") if is_product(node, target)), None)
+    return next((node for node in graph.get_nodes_by_name("Mul") if _multiplies_target(node, target)), None)
 
 
-def is_product(node: Node, target: Tensor) -> bool:
-    """Whether a node multiplies a log-softmax with the very target."""
-    factors = (node.saved("self"), node.saved("other"))
-    holds = any(isinstance(one, Tensor) and one.shape == target.shape and torch.equal(one, target) for one in factors)
-    return holds and any(True for _ in LAST.feeding(node))
+def _multiplies_target(node: Node, target: Tensor) -> bool:
+    factors = (node.get_saved("self"), node.get_saved("other"))
+    has_target = any(
+        isinstance(factor, Tensor) and factor.shape == target.shape and torch.equal(factor, target)
+        for factor in factors
+    )
+    return has_target and any(True for _ in _FINAL_SOFTMAX.find_producers(node))
 
 
-def numbers_for_rows(node: Node, classes: int) -> Finding:
-    """Class numbers where one-hot rows belong."""
+def _class_index_product_finding(node: Node, classes: int) -> Finding:
     return Finding(
-        message=f"The loss multiplies the log-probabilities of {classes} classes with class numbers, not one-hot rows.",
+        message=f"The loss multiplies the log-probabilities of {classes} classes with class indices instead of "
+        "one-hot rows.",
         where=node.where,
-        cause="One column of class numbers stretches over all classes and weighs each by the number.",
+        cause="One column of class indices broadcasts over all classes and weights each of them by the index.",
         fix="loss = F.cross_entropy(logits, target.squeeze(1).long())",
         evidence={"classes": classes},
-        explains=CONSEQUENCES,
+        explains=_CONSEQUENCES,
     )
 
 
-def is_numbers(target: Tensor) -> bool:
-    """Whether targets are class numbers, not all of them 0 or 1."""
+def _is_class_indices(target: Tensor) -> bool:
     return bool(((target == target.round()) & (target >= 0)).all()) and float(target.max()) > 1
 
 
-def is_distance_to_number(one: Comparison, output: Tensor, target: Tensor) -> bool:
-    """Whether a comparison holds all outputs of a sample against the number of its class."""
-    if target.is_floating_point() or target.dim() != 1 or output.dim() != 2 or one.target.shape != output.shape:
+def _compares_with_class_index(comparison: Comparison, output: Tensor, target: Tensor) -> bool:
+    if target.is_floating_point() or target.dim() != 1 or output.dim() != 2 or comparison.target.shape != output.shape:
         return False
-    same = bool((one.target == target[:, None].to(one.target)).all())
-    return same and is_numbers(target) and output.shape[1] > 1 and int(target.max()) < output.shape[1]
+    is_repeated = bool((comparison.target == target[:, None].to(comparison.target)).all())
+    return is_repeated and _is_class_indices(target) and output.shape[1] > 1 and int(target.max()) < output.shape[1]
 
 
-def distance_to_number(graph: Graph, what: str) -> Finding:
-    """The distance to a class number, as if classes lay along a line."""
+def _class_index_distance_finding(graph: Graph, outputs: str) -> Finding:
     return Finding(
-        message=f"The loss measures how far {what} of a sample is from the number of its class.",
-        where=graph.root.where if graph.root else Where(),
-        cause="A loss for real values is given class numbers.",
-        fix="loss_fn = nn.CrossEntropyLoss()   # with one output for each class, and target.long()",
-        evidence={"outputs": what},
-        explains=CONSEQUENCES,
+        message=f"The loss measures the distance of {outputs} of a sample from its class index.",
+        where=graph.root.where if graph.root else Location(),
+        cause="A loss for real values receives class indices.",
+        fix="loss_fn = nn.CrossEntropyLoss()   # with one output per class, and target.long()",
+        evidence={"outputs": outputs},
+        explains=_CONSEQUENCES,
     )
 
 
 def bad() -> Setup:
-    """Rows with up to three classes at once, and cross-entropy."""
+    """Label rows with up to three classes at once, and cross-entropy."""
     x, _ = points()
-    return program(network(3), x, (x[:, :3] > 0).float(), nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x, (x[:, :3] > 0).float(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """Rows with exactly one class, and cross-entropy."""
+    """Label rows with exactly one class, and cross-entropy."""
     x, y = points()
-    return program(network(3), x, F.one_hot(y, 3).float(), nn.CrossEntropyLoss())
+    return minimal_setup(network(3), x, F.one_hot(y, 3).float(), nn.CrossEntropyLoss())

@@ -1,4 +1,4 @@
-"""L213: the loss is driven the wrong way."""
+"""L213: the optimizer moves the loss in the wrong direction."""
 
 from __future__ import annotations
 
@@ -9,112 +9,120 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.evidence.output_parts import Ideal
+from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph import Graph
-from nbdebug.graph.search import line_setting
-from nbdebug.graph.source import Line, where_of
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network
+from nbdebug.measurements.loss_sensitivity import IdealLoss
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
-from nbdebug.setup.authors import authored
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import find_option_line
 
-CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
+_CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
-DEPTH, LEAST_LOSSES = 1e4, 3
+_UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
 
 
 @rule("L213", "error")
 def loss_wrong_sign(
-    setup: Setup, graph: Graph | NotChecked, ideal_loss: Ideal | NotChecked, record: Record | NotChecked
+    setup: Setup, graph: Graph | NotChecked, ideal_loss: IdealLoss | NotChecked, record: Record | NotChecked
 ) -> Iterator[Finding]:
-    """The optimizer drives the loss the wrong way.
+    """The optimizer moves the loss in the wrong direction.
 
     ## What it does
-    Asks your loss for the value of a perfect answer to the first batch and for that of the opposite one, and looks
-    whether the optimizer, which descends unless ``maximize`` is set, is led to the perfect one.
+    Evaluates your loss for a perfect prediction on the first batch and for the opposite one, and checks whether the
+    optimizer, which minimizes unless ``maximize`` is set, moves towards the perfect one.
 
     ## Why it matters
-    The model learns to be wrong, ever surer. A likelihood or a score without its minus sign, a ``maximize=True`` that
-    was left on: the loss runs to minus infinity, or up without end.
+    The model learns to be wrong with growing confidence. With a likelihood or a score without its minus sign, or a
+    ``maximize=True`` that was left on, the loss decreases to minus infinity or increases without bound.
 
     ## How it is measured
-    For class labels, yes-or-no targets and real values of the shape of the output: the loss of the targets themselves
-    (as logits or probabilities) against the loss of their opposite. Where the output has several parts, such as a mean
-    and a variance, each that can be the target is tried alone. Of a loop that is watched: a loss that falls below zero
-    to ``DEPTH`` = 10,000 times the size it began with has no floor; likelihoods and cosines stay far above that.
+    For class labels, binary targets and real values with the shape of the output: the loss of the targets themselves
+    (as logits or probabilities) against the loss of their opposite. If the output has several parts, such as a mean and
+    a variance, each part that can be the target is tried alone. In a watched loop, a loss that falls below zero to
+    10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that.
 
     ## How to fix
-    Turn the sign of the loss, or take ``maximize=True`` out of the optimizer.
+    Negate the loss, or remove ``maximize=True`` from the optimizer.
 
     ## When to ignore
-    In a part that is meant to be fooled, such as the generator of an adversarial pair.
+    In a part that is trained to be fooled, such as the generator of an adversarial pair.
 
     ## References
     Documentation of torch.optim.SGD, argument ``maximize``.
     """
-    if isinstance(record, Record) and (lowest := bottomless(record)):
-        yield without_floor(graph, *lowest)
+    if isinstance(record, Record) and (lowest := _unbounded_decrease(record)):
+        yield _unbounded_finding(graph, *lowest)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
-    up = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
-    right, wrong = ideal_loss.right, ideal_loss.wrong
-    if right == wrong or (right > wrong) == up:
+    maximizes = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
+    perfect_loss, opposite_loss = ideal_loss.right, ideal_loss.wrong
+    if perfect_loss == opposite_loss or (perfect_loss > opposite_loss) == maximizes:
         return
-    way = "up" if up else "down"
+    direction = "up" if maximizes else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = line_setting("maximize", True, authored(setup)) if up else root_line(graph)
+    line = find_option_line("maximize", True, user_written_objects(setup)) if maximizes else _root_line(graph)
     yield Finding(
-        where=where_of(line),
-        message=f"The loss is driven {way}: from {right:.4g} for a perfect answer to {wrong:.4g} for a wrong one.",
-        cause="maximize=True is set, and the loss is one to make small."
-        if up
-        else "A better answer has a larger loss.",
-        fix=f"optimizer = {name}(model.parameters(), lr=...)  # without maximize=True" if up else "loss = -loss",
-        evidence={"loss of a perfect answer": right, "loss of a wrong answer": wrong, "maximize": up},
-        explains=CONSEQUENCES,
+        where=get_location(line),
+        message=f"The optimizer drives the loss {direction}: it is {perfect_loss:.4g} for a perfect prediction and "
+        f"{opposite_loss:.4g} for a wrong one.",
+        cause="maximize=True is set, but the loss should be minimized."
+        if maximizes
+        else "The loss is larger for a better prediction.",
+        fix=f"optimizer = {name}(model.parameters(), lr=...)  # without maximize=True" if maximizes else "loss = -loss",
+        evidence={
+            "loss of a perfect answer": perfect_loss,
+            "loss of a wrong answer": opposite_loss,
+            "maximize": maximizes,
+        },
+        explains=_CONSEQUENCES,
     )
 
 
-def bottomless(record: Record) -> tuple[int, float, float] | None:
-    """Step and value of the lowest loss, and the size of the first, where it has run down without an end."""
+def _unbounded_decrease(record: Record) -> tuple[int, float, float] | None:
+    """Step and value of the lowest loss, and the size of the first one, if the loss is unbounded below."""
     steps, losses = record.series("loss")
-    calm = losses[np.isfinite(losses)].astype(np.float64)
-    if len(calm) < LEAST_LOSSES:
+    finite_losses = losses[np.isfinite(losses)].astype(np.float64)
+    if len(finite_losses) < _MIN_LOSSES:
         return None
-    first = max(float(np.abs(calm[:LEAST_LOSSES]).min()), 1.0)
-    lowest = float(calm.min())
-    return (int(steps[np.isfinite(losses)][calm.argmin()]), lowest, first) if lowest < -DEPTH * first else None
-
-
-def without_floor(graph: Graph | NotChecked, step: int, lowest: float, first: float) -> Finding:
-    """A loss that is unbounded below."""
-    line = root_line(graph)
-    where = replace(where_of(line), step=step)
-    return Finding(
-        message=f"The loss ran down to {lowest:.3g} by step {step}; it began at the size of {first:.3g}. "
-        "It has no floor.",
-        where=where,
-        cause="A term that is to be kept small is subtracted, or its sign is turned: the larger it grows, the better.",
-        fix="kl = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum()   # each term of the loss grows as it gets worse",
-        evidence={"lowest": lowest, "first": first, "step": step},
-        explains=(*CONSEQUENCES, "T603", "G405", "G406"),
+    initial = max(float(np.abs(finite_losses[:_MIN_LOSSES]).min()), 1.0)
+    lowest = float(finite_losses.min())
+    return (
+        (int(steps[np.isfinite(losses)][finite_losses.argmin()]), lowest, initial)
+        if lowest < -_UNBOUNDED_FACTOR * initial
+        else None
     )
 
 
-def root_line(graph: Graph | NotChecked) -> Line | None:
-    """The line that made the loss, where the graph is known."""
+def _unbounded_finding(graph: Graph | NotChecked, step: int, lowest: float, initial: float) -> Finding:
+    line = _root_line(graph)
+    where = replace(get_location(line), step=step)
+    return Finding(
+        message=f"The loss decreased to {lowest:.3g} at step {step}; its initial magnitude was {initial:.3g}. It is "
+        "unbounded below.",
+        where=where,
+        cause="A term that should be minimized is subtracted, or has the wrong sign, so the loss decreases as "
+        "it grows.",
+        fix="kl = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum()   # each term must increase as it gets worse",
+        evidence={"lowest": lowest, "first": initial, "step": step},
+        explains=(*_CONSEQUENCES, "T603", "G405", "G406"),
+    )
+
+
+def _root_line(graph: Graph | NotChecked) -> SourceLine | None:
     return graph.root.line if isinstance(graph, Graph) and graph.root else None
 
 
 def bad() -> Setup:
     """Cross-entropy that is maximized."""
     model = network(3)
-    up = torch.optim.SGD(model.parameters(), lr=0.1, maximize=True)
-    setup = classifier(optimizers=(up,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, maximize=True)
+    setup = classifier(optimizers=(optimizer,))
     setup.model = model
     return setup
 

@@ -1,4 +1,4 @@
-"""L204: the NLL loss is fed something that is no log-probability."""
+"""L204: the input of the NLL loss is not log-probabilities."""
 
 from __future__ import annotations
 
@@ -7,97 +7,98 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.calls import Call
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.finding import Finding, Where
-from nbdebug.graph import Graph, Node, Pattern
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.autograd import Graph, Node, Pattern
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import scores
+from nbdebug.setup.losses import score_tensor
 
-PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
-CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
+_PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
+_CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
 
 @rule("L204", "error")
 def nll_without_log_softmax(
-    first_pass: Pass, graph: Graph, divergences: list[Call], *, tolerance: float = 0.02
+    first_pass: ForwardPass, graph: Graph, kl_divergences: list[TorchCall], *, tolerance: float = 0.02
 ) -> Iterator[Finding]:
-    """The NLL loss is fed something that is no log-probability.
+    """The input of the NLL loss is not log-probabilities.
 
     ## What it does
-    Takes what goes into the negative log-likelihood, or first into kl_div, and looks whether its exponentials sum to 1
-    over the classes.
+    Checks whether the exponentials of the input of the negative log-likelihood, or of the first argument of kl_div, sum
+    to 1 over the classes.
 
     ## Why it matters
-    The loss only picks the value of the right class and turns its sign. Of logits it falls for ever as they grow; of
-    probabilities it lies between -1 and 0 and hardly tells a bad answer from a good one.
+    The loss only picks the value of the true class and negates it. For logits it decreases without bound as they grow;
+    for probabilities it lies between -1 and 0 and hardly distinguishes bad predictions from good ones.
 
     ## How it is measured
     On the first batch; the mean of the sums may differ from 1 by ``tolerance``, which half precision needs.
 
     ## How to fix
-    Return log_softmax, or hand the logits to cross-entropy, which applies it.
+    Return log_softmax, or pass the logits to cross-entropy, which applies it.
 
     ## When to ignore
-    When scores that are not normalized are meant.
+    When unnormalized scores are intended.
 
     ## References
     Documentation of torch.nn.NLLLoss: the input is expected to contain log-probabilities.
     """
-    fed_softmax = {consumer: producer for producer, consumer in PROBABILITIES.matches(graph)}
-    output = scores(first_pass.output)
-    last = first_pass.trace.graph(output).root if isinstance(output, Tensor) else None
-    for node in graph.named("NllLoss", "NllLoss2D"):
-        values = node.saved("self")
+    softmax_inputs = {consumer: producer for producer, consumer in _PROBABILITIES.find_matches(graph)}
+    output = score_tensor(first_pass.output)
+    output_node = first_pass.trace.get_graph(output).root if isinstance(output, Tensor) else None
+    for node in graph.get_nodes_by_name("NllLoss", "NllLoss2D"):
+        values = node.get_saved("self")
         if not isinstance(values, Tensor) or not values.numel():
             continue
         total = float(values.detach().float().exp().sum(1 if values.dim() > 1 else 0).mean())
-        if not abs(total - 1) > tolerance:  # as for NaN, which says nothing of what is fed
+        if not abs(total - 1) > tolerance:  # also skips NaN, which does not show what the input is
             continue
-        what = "probabilities" if node in fed_softmax else "logits"
+        input_kind = "probabilities" if node in softmax_inputs else "logits"
         yield Finding(
-            message=f"NLL is fed {what}: their exponentials sum to {total:.3g} over the classes, not to 1.",
-            where=place(node, fed_softmax.get(node) or last),
-            cause="The loss takes log-probabilities, as log_softmax gives them.",
+            message=f"The input of the NLL loss is {input_kind}: "
+            f"their exponentials sum to {total:.3g} over the classes instead of 1.",
+            where=_input_location(node, softmax_inputs.get(node) or output_node),
+            cause="The loss expects log-probabilities, as log_softmax returns them.",
             fix="loss_fn = nn.CrossEntropyLoss()  # on logits"
-            if what == "logits"
-            else "log_p = F.log_softmax(logits, dim=1)  # in place of softmax",
-            evidence={"sum of exponentials": total, "fed": what},
-            explains=CONSEQUENCES,
+            if input_kind == "logits"
+            else "log_p = F.log_softmax(logits, dim=1)  # instead of softmax",
+            evidence={"sum of exponentials": total, "fed": input_kind},
+            explains=_CONSEQUENCES,
         )
-    for one in divergences:
-        shares, axes = one.given[0].float().exp(), range(one.given[0].dim())
-        sums = [shares.sum(axis) for axis in axes] + [shares.flatten(axis).sum(axis) for axis in axes]
+    for call in kl_divergences:
+        probabilities, axes = call.inputs[0].float().exp(), range(call.inputs[0].dim())
+        sums = [probabilities.sum(axis) for axis in axes] + [probabilities.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
-            yield divergence(one, float(sums[-1].mean()))
+            yield _kl_div_finding(call, float(sums[-1].mean()))
 
 
-def divergence(one: Call, total: float) -> Finding:
-    """A divergence from what is no log-probability."""
+def _kl_div_finding(call: TorchCall, total: float) -> Finding:
     return Finding(
-        message=f"kl_div is fed what is no log-probability: its exponentials sum to {total:.3g}, not to 1.",
-        where=one.where,
-        cause="The first argument is the logarithm of the model's probabilities; the second is probabilities.",
+        message=f"The first argument of kl_div is not log-probabilities: its exponentials sum to {total:.3g} "
+        "instead of 1.",
+        where=call.where,
+        cause="The first argument must be log-probabilities of the model; the second argument is probabilities.",
         fix="F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
         evidence={"sum of exponentials": total, "fed": "kl_div"},
-        explains=CONSEQUENCES,
+        explains=_CONSEQUENCES,
     )
 
 
-def place(node: Node, source: Node | None) -> Where:
-    """The softmax, or the module that gives the logits, with the line that takes them where the user wrote it."""
-    if source is None or (source.name not in PROBABILITIES.producer and node.line is not None):
+def _input_location(node: Node, source: Node | None) -> Location:
+    """The softmax or the module that computes the logits, with the user's line that passes them to the loss."""
+    if source is None or (source.name not in _PROBABILITIES.producer and node.line is not None):
         return replace(node.where, module=source.module if source else None)
     return source.where
 
 
 def bad() -> Setup:
-    """Logits into NLL."""
+    """Logits as the input of the NLL loss."""
     return classifier(loss_fn=nn.NLLLoss())
 
 
 def good() -> Setup:
-    """Log-probabilities into NLL."""
+    """Log-probabilities as the input of the NLL loss."""
     return classifier(nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss())

@@ -1,4 +1,4 @@
-"""L217: binary cross-entropy is fed values outside [0, 1]."""
+"""L217: the input or the target of binary cross-entropy is outside [0, 1]."""
 
 from __future__ import annotations
 
@@ -8,100 +8,101 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.source import where_of
-from nbdebug.loop.disproved import TARGETS
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor.conclusions import LOSS_TARGETS_MISMATCH
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.losses import Kind, scores
+from nbdebug.setup.losses import LossKind, score_tensor
+from nbdebug.source.location import get_location
 
-CONSEQUENCES = (
+_CONSEQUENCES = (
     *("L207", "L208", "L211", "L213", "D101", "G402", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610"),
     *("O501", "E702", "E706", "E709"),
 )
 
 
 @rule("L217", "error")
-def probability_outside_unit(first_pass: Pass, batches: list[Batch], output: Any, loss_kind: Kind) -> Iterator[Finding]:
-    """Binary cross-entropy is fed values outside [0, 1].
+def probability_outside_unit(
+    first_pass: ForwardPass, batches: list[Batch], output: Any, loss_kind: LossKind
+) -> Iterator[Finding]:
+    """The input or the target of binary cross-entropy is outside [0, 1].
 
     ## What it does
-    Looks at the targets of binary cross-entropy, with logits or without, and at the outputs where they are to be
+    Checks the targets of binary cross-entropy, with or without logits, and the outputs if they have to be
     probabilities.
 
     ## Why it matters
-    For a target above 1 the loss has no smallest value: it falls for ever as the output grows, and so do the weights.
-    An output outside the unit interval is refused by torch, on a GPU by an assertion that ends the process.
+    For a target above 1 the loss has no minimum: it decreases without bound as the output grows, and the weights grow
+    with it. Torch rejects an output outside the unit interval; on a GPU this is an assertion that ends the process.
 
     ## How it is measured
-    On the targets of the first batches and the output of the first.
+    On the targets of the first batches and the output of the first batch.
 
     ## How to fix
-    Class numbers: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
+    Class indices: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
 
     ## When to ignore
-    Never seen.
+    No exception is known.
 
     ## References
     Documentation of torch.nn.BCELoss: targets and inputs lie between 0 and 1.
     """
     if loss_kind not in ("bce", "bce-with-logits"):
         return
-    found = scores(output)
-    if loss_kind == "bce" and isinstance(found, Tensor) and (outside := share_outside(found.detach())):
-        yield outputs(first_pass, found.detach(), outside)
-    targets = [one.target for one in batches if isinstance(one.target, Tensor)]
-    if targets and (outside := share_outside(torch.cat([one.detach().float().flatten() for one in targets]))):
-        yield labels(first_pass, targets, outside)
+    predictions = score_tensor(output)
+    if loss_kind == "bce" and isinstance(predictions, Tensor) and (share := _share_outside_unit(predictions.detach())):
+        yield _output_finding(first_pass, predictions.detach(), share)
+    targets = [item.target for item in batches if isinstance(item.target, Tensor)]
+    if targets and (share := _share_outside_unit(torch.cat([item.detach().float().flatten() for item in targets]))):
+        yield _target_finding(first_pass, targets, share)
 
 
-def share_outside(values: Tensor) -> float:
-    """How much of the finite values is below 0 or above 1."""
+def _share_outside_unit(values: Tensor) -> float:
     finite = values[torch.isfinite(values)]
     return float(((finite < 0) | (finite > 1)).float().mean()) if finite.numel() else 0.0
 
 
-def outputs(first_pass: Pass, found: Tensor, outside: float) -> Finding:
-    """Outputs that are no probabilities."""
-    low, high = float(found.min()), float(found.max())
+def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) -> Finding:
+    low, high = float(predictions.min()), float(predictions.max())
     return Finding(
-        message=f"{outside:.0%} of the outputs are no probabilities: they run from {low:.3g} to {high:.3g}.",
-        where=where_of(first_pass.line),
-        cause="Binary cross-entropy takes probabilities, and the model returns logits.",
+        message=f"{share:.0%} of the outputs are not probabilities: they range from {low:.3g} to {high:.3g}.",
+        where=get_location(first_pass.line),
+        cause="Binary cross-entropy expects probabilities, but the model returns logits.",
         fix="loss_fn = nn.BCEWithLogitsLoss()",
-        evidence={"share outside": outside, "lowest": low, "highest": high},
-        explains=CONSEQUENCES,
+        evidence={"share outside": share, "lowest": low, "highest": high},
+        explains=_CONSEQUENCES,
     )
 
 
-def labels(first_pass: Pass, targets: list[Tensor], outside: float) -> Finding:
-    """Targets that are no probabilities."""
-    values = torch.cat([one.detach().float().flatten() for one in targets])
+def _target_finding(first_pass: ForwardPass, targets: list[Tensor], share: float) -> Finding:
+    values = torch.cat([target.detach().float().flatten() for target in targets])
     low, high = float(values.min()), float(values.max())
-    whole = bool((values == values.round()).all()) and low >= 0
+    is_class_indices = bool((values == values.round()).all()) and low >= 0
     classes = int(high) + 1
-    several = f"# {classes} outputs, one per class, and\nloss_fn = nn.CrossEntropyLoss()"
-    furthest = (targets[0].detach().float() - 0.5).abs().reshape(len(targets[0]), -1).amax(1)
+    class_fix = f"# {classes} outputs, one per class, and\nloss_fn = nn.CrossEntropyLoss()"
+    distances = (targets[0].detach().float() - 0.5).abs().reshape(len(targets[0]), -1).amax(1)
     return Finding(
-        message=f"{outside:.0%} of the targets of binary cross-entropy lie outside [0, 1]: {low:g} to {high:g}.",
-        where=Where(sample=first_pass.batch.sample(int(furthest.argmax()))),
-        cause=f"The targets are {f'the numbers of {classes} classes' if whole else 'real values'}, not yes or no.",
-        fix=several if whole else "loss_fn = nn.MSELoss()",
-        evidence={"share outside": outside, "lowest": low, "highest": high},
-        explains=CONSEQUENCES,
-        assumes=(TARGETS,),
+        message=f"{share:.0%} of the targets of binary cross-entropy lie outside [0, 1]: they range from "
+        f"{low:g} to {high:g}.",
+        where=Location(sample=first_pass.batch.dataset_index(int(distances.argmax()))),
+        cause=f"The targets are {f'indices of {classes} classes' if is_class_indices else 'real values'}, "
+        "not binary labels.",
+        fix=class_fix if is_class_indices else "loss_fn = nn.MSELoss()",
+        evidence={"share outside": share, "lowest": low, "highest": high},
+        explains=_CONSEQUENCES,
+        assumes=(LOSS_TARGETS_MISMATCH,),
     )
 
 
 def bad() -> Setup:
-    """Class numbers 0, 1 and 2 on one logit."""
+    """Class indices 0, 1 and 2 for one logit."""
     x, y = points()
-    return program(network(1), x, y.float().unsqueeze(1), nn.BCEWithLogitsLoss())
+    return minimal_setup(network(1), x, y.float().unsqueeze(1), nn.BCEWithLogitsLoss())
 
 
 def good() -> Setup:
-    """Soft labels on one logit."""
+    """Soft labels for one logit."""
     x, y = points(2)
-    return program(network(1), x, (y.float() * 0.8 + 0.1).unsqueeze(1), nn.BCEWithLogitsLoss())
+    return minimal_setup(network(1), x, (y.float() * 0.8 + 0.1).unsqueeze(1), nn.BCEWithLogitsLoss())

@@ -1,4 +1,4 @@
-"""L210: logits pass a ReLU before the loss."""
+"""L210: logits pass through a ReLU before the loss."""
 
 from __future__ import annotations
 
@@ -7,86 +7,88 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
+from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
+from nbdebug.autograd.patterns import FUNCTION_NAMES, get_value_range, suggest_removal
 from nbdebug.finding import Finding
-from nbdebug.graph import HARMLESS, Graph, Node, Pattern
-from nbdebug.graph.ranges import CALLS, range_of
-from nbdebug.graph.rewrite import drop
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import Kind, scores
+from nbdebug.setup.losses import LossKind, score_tensor
 
-CLAMPS = frozenset({"Relu", "Softplus", "Hardtanh", "Clamp", "ClampMin", "ClampMax"})
-LOGITS = Pattern(CLAMPS, frozenset({"LogSoftmax", "BinaryCrossEntropyWithLogits"}))
-LAST = Pattern(frozenset({"Relu"}), frozenset())
-SHARES = Pattern(CLAMPS, frozenset({"BinaryCrossEntropy"}))
-LAYER = Pattern(frozenset({"Addmm", "Mm", "Bmm", "Convolution"}), frozenset(), HARMLESS | CLAMPS | {"Add"})
+_CLAMPS = frozenset({"Relu", "Softplus", "Hardtanh", "Clamp", "ClampMin", "ClampMax"})
+_LOGITS = Pattern(_CLAMPS, frozenset({"LogSoftmax", "BinaryCrossEntropyWithLogits"}))
+_FINAL_RELU = Pattern(frozenset({"Relu"}), frozenset())
+_PROBABILITIES = Pattern(_CLAMPS, frozenset({"BinaryCrossEntropy"}))
+_LAYER = Pattern(
+    frozenset({"Addmm", "Mm", "Bmm", "Convolution"}), frozenset(), VALUE_PRESERVING_NODES | _CLAMPS | {"Add"}
+)
 
 
 @rule("L210", "warning")
 def relu_on_logits(
-    first_pass: Pass, graph: Graph, output: Any, loss_kind: Kind, *, width: float = 10.0
+    first_pass: ForwardPass, graph: Graph, output: Any, loss_kind: LossKind, *, width: float = 10.0
 ) -> Iterator[Finding]:
-    """Logits pass a ReLU, or another clamp, before the loss.
+    """Logits pass through a ReLU, or another clamp, before the loss.
 
     ## What it does
-    Finds a ReLU or a clamp whose output reaches cross-entropy or a with-logits loss as it is, one that makes
-    probabilities for binary cross-entropy of what a layer gives, and a ReLU that ends an output which a loss of your
-    own compares with zeros and ones.
+    Finds a ReLU or a clamp whose output reaches cross-entropy or a with-logits loss unchanged, one that turns the
+    result of a layer into probabilities for binary cross-entropy, and a ReLU that ends an output which a custom loss
+    compares with zeros and ones.
 
     ## Why it matters
-    Where the ReLU is zero, no gradient comes back: a class whose logit is negative for every sample is never learned.
-    Logits that cannot be negative cannot call anything improbable; values above one are no probabilities.
+    No gradient passes where the ReLU is zero: a class whose logit is negative for every sample is never learned. Logits
+    that cannot be negative cannot mark a class as improbable, and values above one are not probabilities.
 
     ## How it is measured
-    On the autograd graph of the first batch. A clamp counts where its bounds are less than ``width`` apart, the logits
-    of probabilities from 0.007 to 0.993, or where it forbids negative values.
+    On the autograd graph of the first batch. A clamp counts if its bounds are less than ``width`` apart (the logits of
+    probabilities from 0.007 to 0.993), or if it excludes negative values.
 
     ## How to fix
-    Take the activation off the head. To compare with zeros and ones, use a sigmoid.
+    Remove the activation from the head. To compare with zeros and ones, use a sigmoid.
 
     ## When to ignore
-    When only non-negative evidence is meant.
+    When only non-negative evidence is intended.
 
     ## References
     Documentation of torch.nn.CrossEntropyLoss: logits need not be positive.
     """
-    ends = [node for node, _ in LOGITS.matches(graph) if narrow(node, width)]
-    ends += [node for node, _ in SHARES.matches(graph) if any(LAYER.behind(node.inputs))]
-    if not ends and loss_kind == "other" and against_zeros_and_ones(first_pass, output):
-        root = first_pass.trace.graph(scores(output)).root
-        ends = list(LAST.behind([root])) if root else []
-    for node in ends:
-        call, reach = CALLS[node.name], range_of(node)
-        dead = share_of_zeros(node)
+    activations = [node for node, _ in _LOGITS.find_matches(graph) if _is_narrow(node, width)]
+    activations += [node for node, _ in _PROBABILITIES.find_matches(graph) if any(_LAYER.search_upstream(node.inputs))]
+    if not activations and loss_kind == "other" and _has_binary_targets(first_pass, output):
+        root = first_pass.trace.get_graph(score_tensor(output)).root
+        activations = list(_FINAL_RELU.search_upstream([root])) if root else []
+    for node in activations:
+        call, value_range = FUNCTION_NAMES[node.name], get_value_range(node)
+        zero_share = _share_of_zeros(node)
         yield Finding(
-            message=f"The output passes {call} on its way into the loss: no value can lie outside {reach}"
-            + (f", and {dead:.0%} of this batch are zero and get no gradient." if dead else "."),
+            message=f"The output passes through {call} before the loss: all values lie in {value_range}"
+            + (f", and {zero_share:.0%} of this batch are zero and have no gradient." if zero_share else "."),
             where=node.where,
-            cause=f"{call} stands between the last layer and the loss.",
-            fix=drop(node, {call, call.title(), "ReLU"}, f"hand the logits over without {call}"),
-            evidence={"range": str(reach), "share of zeros": dead, "loss": loss_kind},
+            cause=f"{call} is applied between the last layer and the loss.",
+            fix=suggest_removal(node, {call, call.title(), "ReLU"}, f"return the logits without {call}"),
+            evidence={"range": str(value_range), "share of zeros": zero_share, "loss": loss_kind},
             explains=("L208", "G401", "G412", "G416", "T601", "T606", "T608", "T610", "E702", "E706", "E709", "M307"),
         )
 
 
-def narrow(node: Node, width: float) -> bool:
-    """Whether the range is one that logits need to leave."""
-    reach = range_of(node)
-    return reach.low >= 0 or reach.high <= 0 or reach.high - reach.low < width
+def _is_narrow(node: Node, width: float) -> bool:
+    """Return whether logits need values outside the range of a node."""
+    value_range = get_value_range(node)
+    return value_range.low >= 0 or value_range.high <= 0 or value_range.high - value_range.low < width
 
 
-def against_zeros_and_ones(first_pass: Pass, output: Any) -> bool:
-    """Whether targets of the shape of the output are all 0 or 1."""
-    target, found = first_pass.batch.target, scores(output)
-    same = isinstance(target, Tensor) and isinstance(found, Tensor) and target.shape == found.shape
-    return same and bool(((target == 0) | (target == 1)).all())
+def _has_binary_targets(first_pass: ForwardPass, output: Any) -> bool:
+    target, predictions = first_pass.batch.target, score_tensor(output)
+    has_same_shape = (
+        isinstance(target, Tensor) and isinstance(predictions, Tensor) and target.shape == predictions.shape
+    )
+    return has_same_shape and bool(((target == 0) | (target == 1)).all())
 
 
-def share_of_zeros(node: Node) -> float:
-    """How much of the first batch a ReLU has set to zero."""
-    result = node.saved("result")
+def _share_of_zeros(node: Node) -> float:
+    """Share of the values of the first batch that a ReLU has set to zero."""
+    result = node.get_saved("result")
     return float((result == 0).float().mean()) if isinstance(result, Tensor) else 0.0
 
 

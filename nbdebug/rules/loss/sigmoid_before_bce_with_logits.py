@@ -1,4 +1,4 @@
-"""L202: a sigmoid output goes into a with-logits loss."""
+"""L202: a sigmoid output goes into a loss that applies its own sigmoid."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
+from nbdebug.autograd.patterns import suggest_removal
 from nbdebug.finding import Finding
-from nbdebug.graph import HARMLESS, Graph, Node, Pattern
-from nbdebug.graph.rewrite import drop
-from nbdebug.registry import rule
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.rules.loss.softmax_before_cross_entropy import CONSEQUENCES
-from nbdebug.rules.programs import network, points, program
 from nbdebug.setup import Setup
 
-WITH_LOGITS = Pattern(frozenset({"Sigmoid"}), frozenset({"BinaryCrossEntropyWithLogits"}))
-TWICE = Pattern(frozenset({"Sigmoid"}), frozenset({"Sigmoid"}))
-LOSSES = frozenset({"BinaryCrossEntropy", "Log", "Log1P"})
+_WITH_LOGITS = Pattern(frozenset({"Sigmoid"}), frozenset({"BinaryCrossEntropyWithLogits"}))
+_SIGMOID_PAIR = Pattern(frozenset({"Sigmoid"}), frozenset({"Sigmoid"}))
+_LOSSES = frozenset({"BinaryCrossEntropy", "Log", "Log1P"})
 
 
 @rule("L202", "error")
@@ -26,59 +26,58 @@ def sigmoid_before_bce_with_logits(graph: Graph) -> Iterator[Finding]:
     """A sigmoid output goes into a loss that applies its own sigmoid.
 
     ## What it does
-    Finds a sigmoid whose output reaches a binary cross-entropy with logits, or a second sigmoid in front of a binary
-    cross-entropy, through nothing but views, casts, copies, indexing and dropout.
+    Finds a sigmoid whose output reaches a binary cross-entropy with logits, or a second sigmoid before a binary
+    cross-entropy, through only views, casts, copies, indexing and dropout.
 
     ## Why it matters
-    The second sigmoid sees numbers between 0 and 1 and gives probabilities between 0.50 and 0.73: no sample can be
-    called negative, and the loss stays above 0.693 for negatives and 0.313 for positives.
+    The second sigmoid receives values between 0 and 1 and returns probabilities between 0.50 and 0.73: no sample can be
+    predicted negative, and the loss stays above 0.693 for negatives and 0.313 for positives.
 
     ## How it is measured
-    On the autograd graph of the first batch, so in any coding style.
+    On the autograd graph of the first batch, so the coding style does not matter.
 
     ## How to fix
-    Return the logits and keep the with-logits loss, which is the stable form.
+    Return the logits and keep the with-logits loss, which is numerically stable.
 
     ## When to ignore
-    Never seen.
+    No exception is known.
 
     ## References
     Documentation of torch.nn.BCEWithLogitsLoss: it combines a sigmoid layer and BCELoss in one class.
     """
-    twice = ((inner, outer) for inner, outer in TWICE.matches(graph) if feeds_loss(outer))
-    for producer, _ in [*WITH_LOGITS.matches(graph), *twice]:
+    sigmoid_pairs = ((inner, outer) for inner, outer in _SIGMOID_PAIR.find_matches(graph) if _feeds_loss(outer))
+    for producer, _ in [*_WITH_LOGITS.find_matches(graph), *sigmoid_pairs]:
         yield Finding(
             message=(
-                "A sigmoid output goes into a loss that applies its own sigmoid: no probability can fall below 0.50, "
+                "A sigmoid output goes into a loss that applies its own sigmoid: no probability can be below 0.50, "
                 f"and the loss of a negative sample stays above {math.log(2):.3f}."
             ),
             where=producer.where,
             cause="The sigmoid is applied twice: by the model and by the loss.",
-            fix=drop(producer, {"sigmoid", "Sigmoid"}, "return the logits, without sigmoid"),
+            fix=suggest_removal(producer, {"sigmoid", "Sigmoid"}, "return the logits, without sigmoid"),
             evidence={"floor of a negative": math.log(2), "floor of a positive": math.log1p(math.exp(-1))},
             explains=CONSEQUENCES,
         )
 
 
-def feeds_loss(node: Node) -> bool:
-    """Whether the values of a node reach a binary cross-entropy as they are."""
-    todo = list(node.users)
-    while todo:
-        user = todo.pop()
-        if user.name in LOSSES:
+def _feeds_loss(node: Node) -> bool:
+    pending = list(node.users)
+    while pending:
+        user = pending.pop()
+        if user.name in _LOSSES:
             return True
-        if user.name in HARMLESS:
-            todo += user.users
+        if user.name in VALUE_PRESERVING_NODES:
+            pending += user.users
     return False
 
 
 def bad() -> Setup:
-    """A sigmoid at the end of a model that is trained with logits."""
+    """A sigmoid at the end of a model whose loss expects logits."""
     x, y = points(2)
-    return program(network(1, nn.Sigmoid()), x, y.float().unsqueeze(1), nn.BCEWithLogitsLoss())
+    return minimal_setup(network(1, nn.Sigmoid()), x, y.float().unsqueeze(1), nn.BCEWithLogitsLoss())
 
 
 def good() -> Setup:
-    """The same with the loss that takes probabilities."""
+    """The same model with the loss that expects probabilities."""
     x, y = points(2)
-    return program(network(1, nn.Sigmoid()), x, y.to(torch.float32).unsqueeze(1), nn.BCELoss())
+    return minimal_setup(network(1, nn.Sigmoid()), x, y.to(torch.float32).unsqueeze(1), nn.BCELoss())

@@ -1,4 +1,4 @@
-"""L201: probabilities go into a loss that makes its own."""
+"""L201: probabilities go into a loss that applies softmax itself."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
+from nbdebug.autograd import Graph, Node, Pattern
+from nbdebug.autograd.patterns import suggest_removal
 from nbdebug.finding import Finding
-from nbdebug.graph import Graph, Node, Pattern
-from nbdebug.graph.rewrite import drop
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 
-TWICE = Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"}))
-WITH_LOGITS = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"}))
-CALLS = {"softmax", "log_softmax", "sigmoid", "Softmax"}
+_SOFTMAX_PAIR = Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"}))
+_WITH_LOGITS = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"}))
+_CALL_NAMES = {"softmax", "log_softmax", "sigmoid", "Softmax"}
 CONSEQUENCES = (
     "L208",
     "L209",
@@ -40,62 +40,61 @@ def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
     """Probabilities go into a loss that applies softmax itself.
 
     ## What it does
-    Finds a softmax, log-softmax or sigmoid whose output reaches the log-softmax of a cross-entropy (or the sigmoid of
-    a with-logits loss) through nothing but views, casts, copies, indexing and dropout.
+    Finds a softmax, log-softmax or sigmoid whose output reaches the log-softmax of a cross-entropy (or the sigmoid of a
+    with-logits loss) through only views, casts, copies, indexing and dropout.
 
     ## Why it matters
-    Cross-entropy takes logits. Numbers between 0 and 1 differ by at most 1, so its softmax can give no class more than
-    e / (e + C - 1), 23 % of ten classes: the loss stays above ln(e + C - 1) - 1 however right the predictions are, and
-    the gradient is a fraction of what it should be. Training runs, slowly, and ends badly. A log-softmax twice is the
-    one harmless form: the second changes nothing.
+    Cross-entropy expects logits. Values between 0 and 1 differ by at most 1, so its softmax can give no class more than
+    e / (e + C - 1), 23 % for ten classes: the loss stays above ln(e + C - 1) - 1 however good the predictions are, and
+    the gradient is a fraction of what it should be. Training runs slowly and ends at a poor loss. A double log-softmax
+    is the only harmless form: the second one changes nothing.
 
     ## How it is measured
-    On the autograd graph of the first batch, so in any coding style.
+    On the autograd graph of the first batch, so the coding style does not matter.
 
     ## How to fix
     Return the logits. Apply softmax only where you read probabilities.
 
     ## When to ignore
-    When bounded logits are meant, as a way to limit confidence.
+    When bounded logits are intended, as a way to limit confidence.
 
     ## References
     Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits.
     """
-    for producer, consumer in [*TWICE.matches(graph), *WITH_LOGITS.matches(graph)]:
+    for producer, consumer in [*_SOFTMAX_PAIR.find_matches(graph), *_WITH_LOGITS.find_matches(graph)]:
         call = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}[producer.name]
-        classes = width(consumer)
+        classes = _class_count(consumer)
         yield Finding(
-            message=message(call, consumer, classes),
+            message=_double_softmax_message(call, consumer, classes),
             where=producer.where,
             cause=f"{call} is applied to the output, and the loss applies its own.",
-            fix=drop(producer, CALLS, f"return the logits, without {call}"),
-            evidence={"producer": producer.name, "consumer": consumer.name, "floor": floor(classes)},
+            fix=suggest_removal(producer, _CALL_NAMES, f"return the logits, without {call}"),
+            evidence={"producer": producer.name, "consumer": consumer.name, "floor": _lowest_cross_entropy(classes)},
             explains=CONSEQUENCES,
             severity="warning" if (producer.name, consumer.name) == ("LogSoftmax", "LogSoftmax") else "error",
         )
 
 
-def width(consumer: Node) -> int | None:
-    """The number of classes that a log-softmax runs over, where torch kept it."""
-    result, axis = consumer.saved("result"), consumer.saved("dim")
+def _class_count(consumer: Node) -> int | None:
+    """The number of classes that a log-softmax runs over, if torch saved it."""
+    result, axis = consumer.get_saved("result"), consumer.get_saved("dim")
     if not isinstance(result, Tensor) or not isinstance(axis, int):
         return None
     return result.shape[axis]
 
 
-def floor(classes: int | None) -> float | None:
-    """The smallest cross-entropy, in nats, that inputs between 0 and 1 allow: ln(e + C - 1) - 1."""
+def _lowest_cross_entropy(classes: int | None) -> float | None:
+    """The smallest cross-entropy, in nats, for inputs between 0 and 1: ln(e + C - 1) - 1."""
     return math.log(math.e + classes - 1) - 1 if classes and classes > 1 else None
 
 
-def message(call: str, consumer: Node, classes: int | None) -> str:
-    """What is fed to what, and what it costs."""
+def _double_softmax_message(call: str, consumer: Node, classes: int | None) -> str:
     if call == "log_softmax" and consumer.name == "LogSoftmax":
-        return "The output is log-softmaxed twice: the second, in the loss, changes nothing."
+        return "log_softmax is applied twice: the second one, in the loss, changes nothing."
     target = "cross-entropy" if consumer.name == "LogSoftmax" else "a with-logits loss"
-    lowest = floor(classes)
-    cost = f": with {classes} classes the loss cannot fall below {lowest:.3f}, however good the model" if lowest else ""
-    return f"The output of {call} goes into {target}, which takes logits{cost}."
+    lowest = _lowest_cross_entropy(classes)
+    cost = f": with {classes} classes the loss cannot fall below {lowest:.3f}" if lowest else ""
+    return f"The output of {call} goes into {target}, which expects logits{cost}."
 
 
 def bad() -> Setup:

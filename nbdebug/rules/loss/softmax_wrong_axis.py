@@ -1,4 +1,4 @@
-"""L206: softmax runs over the batch, or over an axis of size one."""
+"""L206: softmax runs over the batch axis, or over an axis of size one."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.attention_axes import Crossed
-from nbdebug.evidence.first_pass import Pass, extra_axes
+from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.finding import Finding
-from nbdebug.graph import HARMLESS, Graph, Node, Pattern
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.measurements.axes import MismatchedSoftmax
+from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
-from nbdebug.setup.losses import scores
+from nbdebug.setup.losses import score_tensor
 
-SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
-INTO_LOSS = Pattern(SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
-LAST = Pattern(SOFTMAXES, frozenset())
-LINEAR = Pattern(frozenset({"Addmm", "Mm"}), frozenset(), HARMLESS | {"Add"})
-CONSEQUENCES = (
+_SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
+_INTO_LOSS = Pattern(_SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
+_FINAL_SOFTMAX = Pattern(_SOFTMAXES, frozenset())
+_LINEAR = Pattern(frozenset({"Addmm", "Mm"}), frozenset(), VALUE_PRESERVING_NODES | {"Add"})
+_CONSEQUENCES = (
     *(
         "L201",
         "L203",
@@ -44,134 +44,142 @@ CONSEQUENCES = (
 
 
 @rule("L206", "error")
-def softmax_wrong_axis(setup: Setup, first_pass: Pass, graph: Graph, crossed_axes: list[Crossed]) -> Iterator[Finding]:
-    """Softmax runs over the batch, or over an axis of size one.
+def softmax_wrong_axis(
+    setup: Setup, first_pass: ForwardPass, graph: Graph, mismatched_softmaxes: list[MismatchedSoftmax]
+) -> Iterator[Finding]:
+    """Softmax runs over the batch axis, or over an axis of size one.
 
     ## What it does
-    Reads from each softmax the axis that it ran over. It speaks when that is the axis of the samples, when a softmax
-    that ends the output runs over another axis than that of the classes (time, height, width), and when such a softmax,
-    the one inside cross-entropy, or one over the results of a single unit has a single value to share. It warns when
-    scores of attention are shared out along another axis than the one that the product with the values sums over.
+    Reads the axis of each softmax. Reported when it is the batch axis; when a softmax that ends the output runs over an
+    axis other than the class axis (time, height, width); and when such a softmax, the one inside cross-entropy, or one
+    over the results of a single unit normalizes a single value. A warning is given if attention scores are normalized
+    along an axis other than the one that the product with the values sums over.
 
     ## Why it matters
-    Over the batch, a sample is scored against the other samples: what it gets depends on its company, and nothing is
-    left for a batch of one. Over a single value softmax is always 1: the loss is constant and every gradient is zero.
+    Over the batch axis, a sample is scored against the other samples: its probabilities depend on them, and a batch of
+    one sample does not work. Over a single value softmax is always 1: the loss is constant and every gradient is zero.
 
     ## How it is measured
-    On the autograd graph of the first batch. The axis of the classes is the one that the loss is defined for, the one
-    that class numbers lack, or the one along which one-hot targets sum to 1. A square of samples by samples, as
-    contrastive losses make it, is left alone.
+    On the autograd graph of the first batch. The class axis is the one that the loss is defined for, the one that class
+    indices lack, or the one along which one-hot targets sum to 1. A square matrix of samples by samples, as in
+    contrastive losses, is not reported.
 
     ## How to fix
-    Give the axis of the classes, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
+    Pass the class axis, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
 
     ## When to ignore
     When samples are meant to compete with each other.
 
     ## References
-    Documentation of torch.nn.functional.softmax, which warns when ``dim`` is left out and guesses 0 for 1-D and 3-D.
+    Documentation of torch.nn.functional.softmax, which warns when ``dim`` is omitted and then uses 0 for 1-D and 3-D.
     """
-    ends = final(first_pass, graph)
-    size = first_pass.batch.size
-    for node in graph.named(*SOFTMAXES):
-        shape, axis = ran_over(node)
+    final_nodes = _final_softmaxes(first_pass, graph)
+    batch_size = first_pass.batch.size
+    for node in graph.get_nodes_by_name(*_SOFTMAXES):
+        shape, axis = _shape_and_axis(node)
         if axis is None:
             continue
-        if shape[axis] == 1 and (node in ends or (len(shape) > 2 and of_one_unit(node))) and size > 1:
-            yield finding(node, shape, axis, "a single value: it is always 1 and has no gradient", SINGLE)
-        elif axis == 0 and shape[0] == size > 1 and len(shape) > 1 and size not in shape[1:]:
-            yield finding(node, shape, axis, f"the {size} samples of the batch, not over their classes", BATCH)
-        elif node in ends and (right := axis_of_classes(setup, first_pass, node)) not in (None, axis):
-            yield finding(node, shape, axis, f"something else than the classes, which lie along axis {right}", OTHER)
-    for one in crossed_axes:
-        what = f"one axis, and the weighted sum over axis {one.summed}: the weights of a sum do not add up to 1"
-        found = finding(one.node, one.shape, one.axis, what, CROSSED)
-        yield replace(found, severity="warning", explains=("M305", "G402", "T606", "T610"))
+        if (
+            shape[axis] == 1
+            and (node in final_nodes or (len(shape) > 2 and _follows_linear_layer(node)))
+            and batch_size > 1
+        ):
+            yield _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", _SINGLE_OUTPUT)
+        elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
+            yield _finding(
+                node, shape, axis, f"the {batch_size} samples of the batch instead of their classes", _BATCH_AXIS
+            )
+        elif node in final_nodes and (class_axis := _find_class_axis(setup, first_pass, node)) not in (None, axis):
+            yield _finding(
+                node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
+            )
+    for crossed in mismatched_softmaxes:
+        description = f"one axis, but the weighted sum over axis {crossed.summed_axis}: the weights do not sum to 1"
+        attention_finding = _finding(crossed.node, crossed.shape, crossed.axis, description, _QUERY_AXIS)
+        yield replace(attention_finding, severity="warning", explains=("M305", "G402", "T606", "T610"))
 
 
-SINGLE = (
-    "One output is too few for softmax: it shares out 1 among all outputs of a sample.",
-    "# one output, yes or no: take the softmax out, and use\nloss_fn = nn.BCEWithLogitsLoss()",
+_SINGLE_OUTPUT = (
+    "Softmax normalizes over all outputs of a sample, and there is only one.",
+    "# for one binary output, remove the softmax and use\nloss_fn = nn.BCEWithLogitsLoss()",
 )
-OTHER = (
-    "The axis of the classes is another one: each class is scored against itself at other places.",
-    "# over the classes at each place:\nsoftmax(x, dim=1)   # of (N, C, H, W); dim=-1 of (N, T, C)",
+_OTHER_AXIS = (
+    "Each class is normalized over positions, so the probabilities of the classes at a position do not sum to 1.",
+    "# over the classes at each position:\nsoftmax(x, dim=1)   # for (N, C, H, W); dim=-1 for (N, T, C)",
 )
-CROSSED = (
-    "Attention is to share out 1 among what it reads; here the readers share it, whatever they read.",
-    "# over the keys, which the product with the values sums over:\nweights = scores.softmax(dim=-1)",
+_QUERY_AXIS = (
+    "The attention weights of each query should sum to 1 over the keys; here they sum to 1 over the queries.",
+    "# over the keys, the axis that the product with the values sums over:\nweights = scores.softmax(dim=-1)",
 )
-BATCH = (
-    "Axis 0 is that of the samples.",
-    "# over the classes of each sample:\nsoftmax(x, dim=-1)",
-)
+_BATCH_AXIS = ("Axis 0 is the batch axis.", "# over the classes of each sample:\nsoftmax(x, dim=-1)")
 
 
-def final(first_pass: Pass, graph: Graph) -> set[Node]:
-    """The softmaxes that end the output, whose result the loss takes as it is, or that the loss itself applies."""
-    found = {producer for producer, _ in INTO_LOSS.matches(graph)}
-    output: Any = scores(first_pass.output)
+def _final_softmaxes(first_pass: ForwardPass, graph: Graph) -> set[Node]:
+    """The softmaxes that end the output, whose result the loss takes unchanged, or that the loss itself applies."""
+    nodes = {producer for producer, _ in _INTO_LOSS.find_matches(graph)}
+    output: Any = score_tensor(first_pass.output)
     if not isinstance(output, Tensor):
-        return found
-    behind = first_pass.trace.graph(output)
-    last = {node.function for node in LAST.behind([behind.root] if behind.root else [])}
-    earlier = {node.function for node in behind.nodes} - last
-    return found | {node for node in graph.named(*SOFTMAXES) if node.function not in earlier}
+        return nodes
+    output_graph = first_pass.trace.get_graph(output)
+    last_functions = {
+        node.function for node in _FINAL_SOFTMAX.search_upstream([output_graph.root] if output_graph.root else [])
+    }
+    inner_functions = {node.function for node in output_graph.nodes} - last_functions
+    return nodes | {node for node in graph.get_nodes_by_name(*_SOFTMAXES) if node.function not in inner_functions}
 
 
-def of_one_unit(node: Node) -> bool:
-    """Whether what a softmax shares out comes from a linear layer as it is, so that it is one value in any batch."""
-    return any(LINEAR.behind(node.inputs))
+def _follows_linear_layer(node: Node) -> bool:
+    """Return whether a softmax directly follows a linear layer, so that its size does not depend on the batch."""
+    return any(_LINEAR.search_upstream(node.inputs))
 
 
-def axis_of_classes(setup: Setup, first_pass: Pass, node: Node) -> int | None:
-    """The axis of the classes of an output that a softmax gives or is given as it is; None where it is not known."""
-    output, target = scores(first_pass.output), first_pass.batch.target
+def _find_class_axis(setup: Setup, first_pass: ForwardPass, node: Node) -> int | None:
+    """The class axis of the output that a softmax returns or receives; None if it is unknown."""
+    output, target = score_tensor(first_pass.output), first_pass.batch.target
     if not isinstance(output, Tensor) or not isinstance(target, Tensor) or output.dim() < 3:
         return None
-    if not is_of_output(node, output):
+    if not _is_at_output(node, output):
         return None
     if target.shape == output.shape and target.is_floating_point():
         sums = [axis for axis in range(output.dim()) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
         return sums[0] if len(sums) == 1 else None
-    named = losses.named(setup.loss_fn) in ("cross-entropy", "nll")
-    return 1 if named else next(iter(extra_axes(output, target)), None)
+    expects_class_axis = losses.get_loss_kind(setup.loss_fn) in ("cross-entropy", "nll")
+    return 1 if expects_class_axis else next(iter(get_extra_axes(output, target)), None)
 
 
-def is_of_output(node: Node, output: Tensor) -> bool:
-    """Whether a softmax gives the output, or is given it, with all axes where they were."""
-    return any(one.function is output.grad_fn for one in (node, *node.inputs))
+def _is_at_output(node: Node, output: Tensor) -> bool:
+    """Return whether a softmax returns the output, or receives it, with all axes in place."""
+    return any(candidate.function is output.grad_fn for candidate in (node, *node.inputs))
 
 
-def ran_over(node: Node) -> tuple[tuple[int, ...], int | None]:
-    """The shape of what a softmax gave, and the axis it ran over, where torch kept both."""
-    result, axis = node.saved("result"), node.saved("dim")
+def _shape_and_axis(node: Node) -> tuple[tuple[int, ...], int | None]:
+    """The shape of the result of a softmax and the axis that it runs over, if torch saved both."""
+    result, axis = node.get_saved("result"), node.get_saved("dim")
     if not isinstance(result, Tensor) or not isinstance(axis, int) or not result.dim():
         return (), None
     return tuple(result.shape), axis % result.dim()
 
 
-def finding(node: Node, shape: tuple[int, ...], axis: int, what: str, why: tuple[str, str]) -> Finding:
-    """One softmax with its axis."""
-    cause, fix = why
+def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, explanation: tuple[str, str]) -> Finding:
+    cause, fix = explanation
     call = "log_softmax" if node.name == "LogSoftmax" else "softmax"
     return Finding(
-        message=f"{call} over axis {axis} of {shape} runs over {what}.",
+        message=f"{call} over axis {axis} of {shape} runs over {description}.",
         where=node.where,
         cause=cause,
         fix=fix,
         evidence={"shape": list(shape), "axis": axis},
-        explains=CONSEQUENCES,
+        explains=_CONSEQUENCES,
     )
 
 
 def bad() -> Setup:
     """A softmax over a single output."""
     x, y = points(2)
-    return program(network(1, nn.Softmax(dim=1)), x, y.float().unsqueeze(1), nn.BCELoss())
+    return minimal_setup(network(1, nn.Softmax(dim=1)), x, y.float().unsqueeze(1), nn.BCELoss())
 
 
 def good() -> Setup:
-    """A softmax over two outputs."""
+    """A log-softmax over two outputs."""
     x, y = points(2)
-    return program(network(2, nn.LogSoftmax(dim=1)), x, y, nn.NLLLoss())
+    return minimal_setup(network(2, nn.LogSoftmax(dim=1)), x, y, nn.NLLLoss())

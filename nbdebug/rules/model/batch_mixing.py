@@ -1,4 +1,4 @@
-"""M304: the output for one sample depends on another sample."""
+"""M304: the output for one sample depends on other samples of its batch."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import RandomSampler
 
-from nbdebug.evidence.calls import Call
-from nbdebug.evidence.carried import Carried
-from nbdebug.evidence.following import Meeting
-from nbdebug.evidence.mixing import Mixing
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.assignments import assignments
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
+from nbdebug.measurements.perturbation import MixingCall
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.search import find_assignments
 
-SEQUENCE = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
-LAYERS = {"linear", "conv1d", "conv2d"}
-ALONG_AN_AXIS = LAYERS | {
+_SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
+_LAYER_CALLS = {"linear", "conv1d", "conv2d"}
+_AXIS_OPERATIONS = _LAYER_CALLS | {
     "softmax",
     "log_softmax",
     "softmin",
@@ -36,86 +35,91 @@ ALONG_AN_AXIS = LAYERS | {
 
 @rule("M304", "error")
 def batch_mixing(
-    setup: Setup, carried: list[Carried] | NotChecked, mixing: Mixing | NotChecked, row_places: Call | NotChecked | None
+    setup: Setup,
+    carried_states: list[CarriedState] | NotChecked,
+    sample_mixing: SampleMixing | NotChecked,
+    position_dependent_call: TorchCall | NotChecked | None,
 ) -> Iterator[Finding]:
-    """The output for one sample depends on another sample of its batch.
+    """The output for one sample depends on other samples of its batch.
 
     ## What it does
-    Changes one sample and looks whether the model answers differently to the others. Names the call in which samples
-    first meet: a recurrent layer or an attention that takes the batch for the sequence, a softmax, normalization or
-    layer along the batch axis. What mixes on purpose is a note: attention over the batch written out, statistics of
-    the batch, shuffled or shifted rows. Also tells of outputs that depend on the place of a sample in the batch, and
-    of states that are carried over from one shuffled batch to the next.
+    Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
+    samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
+    normalization or layer along the batch axis. Intended mixing is reported as a note: attention over the batch written
+    out, batch statistics, shuffled or shifted rows. The rule also reports outputs that depend on the position of a
+    sample in the batch, and state that is carried over from one shuffled batch to the next.
 
     ## Why it matters
-    Samples of a batch are drawn at random, so what comes from the others is noise. Accuracy stays low, and the same
-    sample gets another answer in another batch. Torch raises nothing, because the shapes fit.
+    The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
+    same sample gets another prediction in another batch. Torch raises no error, because the shapes fit.
 
     ## How it is measured
-    By intervention: the inputs of the first sample are replaced with those of another, in eval mode and with the same
-    random numbers. Not one value of any other output may move. All samples are moved on by one place, and one batch is
-    given twice: neither may change an answer. Batch normalization uses its running statistics in eval
-    mode, and a loss over pairs of samples comes after the model: neither is seen here. Then both passes are compared
-    call by call; a sample owns one part in B of each tensor, and samples have met where more than that changes.
+    By intervention: the inputs of the first sample are replaced with those of another one, in eval mode and with the
+    same random numbers. No value of any other output may change. All samples are also shifted by one position, and one
+    batch is evaluated twice: neither may change a prediction. Batch normalization uses its running statistics in eval
+    mode, and a loss over pairs of samples is applied after the model: neither is detected here. Then both passes are
+    compared call by call; a sample owns one of B parts of each tensor, and samples have mixed where more than that part
+    changes.
 
     ## How to fix
     Pass ``batch_first=True``, or swap the axes with ``transpose``; a ``view`` does not swap them. Set ``dim=`` to the
     axis of the classes or features.
 
     ## When to ignore
-    When samples are meant to see each other, as in attention over the batch or in a graph of nodes.
+    When samples are meant to interact, as in attention over the batch or in a graph of nodes.
 
     ## References
     Documentation of torch.nn.LSTM and torch.nn.MultiheadAttention: inputs are (length, batch, features) by default.
     """
-    if isinstance(carried, list) and carried:
-        yield from map(partial(kept, setup), carried)
+    if isinstance(carried_states, list) and carried_states:
+        yield from map(partial(_carried_state_finding, setup), carried_states)
         return
-    if isinstance(mixing, NotChecked):
-        raise mixing
-    if isinstance(row_places, Call):
-        yield by_place(row_places, mixing.size)
-    if not mixing.touched:
+    if isinstance(sample_mixing, NotChecked):
+        raise sample_mixing
+    if isinstance(position_dependent_call, TorchCall):
+        yield _position_finding(position_dependent_call, sample_mixing.batch_size)
+    if not sample_mixing.affected_samples:
         return
-    faulty = [one for one in mixing.meetings if is_fault(one)]
-    meeting = next(iter(faulty or mixing.meetings), None)
-    call = meeting.call.name if meeting else "a call that could not be named"
+    faults = [mixing_call for mixing_call in sample_mixing.mixing_calls if _is_fault(mixing_call)]
+    first_mixing = next(iter(faults or sample_mixing.mixing_calls), None)
+    call = first_mixing.call.name if first_mixing else "an unidentified call"
     yield Finding(
-        message=f"Changing sample {mixing.sample} changes the outputs of {len(mixing.touched)} of the "
-        f"{mixing.size - 1} other samples in its batch; expected 0. They meet in {call}.",
-        where=place(meeting) if meeting else Where(),
-        cause=cause(meeting),
-        fix=fix(meeting),
-        evidence={"touched": len(mixing.touched), "size": mixing.size, "call": call},
+        message=f"Changing sample {sample_mixing.changed_sample} changes the outputs of "
+        f"{len(sample_mixing.affected_samples)} of the {sample_mixing.batch_size - 1} other samples in its batch. "
+        f"The samples mix in {call}.",
+        where=_mixing_location(first_mixing) if first_mixing else Location(),
+        cause=_mixing_cause(first_mixing),
+        fix=_mixing_fix(first_mixing),
+        evidence={"touched": len(sample_mixing.affected_samples), "size": sample_mixing.batch_size, "call": call},
         explains=("T606", "T607", "T608", "T609", "T610", "E703", "E709"),
-        severity="error" if faulty else "note",
+        severity="error" if faults else "note",
     )
 
 
-def kept(setup: Setup, one: Carried) -> Finding:
-    """An attribute that carries something of one batch over into the next."""
-    name = f"{one.path}.{one.attribute}".strip(".")
-    lines = assignments(one.holder, one.attribute)
-    shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
+def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
+    name = f"{state.path}.{state.attribute}".strip(".")
+    lines = find_assignments(state.owner, state.attribute)
+    is_shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
     return Finding(
-        message=f"Two passes over one batch, in eval mode and with the same random numbers, give outputs that are "
-        f"{one.spread:.2g} of the largest apart; expected 0. {name} changes with each call and counts in the next.",
-        where=lines[-1].where(one.path or None) if lines else Where(module=one.path or None),
-        cause=f"{name} carries something of one batch into the next, which holds other samples.",
-        fix=f"# reset self.{one.attribute} at the head of forward, or keep it in a local variable",
-        evidence={"attribute": name, "spread": one.spread, "shuffled": shuffled},
+        message="Two passes over one batch, in eval mode and with the same random numbers, give different "
+        f"outputs: the difference is {state.relative_difference:.2g} of the largest output. {name} changes with each "
+        "call and affects the next one.",
+        where=lines[-1].where(state.path or None) if lines else Location(module=state.path or None),
+        cause=f"{name} carries state from one batch to the next, which contains other samples.",
+        fix=f"# reset self.{state.attribute} at the start of forward, or keep it in a local variable",
+        evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled},
         explains=("R902", "T606", "T607", "T608", "E703", "E709"),
-        severity="error" if shuffled else "note",
+        severity="error" if is_shuffled else "note",
     )
 
 
-def by_place(call: Call, size: int) -> Finding:
-    """A call that treats samples by their place."""
+def _position_finding(call: TorchCall, size: int) -> Finding:
     return Finding(
-        message=f"With the {size} samples of a batch moved on by one place, the output for a sample changes; expected "
-        f"no difference. {call.name} is the first call that treats samples by their place.",
+        message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
+        f"{call.name} is the first call that treats samples by their position.",
         where=call.where,
-        cause=f"What {call.name} joins with the samples runs along the batch, where it should run along another axis.",
+        cause=f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
+        "another axis.",
         fix="x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
         evidence={"call": call.name, "size": size},
         explains=("M311", "T606", "T607", "T608", "E703", "E709"),
@@ -123,70 +127,73 @@ def by_place(call: Call, size: int) -> Finding:
     )
 
 
-def is_fault(meeting: Meeting) -> bool:
-    """Whether nobody means such a meeting: a layer made for another axis runs along that of the samples.
-
-    A recurrent layer or attention over rows of one token each may be meant to run over the batch.
-    """
-    shape, axis = meeting.shape, meeting.axis
-    if meeting.call.name in SEQUENCE:
+def _is_fault(mixing_call: MixingCall) -> bool:
+    """Return whether mixing is unintended; recurrence or attention over one-token rows may be intended."""
+    shape, axis = mixing_call.shape, mixing_call.axis
+    if mixing_call.call.name in _SEQUENCE_CALLS:
         return len(shape) == 3 and shape[1 if axis == 0 else 0] > 1
-    return meeting.call.name in ALONG_AN_AXIS
+    return mixing_call.call.name in _AXIS_OPERATIONS
 
 
-def place(meeting: Meeting) -> Where:
-    """Where samples meet: for a layer, which keeps the axes apart, the line that dealt them into each other before."""
-    line = meeting.dealt.line if meeting.dealt and meeting.call.name in LAYERS | SEQUENCE else None
-    return line.where(meeting.call.module) if line else meeting.call.where
+def _mixing_location(mixing_call: MixingCall) -> Location:
+    """The location of the mixing. For a layer, which keeps axes apart, the earlier line that mixed the samples."""
+    line = (
+        mixing_call.axis_lost_by.line
+        if mixing_call.axis_lost_by and mixing_call.call.name in _LAYER_CALLS | _SEQUENCE_CALLS
+        else None
+    )
+    return line.where(mixing_call.call.module) if line else mixing_call.call.where
 
 
-def cause(meeting: Meeting | None) -> str:
-    """What the call takes the axis of the samples for."""
-    if meeting is None:
-        return "Somewhere in the model values of different samples are combined."
-    if meeting.axis is None:
-        return f"The samples were no longer apart along one axis when {meeting.call.name} took them."
-    place = f"axis {meeting.axis} of {meeting.shape}, which holds the samples"
-    if meeting.call.name in SEQUENCE:
-        return f"{meeting.call.name} takes {place}, for the sequence."
-    return f"{meeting.call.name} combines values along {place}."
+def _mixing_cause(mixing_call: MixingCall | None) -> str:
+    if mixing_call is None:
+        return "Values of different samples are combined somewhere in the model."
+    if mixing_call.axis is None:
+        return f"The samples were no longer separated along one axis at the input of {mixing_call.call.name}."
+    axis_description = f"axis {mixing_call.axis} of {mixing_call.shape}, the batch axis"
+    if mixing_call.call.name in _SEQUENCE_CALLS:
+        return f"{mixing_call.call.name} takes {axis_description}, as the sequence axis."
+    return f"{mixing_call.call.name} combines values along {axis_description}."
 
 
-def fix(meeting: Meeting | None) -> str:
-    """The option or the axis to set."""
-    if meeting is None or meeting.axis is None:
-        return "# swap axes with x.transpose(0, 1); x.view(...) deals samples into each other"
-    if meeting.call.name in SEQUENCE:
-        return f"batch_first=True  # where {meeting.call.module or 'the layer'} is made, or x.transpose(0, 1) before it"
-    return f"# let {meeting.call.name} run along another axis than {meeting.axis}: dim=-1 for features or classes"
+def _mixing_fix(mixing_call: MixingCall | None) -> str:
+    if mixing_call is None or mixing_call.axis is None:
+        return "# swap axes with x.transpose(0, 1); x.view(...) mixes samples"
+    if mixing_call.call.name in _SEQUENCE_CALLS:
+        return (
+            f"batch_first=True  # where {mixing_call.call.module or 'the layer'} is created, or x.transpose(0, "
+            "1) before it"
+        )
+    return (
+        f"# apply {mixing_call.call.name} along an axis other than {mixing_call.axis}: dim=-1 for features or classes"
+    )
 
 
-class Recurrent(nn.Module):
-    """Scores for short sequences, by a recurrent layer."""
+class RecurrentClassifier(nn.Module):
+    """A GRU over sequences of 3 features, with 2 classes."""
 
     def __init__(self, batch_first: bool) -> None:
         super().__init__()
         self.body, self.head = nn.GRU(3, 8, batch_first=batch_first), nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores by the state at the last place."""
+        """Return the scores at the last position of sequences (batch × positions × 3)."""
         states, _ = self.body(x)
         scores: Tensor = self.head(states[:, -1])
         return scores
 
 
-def sequences(batch_first: bool) -> Setup:
-    """Sequences of five points, of which the last gives the class."""
+def _recurrent_setup(batch_first: bool) -> Setup:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(64, 5, 3, generator=generator)
-    return program(Recurrent(batch_first), x, (x[:, -1, 0] > 0).long(), nn.CrossEntropyLoss())
+    return minimal_setup(RecurrentClassifier(batch_first), x, (x[:, -1, 0] > 0).long(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
-    """A layer that takes length first, and data that come batch first."""
-    return sequences(batch_first=False)
+    """A layer that expects the sequence axis first, and data with the batch axis first."""
+    return _recurrent_setup(batch_first=False)
 
 
 def good() -> Setup:
-    """The same layer, told that the batch comes first."""
-    return sequences(batch_first=True)
+    """The same layer with ``batch_first=True``."""
+    return _recurrent_setup(batch_first=True)

@@ -1,4 +1,4 @@
-"""M313: a bias that the following normalization cancels."""
+"""M313: a bias is canceled by the normalization that follows it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.parameters import Entry
-from nbdebug.finding import Finding
-from nbdebug.graph import Graph
-from nbdebug.graph.node import Node
-from nbdebug.graph.pattern import Pattern
-from nbdebug.graph.source import where_of
-from nbdebug.registry import rule
-from nbdebug.rules.programs import points, program
+from nbdebug.autograd import Graph
+from nbdebug.autograd.graph import Node
+from nbdebug.autograd.patterns import Pattern
+from nbdebug.finding import Finding, format_module
+from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
-CANCELED = Pattern(
+_BIAS_INTO_NORM = Pattern(
     producer=frozenset({"Addmm", "Convolution", "Add"}),
     consumer=frozenset({"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"}),
     through=frozenset({"Transpose", "Permute", "View", "UnsafeView", "Squeeze", "Unsqueeze", "Clone", "ToCopy"}),
@@ -25,78 +25,79 @@ CANCELED = Pattern(
 
 
 @rule("M313", "note")
-def bias_before_norm(graph: Graph, parameters: list[Entry]) -> Iterator[Finding]:
+def bias_before_norm(graph: Graph, parameters: list[ParameterEntry]) -> Iterator[Finding]:
     """A bias is canceled by the normalization that follows it.
 
     ## What it does
-    Finds layers whose bias goes straight into a batch or instance normalization of as many channels.
+    Finds layers whose bias goes directly into a batch or instance normalization with the same number of channels.
 
     ## Why it matters
-    The normalization subtracts the mean of each channel, and a bias is nothing but a part of that mean: it has no
-    influence, its gradient is rounding noise, and Adam turns that noise into steps. The shift of the normalization
-    does its work.
+    The normalization subtracts the mean of each channel, which includes the bias: the bias has no influence, its
+    gradient is rounding noise, and Adam turns that noise into steps. The shift of the normalization takes its role.
 
     ## How it is measured
-    In the autograd graph: a bias of one axis that is added, then only moved or reshaped, then normalized per channel
-    with statistics of the batch. In eval mode the running mean is subtracted instead, and nothing is said.
+    In the autograd graph: a one-dimensional bias that is added, then only moved or reshaped, then normalized per
+    channel with batch statistics. In eval mode the running mean is subtracted instead, and nothing is reported.
 
     ## How to fix
-    Make the layer with ``bias=False``.
+    Create the layer with ``bias=False``.
 
     ## When to ignore
-    When the weights of an existing model are to be loaded, which have the bias.
+    When you load the weights of an existing model, which include the bias.
 
     ## References
     Ioffe and Szegedy 2015, arXiv:1502.03167, section 3.2: the bias is subsumed by the shift of the normalization.
     """
-    names = {id(one.parameter): one for one in parameters}
-    seen: set[int] = set()
-    for layer, norm in CANCELED.matches(graph):
-        bias = bias_of(layer)
-        mean = norm.saved("result1")
-        if bias is None or id(bias) in seen or id(bias) not in names or not subtracted(norm, mean, bias):
+    entries = {id(entry.parameter): entry for entry in parameters}
+    reported_biases: set[int] = set()
+    for layer, norm in _BIAS_INTO_NORM.find_matches(graph):
+        bias = _added_bias(layer)
+        mean = norm.get_saved("result1")
+        if (
+            bias is None
+            or id(bias) in reported_biases
+            or id(bias) not in entries
+            or not _cancels_bias(norm, mean, bias)
+        ):
             continue
-        seen.add(id(bias))
-        yield finding(names[id(bias)], layer, norm)
+        reported_biases.add(id(bias))
+        yield _finding(entries[id(bias)], layer, norm)
 
 
-def bias_of(layer: Node) -> Tensor | None:
-    """The parameter of one axis that an operation adds."""
-    added = (node.variable for node in layer.inputs)
-    return next((leaf for leaf in added if leaf is not None and leaf.dim() == 1), None)
+def _added_bias(layer: Node) -> Tensor | None:
+    variables = (node.variable for node in layer.inputs)
+    return next((leaf for leaf in variables if leaf is not None and leaf.dim() == 1), None)
 
 
-def subtracted(norm: Node, mean: Tensor | None, bias: Tensor) -> bool:
-    """Whether the mean of the batch is taken for each value of the bias, once or once for each sample."""
-    return bool(norm.saved("training")) and mean is not None and mean.numel() % bias.numel() == 0
+def _cancels_bias(norm: Node, mean: Tensor | None, bias: Tensor) -> bool:
+    """Return whether the batch mean is computed for each value of the bias, over the batch or per sample."""
+    return bool(norm.get_saved("training")) and mean is not None and mean.numel() % bias.numel() == 0
 
 
-def finding(entry: Entry, layer: Node, norm: Node) -> Finding:
-    """The bias and what cancels it."""
+def _finding(entry: ParameterEntry, layer: Node, norm: Node) -> Finding:
     size = entry.parameter.numel()
     return Finding(
-        message=f"{entry.name} ({size} values) has no influence: {norm.module or 'a normalization'} subtracts the mean "
-        "of each channel right after it; expected 0 values of bias there.",
-        where=where_of(layer.line, entry.module, entry.name),
-        cause="The shift of the normalization does what the bias was for.",
+        message=f"{entry.name} ({size} values) has no influence: {format_module(norm.module or 'a normalization')} "
+        "subtracts the mean of each channel directly after it.",
+        where=get_location(layer.line, entry.module, entry.name),
+        cause="The normalization removes every constant, and adds its own bias afterwards.",
         fix="nn.Linear(..., bias=False)   # or nn.Conv2d(..., bias=False): the layer before the normalization",
         evidence={"bias": entry.name, "values": size, "normalization": norm.module},
     )
 
 
-def normalized(bias: bool) -> Setup:
-    """Batch normalization behind a layer with or without bias."""
+def _batchnorm_setup(bias: bool) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 8, bias=bias), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
-    """A layer with a bias in front of batch normalization."""
-    return normalized(bias=True)
+    """A layer with a bias before batch normalization."""
+    return _batchnorm_setup(bias=True)
 
 
 def good() -> Setup:
-    """The same without the bias."""
-    return normalized(bias=False)
+    """The same model without the bias."""
+    return _batchnorm_setup(bias=False)

@@ -1,4 +1,4 @@
-"""M314: too few parameters to memorize even the tiny batch."""
+"""M314: the model has too few parameters to memorize even the tiny batch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ def capacity_too_small(overfit: Overfit) -> Iterator[Finding]:
     memorized, although all gradients are finite and none is missing.
 
     ## Why it matters
-    A model that is too small underfits: no learning rate and no amount of training will bring the loss down.
+    A model that is too small underfits: no learning rate and no amount of training will reduce the loss.
 
     ## How it is measured
     By the tiny-batch test, with your settings and with Adam, and by counting: n target values are n equations, which
-    fewer than n parameters cannot solve in general. A linear model of few features is left alone, and so is one with
-    several target values for each example, since shared weights are not meant to hold every pixel.
+    fewer than n parameters cannot solve in general. A linear model with few features is not reported, and neither is a
+    model with several target values per example, since shared weights are not meant to memorize every pixel.
 
     ## How to fix
     Make the layers wider, or unfreeze some of them.
 
     ## When to ignore
-    When the model is small on purpose, for a simple law in noisy data.
+    When the model is small on purpose, for a simple relation in noisy data.
 
     ## References
     Zhang et al. 2017, arXiv:1611.03530: two layers with 2n + d weights fit any labels of n examples in d dimensions.
@@ -47,11 +47,11 @@ def capacity_too_small(overfit: Overfit) -> Iterator[Finding]:
     last = overfit.last
     yield Finding(
         message=(
-            f"{overfit.trainable:,} trainable parameters cannot hold the {overfit.needed:,} target values of "
-            f"{len(overfit.examples)} examples: {overfit.headline[0].lower()}{overfit.headline[1:]}"
+            f"In the overfit test of {len(overfit.examples)} examples, "
+            f"{overfit.headline[0].lower()}{overfit.headline[1:]}"
         ),
         cause="The model is too small for the examples, or too much of it is frozen.",
-        fix="# twice the width, for a start; then dbg.overfit() again\nmodel = Model(width=2 * width)",
+        fix="# start with twice the width, then run dbg.overfit() again\nmodel = Model(width=2 * width)",
         evidence={
             "trainable parameters": overfit.trainable,
             "target values": overfit.needed,
@@ -64,20 +64,19 @@ def capacity_too_small(overfit: Overfit) -> Iterator[Finding]:
 
 
 def bad() -> Setup:
-    """Seven parameters for sixteen numbers without a pattern."""
-    return random_targets(1)
+    """Seven parameters for sixteen random targets."""
+    return _random_target_setup(1)
 
 
 def good() -> Setup:
-    """The same with a wide layer."""
-    return random_targets(128)
+    """The same model with a wide hidden layer."""
+    return _random_target_setup(128)
 
 
-def random_targets(width: int) -> Setup:
-    """Regression of random numbers by two layers of a width."""
+def _random_target_setup(width: int) -> Setup:
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(64, 4, generator=generator), torch.randn(64, 1, generator=generator)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Linear(width, 1))
-    return program(model, x, y, nn.MSELoss(), optimizers=(torch.optim.Adam(model.parameters(), lr=3e-2),))
+    return minimal_setup(model, x, y, nn.MSELoss(), optimizers=(torch.optim.Adam(model.parameters(), lr=3e-2),))

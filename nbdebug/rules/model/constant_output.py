@@ -1,4 +1,4 @@
-"""M307: the same output for every sample."""
+"""M307: the model gives the same output for every sample."""
 
 from __future__ import annotations
 
@@ -6,67 +6,73 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from nbdebug.evidence.answers import Answers
-from nbdebug.evidence.lost import lost_at
-from nbdebug.evidence.mixing import is_of_samples
-from nbdebug.evidence.spread import Spread
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import regressor
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.batch_independence import OutputSpread, has_batch_axis
+from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
 
 
 @rule("M307", "error")
-def constant_output(spread: Spread, answers: Answers) -> Iterator[Finding]:
+def constant_output(output_spread: OutputSpread, eval_outputs: EvalOutputs) -> Iterator[Finding]:
     """The model gives the same output for every sample.
 
     ## What it does
-    Compares the outputs of all samples of the first batch. Speaks when they agree in every value although the inputs
+    Compares the outputs of all samples of the first batch. Reported when they agree in every value although the inputs
     differ.
 
     ## Why it matters
-    Such a model can learn the mean of the targets and nothing else: accuracy stays at the share of the commonest class,
-    and most often no gradient reaches the layers below.
+    Such a model can only learn the mean of the targets: accuracy stays at the share of the most frequent class, and
+    usually no gradient reaches the layers below.
 
     ## How it is measured
-    In eval mode, as the largest distance between two samples in any output. Only a distance that rounding explains,
-    one millionth of the largest output, counts as none. Parameters that are zero throughout are filled with small
-    random numbers for a second look, so that a head which starts at zero is not accused.
+    In eval mode, as the largest difference between two samples in any output. A difference up to one millionth of the
+    largest output is rounding and counts as zero. Parameters that are all zero are filled with small random numbers for
+    a second check, so that a head initialized with zeros is not reported.
 
     ## How to fix
-    Look where samples begin to agree: a softmax over one unit, an argmax or rounding, units that are all at rest after
-    too large a step, an input that is overwritten, weights so small that nothing arrives.
+    Find where the samples become equal: a softmax over one unit, an argmax or rounding, units that are all inactive
+    after too large a step, an input that is overwritten, or weights so small that no signal arrives.
 
     ## When to ignore
-    When the model is meant to hold one answer, such as a learned mean.
+    When the model is meant to return one value, such as a learned mean.
 
     ## References
     Documentation of torch.nn.Softmax: the outputs along ``dim`` sum to 1, so a single one is 1.
     """
-    if not spread.is_none:
+    if not output_spread.is_zero:
         return
-    lost = lost_at(answers, lambda t: t.roll(1, 0) if is_of_samples(t, spread.samples) else t)
+    first_loss = where_information_is_lost(
+        eval_outputs, lambda t: t.roll(1, 0) if has_batch_axis(t, output_spread.samples) else t
+    )
     yield Finding(
-        message=f"The outputs of {spread.samples} different samples lie {spread.outputs:.2g} apart; expected more than "
-        f"{spread.noise:.2g}, which is rounding. The model answers every sample alike.",
-        where=lost.where if lost else Where(),
-        cause="What tells the samples apart is lost on the way: at rest, rounded off, normalized away or overwritten.",
-        fix=f"# see what {lost.name} is given and what it makes of it"
-        if lost
-        else "# print x.std(0).max() after each layer, and mend the first where it is 0",
-        evidence={"spread": spread.outputs, "scale": spread.scale, "samples": spread.samples},
+        message=f"The model gives the same output for all {output_spread.samples} samples: the largest difference "
+        f"between two of them is {output_spread.max_difference:.2g}, "
+        f"and rounding explains up to {output_spread.noise:.2g}.",
+        where=first_loss.where if first_loss else Location(),
+        cause="The differences between samples are lost inside the model: inactive units, rounding, "
+        "normalization or an overwritten tensor.",
+        fix=f"# check the input and the output of {first_loss.name}"
+        if first_loss
+        else "# print x.std(0).max() after each layer, and fix the first layer where it is 0",
+        evidence={
+            "spread": output_spread.max_difference,
+            "scale": output_spread.scale,
+            "samples": output_spread.samples,
+        },
         explains=("T601", "T606", "T607", "T608", "T610"),
     )
 
 
 def bad() -> Setup:
-    """A softmax over the one output of a regressor."""
+    """A softmax over the single output of a regressor."""
     return regressor(nn.Softmax(dim=1))
 
 
 def good() -> Setup:
-    """A regressor whose head starts at zero."""
+    """A regressor whose head is initialized with zeros."""
     setup = regressor()
-    head = setup.eager.get_submodule("2")
+    head = setup.eager_model.get_submodule("2")
     nn.init.zeros_(head.get_parameter("weight"))
     return setup

@@ -9,53 +9,55 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.parameters import Entry, listed
-from nbdebug.evidence.routes import Routes
-from nbdebug.evidence.whereabouts import called_at, made_at
+from nbdebug.autograd import DetachPoint, Graph
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.graph import Cut, Graph
-from nbdebug.graph.search import calls_to
-from nbdebug.graph.source import Line, where_of
-from nbdebug.loop import Loop
-from nbdebug.loop.disproved import unreached
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import parameter_not_reached
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
+from nbdebug.measurements.parameter_coverage import ConditionalRouting, ParameterEntry, format_names
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import matches_call
 
 
 @rule("M301", "error")
 def disconnected_parameter(
     setup: Setup,
     graph: Graph | NotChecked,
-    first_pass: Pass | NotChecked,
-    unreached: list[Entry] | NotChecked,
-    parameters: list[Entry],
-    routes: Routes | NotChecked,
-    loop: Loop | NotChecked,
+    first_pass: ForwardPass | NotChecked,
+    unreached_parameters: list[ParameterEntry] | NotChecked,
+    parameters: list[ParameterEntry],
+    conditional_routing: ConditionalRouting | NotChecked,
+    loop: LoopSummary | NotChecked,
     *,
     least: int = 5,
 ) -> Iterator[Finding]:
     """A trainable parameter has no path to the loss.
 
     ## What it does
-    Lists the parameters that require a gradient and that the loss of none of the first batches depends on. One finding
-    for each call that cut them off: detach(), .data, numpy(), argmax(), no_grad, a fresh tensor; or one for each part
-    of the model that is never used (like parts of a list together), at the line that calls it for nothing or makes it.
+    Lists the parameters that require a gradient and that the loss does not depend on in any of the first batches. There
+    is one finding for each call that cuts them off (detach(), .data, numpy(), argmax(), no_grad, a new tensor), or one
+    for each part of the model that is never used (similar parts of a list together), at the line that calls it without
+    using the result or that creates it.
 
     ## Why it matters
-    Such a parameter never gets a gradient and never moves, while the loss may well fall because the others learn.
+    Such a parameter never gets a gradient and never changes, while the loss may well decrease because the other
+    parameters learn.
 
     ## How it is measured
-    By the leaves of the autograd graphs of up to four batches, so that heads which take turns are not accused. The cut
-    is found among all calls that took a tensor with a gradient and gave one without. One of several experts, whose
-    siblings in one list are given the samples or tokens that an index picks for each, was merely not picked: a note.
-    In a loop that is watched, the leaves of its own backward passes are looked at, until one is the model's; and the
-    parameters that had no gradient at any of ``least`` = 5 looks or more, though an optimizer stepped that holds them.
+    By the leaves of the autograd graphs of up to four batches, so that heads which alternate are not reported. The cut
+    is searched among all calls that received a tensor with a gradient and returned one without. One of several experts
+    whose siblings in the same list receive samples or tokens selected by an index was just not selected: reported as a
+    note. In a watched loop, the leaves of its own backward passes are checked, until one belongs to the model, and also
+    the parameters that had no gradient in any of ``least`` = 5 or more inspected steps although the optimizer that
+    holds them stepped.
 
     ## How to fix
-    Take the cut out. If the part is meant to be frozen, say so with ``requires_grad_(False)``.
+    Remove the call that cuts the graph. If the part is meant to be frozen, set ``requires_grad_(False)``.
 
     ## When to ignore
     When the part is trained in another phase, by another loss.
@@ -63,148 +65,164 @@ def disconnected_parameter(
     ## References
     PyTorch notes on autograd mechanics: locally disabling gradient computation.
     """
-    known = {one.name for one in unreached} if isinstance(unreached, list) else set()
-    seen = list(in_the_loop(loop, [one for one in parameters if one.name not in known], least))
-    yield from seen
-    if isinstance(graph, NotChecked) and not seen:
+    disconnected = {entry.name for entry in unreached_parameters} if isinstance(unreached_parameters, list) else set()
+    loop_findings = list(
+        _findings_in_loop(loop, [entry for entry in parameters if entry.name not in disconnected], least)
+    )
+    yield from loop_findings
+    if isinstance(graph, NotChecked) and not loop_findings:
         raise graph
     if (
         isinstance(graph, Graph)
-        and isinstance(first_pass, Pass)
-        and isinstance(unreached, list)
-        and isinstance(routes, Routes)
+        and isinstance(first_pass, ForwardPass)
+        and isinstance(unreached_parameters, list)
+        and isinstance(conditional_routing, ConditionalRouting)
     ):
-        yield from without_path(setup, graph, first_pass, unreached, parameters, routes)
+        yield from _findings_in_batches(setup, graph, first_pass, unreached_parameters, parameters, conditional_routing)
 
 
-def in_the_loop(loop: Loop | NotChecked, parameters: list[Entry], least: int) -> Iterator[Finding]:
-    """What the backward passes of a watched loop show: they end in a copy, or leave out what an optimizer steps."""
+def _findings_in_loop(
+    loop: LoopSummary | NotChecked, parameters: list[ParameterEntry], min_steps: int
+) -> Iterator[Finding]:
     if isinstance(loop, NotChecked):
         return
-    if loop.backwards and not loop.reached and loop.copies:
-        yield of_a_copy(loop)
-    starved = [one for one in parameters if one.name in loop.starved]
-    if starved and loop.looks >= least and loop.touched:
-        yield of_the_loop(loop, starved)
+    if loop.backward_passes and not loop.reaches_model and loop.copied_parameters:
+        yield _model_copy_finding(loop)
+    without_gradient = [entry for entry in parameters if entry.name in loop.never_with_gradient]
+    if without_gradient and loop.gradient_checks >= min_steps and loop.with_gradient:
+        yield _no_gradient_finding(loop, without_gradient)
 
 
-def without_path(
-    setup: Setup, graph: Graph, first_pass: Pass, unreached: list[Entry], parameters: list[Entry], routes: Routes
+def _findings_in_batches(
+    setup: Setup,
+    graph: Graph,
+    first_pass: ForwardPass,
+    disconnected: list[ParameterEntry],
+    parameters: list[ParameterEntry],
+    conditional_routing: ConditionalRouting,
 ) -> Iterator[Finding]:
-    """What the losses of the first batches do not reach, by the line that cuts it off or the part that is not used."""
-    reached = {id(leaf) for leaf in graph.leaves}
-    if not any(id(one.parameter) in reached for one in parameters):
+    reached_ids = {id(leaf) for leaf in graph.leaves}
+    if not any(id(entry.parameter) in reached_ids for entry in parameters):
         return
-    left = {id(one.parameter): one for one in unreached}
-    yield from cut_off(first_pass, left, parameters)
-    if unpicked := [one for one in left.values() if routes.may_reach(one.module)]:
-        said = finding(unpicked, "no sample is sent to it", None, "No sample of these batches was sent to it.", "")
-        yield replace(said, message=spared(unpicked), severity="note")
-    parts: dict[str, list[tuple[str, Entry]]] = {}
-    for one in left.values():
-        if one not in unpicked:
-            path = part(one, list(left.values()), parameters)
-            parts.setdefault(re.sub(r"\d+", "*", path), []).append((path, one))
-    for like in parts.values():
-        path = like[0][0]
-        yield finding([one for _, one in like], *unused(setup, first_pass, path), path)
+    remaining = {id(entry.parameter): entry for entry in disconnected}
+    yield from _detached_findings(first_pass, remaining, parameters)
+    if unselected := [entry for entry in remaining.values() if conditional_routing.may_reach(entry.module)]:
+        unrouted = _finding(
+            unselected, "no sample is routed to them", None, "No sample of these batches was routed to them.", ""
+        )
+        yield replace(unrouted, message=_unselected_message(unselected), severity="note")
+    groups: dict[str, list[tuple[str, ParameterEntry]]] = {}
+    for entry in remaining.values():
+        if entry not in unselected:
+            path = _disconnected_part(entry, list(remaining.values()), parameters)
+            groups.setdefault(re.sub(r"\d+", "*", path), []).append((path, entry))
+    for similar in groups.values():
+        path = similar[0][0]
+        yield _finding([entry for _, entry in similar], *_unused_part(setup, first_pass, path), path)
 
 
-def cut_off(first_pass: Pass, left: dict[int, Entry], parameters: list[Entry]) -> Iterator[Finding]:
-    """What each line cuts off, taken out of what is ``left``."""
-    cuts: dict[tuple[Line | None, str], tuple[Cut, list[Entry]]] = {}
-    for cut in reversed(first_pass.trace.cuts):
-        if behind := [left.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in left]:
-            cuts.setdefault((cut.line, cut.culprit), (cut, []))[1].extend(behind)
+def _detached_findings(
+    first_pass: ForwardPass, remaining: dict[int, ParameterEntry], parameters: list[ParameterEntry]
+) -> Iterator[Finding]:
+    """Findings for each line that cuts off parameters, which are removed from ``left``."""
+    cuts: dict[tuple[SourceLine | None, str], tuple[DetachPoint, list[ParameterEntry]]] = {}
+    for cut in reversed(first_pass.trace.detach_points):
+        if detached := [remaining.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in remaining]:
+            cuts.setdefault((cut.line, cut.cause), (cut, []))[1].extend(detached)
     for cut, entries in cuts.values():
-        yield finding(sorted(entries, key=parameters.index), f"{cut.call} cuts it off", cut.line, *cut_out(cut))
+        yield _finding(
+            sorted(entries, key=parameters.index),
+            f"{cut.call} detaches their output",
+            cut.line,
+            *_detachment_advice(cut),
+        )
 
 
-def of_a_copy(loop: Loop) -> Finding:
-    """A loop whose backward passes end in another model of the same shapes."""
-    line = loop.line_of(calls_to("deepcopy")) or loop.lines.get("backward")
+def _model_copy_finding(loop: LoopSummary) -> Finding:
+    line = loop.last_line_before_backward(matches_call("deepcopy")) or loop.lines.get("backward")
     return Finding(
-        message=f"None of {loop.backwards} backward passes of your loop reached the model: they end in {loop.copies} "
-        "parameters of the same shapes that are not its own.",
-        where=where_of(line),
-        cause="The loss was computed by a copy of the model, and the optimizer holds the model itself.",
-        fix="loss = loss_fn(model(x), y)   # of the model that the optimizer was made for",
-        evidence={"backward passes": loop.backwards, "parameters of a copy": loop.copies},
+        message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
+        f"{loop.copied_parameters} parameters of the same shapes that do not belong to it.",
+        where=get_location(line),
+        cause="The loss was computed with a copy of the model, but the optimizer holds the model itself.",
+        fix="loss = loss_fn(model(x), y)   # with the model that the optimizer was created for",
+        evidence={"backward passes": loop.backward_passes, "parameters of a copy": loop.copied_parameters},
         explains=("O504", "O506", "G409", "G414", "G416", "M315", "R904", "T601", "T606", "T607", "T608", "E709"),
     )
 
 
-def of_the_loop(loop: Loop, entries: list[Entry]) -> Finding:
-    """Parameters that an optimizer of the loop steps for nothing."""
+def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> Finding:
     return Finding(
-        message=f"{listed(entries)} had no gradient at any of {loop.looks} looks at your loop, in which an optimizer "
-        "that holds them stepped: no backward pass reaches them.",
-        where=Where(entries[0].module or None, entries[0].name),
-        cause="What they compute is detached before the loss that is to train them, or goes into no loss.",
-        fix="# leave detach() and no_grad out of the pass that trains this part: only the other player's step needs it",
-        evidence={"parameters": [one.name for one in entries], "looks": loop.looks},
+        message=f"{format_names(entries)} had no gradient in any of {loop.gradient_checks} inspected steps of your "
+        "loop, although the optimizer that holds them stepped: no backward pass reaches them.",
+        where=Location(entries[0].module or None, entries[0].name),
+        cause="Their output is detached before the loss that should train them, or is not part of any loss.",
+        fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
+        evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
         explains=("O503", "O506", "G414", "G416", "M315", "T601", "T606", "T608"),
     )
 
 
-def spared(entries: list[Entry]) -> str:
-    """What is said of experts that were not picked."""
-    return f"No sample of the first batches was sent to {listed(entries)}: nothing trained these yet."
+def _unselected_message(entries: list[ParameterEntry]) -> str:
+    return f"No sample of the first batches was routed to {format_names(entries)}, so they have not been trained yet."
 
 
-def cut_out(cut: Cut) -> tuple[str, str]:
-    """Why a cut keeps gradients away, and what to do."""
-    return f"After {cut.call} no gradient flows back.", f"# take {cut.culprit} out of this line"
+def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
+    return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
 
 
-def part(entry: Entry, left: list[Entry], parameters: list[Entry]) -> str:
-    """The path of the largest part of the model that holds a parameter and nothing but such without a path."""
-    reached = [one.name for one in parameters if one not in left]
+def _disconnected_part(
+    entry: ParameterEntry, disconnected: list[ParameterEntry], parameters: list[ParameterEntry]
+) -> str:
+    """The path of the largest submodule that contains a parameter and only others without a path to the loss."""
+    reached_names = [item.name for item in parameters if item not in disconnected]
     path = entry.module
     while "." in path:
-        above = path.rpartition(".")[0]
-        if any(name.startswith(f"{above}.") for name in reached):
+        parent = path.rpartition(".")[0]
+        if any(name.startswith(f"{parent}.") for name in reached_names):
             break
-        path = above
+        path = parent
     return path
 
 
-def unused(setup: Setup, first_pass: Pass, path: str) -> tuple[str, Line | None, str, str]:
-    """How a part is forgotten: its result, at the line that calls it, or the part itself, where it is made."""
-    act = f"# use {path or 'it'} in forward, take it out, or freeze it: requires_grad_(False)"
-    if path and path in first_pass.trace.called and setup.step_fn is None:
-        line = called_at(setup, first_pass.batch, path)
-        return "its result never reaches the loss", line, "It is called, and its result goes nowhere.", act
-    line = made_at(setup.eager, path)
-    return "the forward pass never uses it", line, "It is registered, and never called.", act
+def _unused_part(setup: Setup, first_pass: ForwardPass, path: str) -> tuple[str, SourceLine | None, str, str]:
+    """Reason, line, cause and fix for a part that is called without using the result, or never called."""
+    fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
+    if path and path in first_pass.trace.call_counts and setup.step_fn is None:
+        line = find_module_call_line(setup, first_pass.batch, path)
+        return "their output never reaches the loss", line, "Their module is called, but its result is not used.", fix
+    line = find_module_definition_line(setup.eager_model, path)
+    return "the forward pass never uses them", line, "Their module is registered, but never called.", fix
 
 
-def finding(
-    entries: list[Entry], reason: str, line: Line | None, cause: str, fix: str, path: str | None = None
+def _finding(
+    entries: list[ParameterEntry], reason: str, line: SourceLine | None, cause: str, fix: str, path: str | None = None
 ) -> Finding:
-    """What has no path to the loss, how that is, and at which line."""
     first = entries[0].name
     module = entries[0].module if path is None else path
     return Finding(
-        message=f"Trainable, and with no path to the loss: {listed(entries)}. In every batch, {reason}.",
-        where=where_of(line, module, first),
+        message=f"Trainable parameters have no path to the loss: {format_names(entries)}. In every batch, {reason}.",
+        where=get_location(line, module, first),
         cause=cause,
         fix=fix,
-        evidence={"parameters": [one.name for one in entries], "values": sum(one.parameter.numel() for one in entries)},
+        evidence={
+            "parameters": [entry.name for entry in entries],
+            "values": sum(entry.parameter.numel() for entry in entries),
+        },
         explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
-        assumes=tuple(unreached(one.name) for one in entries),
+        assumes=tuple(parameter_not_reached(entry.name) for entry in entries),
     )
 
 
-class Detached(nn.Module):
-    """A network that cuts off its first layer."""
+class DetachedHiddenLayer(nn.Module):
+    """A classifier of 4 features whose hidden layer is detached from the graph."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, of a hidden layer that learns nothing."""
+        """Return the logits of 3 classes."""
         hidden = torch.relu(self.body(x)).detach()
         logits: Tensor = self.head(hidden)
         return logits
@@ -212,9 +230,9 @@ class Detached(nn.Module):
 
 def bad() -> Setup:
     """A hidden layer that is detached."""
-    return program(Detached(), *points(), nn.CrossEntropyLoss())
+    return minimal_setup(DetachedHiddenLayer(), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """A network without a cut."""
+    """A network without a detached layer."""
     return classifier()

@@ -1,4 +1,4 @@
-"""M302: requires_grad is off, for a part that must learn or for one that is kept on purpose."""
+"""M302: requires_grad is off, for parameters that should learn or that are frozen on purpose."""
 
 from __future__ import annotations
 
@@ -7,111 +7,123 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from nbdebug.evidence.first_pass import Pass
-from nbdebug.evidence.parameters import Entry, listed
-from nbdebug.finding import Finding, Severity, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.finding import Finding, Location, Severity
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 
-INDEX = re.compile(r"\d+")
+_INDEX = re.compile(r"\d+")
 
 
 @rule("M302", "note")
-def frozen_parameter(setup: Setup, parameters: list[Entry], first_pass: Pass) -> Iterator[Finding]:
-    """Parameters have requires_grad off, so no step moves them.
+def frozen_parameter(setup: Setup, parameters: list[ParameterEntry], first_pass: ForwardPass) -> Iterator[Finding]:
+    """Parameters have requires_grad off, so no step updates them.
 
     ## What it does
-    Lists the frozen parameters, as a note. When all that the optimizer holds is frozen, that is an error, since no step
-    moves anything. It warns when the module that gives the output is frozen and nothing but vectors (normalization,
-    biases) is left to learn, and when one of several like parts is frozen although those before and after it are not.
+    Lists the frozen parameters, as a note. If all parameters that the optimizer holds are frozen, this is an error,
+    since no step changes anything. A warning is given if the output module is frozen and only vectors (normalization,
+    biases) are trainable, and if one of several similar parts is frozen although those before and after it are not.
 
     ## Why it matters
-    A frozen head cannot follow the labels, whatever the layers below it do; a frozen layer that was never trained is a
-    random projection. The loss moves a little, with the batch statistics, and stays near chance.
+    A frozen head cannot fit the labels, whatever the layers below it do; a frozen layer that was never trained is a
+    random projection. The loss changes a little, with the batch statistics, and stays near chance.
 
     ## How it is measured
     Exactly, by ``requires_grad``. An optimizer that also trains tensors of another module, such as a head that was
-    replaced, is left to O503 and O504. The module that gives the output is the last one with parameters of its own to
-    begin its work in the first forward pass. Like parts are parameters of two or more axes whose names differ in
-    numbers only; a frozen one is accused when like ones before and after it learn and more of them learn than not.
-    Frozen backbones under a head that learns and low-rank adapters (whose matrices learn) are notes.
+    replaced, is covered by O503 and O504. The output module is the last module with its own parameters that starts to
+    run in the first forward pass. Similar parts are parameters with two or more axes whose names differ only in
+    numbers; a frozen one is reported if similar ones before and after it are trainable and more of them are trainable
+    than frozen. Frozen backbones under a trainable head and low-rank adapters (whose matrices are trainable) are notes.
 
     ## How to fix
-    Freeze first and add the head afterwards, or turn ``requires_grad`` on for what is to learn.
+    Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
 
     ## When to ignore
-    When the part is meant to stay as it is: then this is the list to check.
+    When the part is meant to stay fixed: then this is the list to check.
 
     ## References
-    PyTorch notes on autograd mechanics: setting requires_grad. Frankle et al. 2021, arXiv:2003.00152: what
-    normalization alone can learn is far less than the whole model.
+    PyTorch notes on autograd mechanics: setting requires_grad. Frankle et al. 2021, arXiv:2003.00152: training only the
+    normalization layers reaches far less than training the whole model.
     """
-    frozen = [one for one in parameters if not one.parameter.requires_grad]
+    frozen = [entry for entry in parameters if not entry.parameter.requires_grad]
     if not frozen:
         return
-    free = [one for one in parameters if one.parameter.requires_grad]
-    held = [one for one in parameters if one.groups]
-    head = [one for one in frozen if one.module == last_module(setup.eager, first_pass)]
-    alone = sandwiched(parameters)
-    if held and all(one in frozen for one in held) and not has_strangers(setup, parameters):
-        yield finding(held, f"All {len(held)} parameters that the optimizer holds are frozen", free, "error")
-    elif head and all(one.parameter.dim() < 2 for one in free):
-        yield finding(
-            head, "The module that gives the output is frozen, and no matrix is left to learn", free, "warning"
+    trainable = [entry for entry in parameters if entry.parameter.requires_grad]
+    in_optimizer = [entry for entry in parameters if entry.groups]
+    frozen_head = [entry for entry in frozen if entry.module == _last_module(setup.eager_model, first_pass)]
+    between_trainable = _frozen_between_trainable(parameters)
+    if in_optimizer and all(entry in frozen for entry in in_optimizer) and not _has_foreign_tensors(setup, parameters):
+        yield _finding(
+            in_optimizer, f"All {len(in_optimizer)} parameters in the optimizer are frozen", trainable, "error"
         )
-    elif alone:
-        yield finding(alone, "Like parts before and after learn, this one is frozen", free, "warning")
+    elif frozen_head and all(entry.parameter.dim() < 2 for entry in trainable):
+        yield _finding(frozen_head, "The output module is frozen, and no matrix is trainable", trainable, "warning")
+    elif between_trainable:
+        yield _finding(
+            between_trainable,
+            "Similar parts before and after it are trainable, but this one is frozen",
+            trainable,
+            "warning",
+        )
     else:
-        yield finding(frozen, f"{len(frozen)} of {len(parameters)} parameters are frozen", free, "note")
+        yield _finding(frozen, f"{len(frozen)} of {len(parameters)} parameters are frozen", trainable, "note")
 
 
-def has_strangers(setup: Setup, parameters: list[Entry]) -> bool:
-    """Whether an optimizer trains tensors that are not the model's."""
-    known = {id(one.parameter) for one in parameters}
-    held = (p for one in setup.optimizers for group in one.param_groups for p in group["params"])
-    return any(p.requires_grad and id(p) not in known for p in held)
+def _has_foreign_tensors(setup: Setup, parameters: list[ParameterEntry]) -> bool:
+    """Return whether an optimizer trains tensors that do not belong to the model."""
+    model_parameters = {id(optimizer.parameter) for optimizer in parameters}
+    in_optimizer = (p for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"])
+    return any(p.requires_grad and id(p) not in model_parameters for p in in_optimizer)
 
 
-def finding(entries: list[Entry], said: str, free: list[Entry], severity: Severity) -> Finding:
-    """What is frozen, and what share of the values is left."""
+def _finding(
+    entries: list[ParameterEntry], headline: str, trainable: list[ParameterEntry], severity: Severity
+) -> Finding:
     last = entries[-1]
-    values, left = (sum(one.parameter.numel() for one in some) for some in (entries, free))
-    loud = severity != "note"
+    values, trainable_values = (sum(entry.parameter.numel() for entry in group) for group in (entries, trainable))
+    is_fault = severity != "note"
     return Finding(
-        message=f"{said}: {listed(entries)} ({values:,} values; {left:,} values of the model learn).",
-        where=Where(last.module or None, last.name),
-        cause="requires_grad was turned off for them" + (", and not on again." if loud else "."),
-        fix=f"model.get_submodule({last.module!r}).requires_grad_(True)  # then give it to the optimizer"
-        if loud
+        message=f"{headline}: {format_names(entries)} ({values:,} values; "
+        f"{trainable_values:,} values of the model are trainable).",
+        where=Location(last.module or None, last.name),
+        cause="requires_grad was turned off for them" + (" and not turned on again." if is_fault else "."),
+        fix=f"model.get_submodule({last.module!r}).requires_grad_(True)  # then pass it to the optimizer"
+        if is_fault
         else "",
-        evidence={"parameters": [one.name for one in entries], "values": values, "trainable values": left},
-        explains=("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414") if loud else (),
+        evidence={
+            "parameters": [entry.name for entry in entries],
+            "values": values,
+            "trainable values": trainable_values,
+        },
+        explains=("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414") if is_fault else (),
         severity=severity,
     )
 
 
-def last_module(model: nn.Module, first_pass: Pass) -> str | None:
-    """The path of the last module to run that has parameters of its own."""
-    own = {path for path, module in model.named_modules() if next(module.parameters(recurse=False), None) is not None}
-    return next((path for _, path in reversed(first_pass.trace.spans) if path in own), None)
+def _last_module(model: nn.Module, first_pass: ForwardPass) -> str | None:
+    """The path of the last module to run that has its own parameters."""
+    with_parameters = {
+        path for path, module in model.named_modules() if next(module.parameters(recurse=False), None) is not None
+    }
+    return next((path for _, path in reversed(first_pass.trace.spans) if path in with_parameters), None)
 
 
-def sandwiched(parameters: list[Entry]) -> list[Entry]:
-    """Frozen matrices between trainable ones of the same kind, where most of that kind are trainable."""
-    kinds: dict[str, list[Entry]] = {}
-    for one in parameters:
-        if one.parameter.dim() > 1 and INDEX.search(one.name):
-            kinds.setdefault(INDEX.sub("*", one.name), []).append(one)
-    return [one for same in kinds.values() for one in between(same)]
+def _frozen_between_trainable(parameters: list[ParameterEntry]) -> list[ParameterEntry]:
+    by_pattern: dict[str, list[ParameterEntry]] = {}
+    for entry in parameters:
+        if entry.parameter.dim() > 1 and _INDEX.search(entry.name):
+            by_pattern.setdefault(_INDEX.sub("*", entry.name), []).append(entry)
+    return [entry for similar in by_pattern.values() for entry in _frozen_between(similar)]
 
 
-def between(same: list[Entry]) -> list[Entry]:
-    """The frozen ones among like parts, if they are fewer than the trainable ones on either side of them."""
-    free = [i for i, one in enumerate(same) if one.parameter.requires_grad]
-    if 2 * len(free) <= len(same):
+def _frozen_between(similar: list[ParameterEntry]) -> list[ParameterEntry]:
+    """The frozen parameters among similar ones, if they are fewer than the trainable ones around them."""
+    trainable = [i for i, entry in enumerate(similar) if entry.parameter.requires_grad]
+    if 2 * len(trainable) <= len(similar):
         return []
-    return [one for i, one in enumerate(same) if free[0] < i < free[-1] and i not in free]
+    return [entry for i, entry in enumerate(similar) if trainable[0] < i < trainable[-1] and i not in trainable]
 
 
 def bad() -> Setup:
@@ -119,9 +131,9 @@ def bad() -> Setup:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     for index in (0, 3):
         model[index].requires_grad_(False)
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """A classifier all of which learns."""
+    """A classifier without frozen parameters."""
     return classifier()

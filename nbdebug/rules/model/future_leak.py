@@ -1,4 +1,4 @@
-"""M305: the output at one place depends on inputs after it, in a model that predicts the next."""
+"""M305: the output at a position depends on later inputs, in a model that predicts the next input."""
 
 from __future__ import annotations
 
@@ -8,36 +8,41 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.evidence.ahead import Ahead
-from nbdebug.evidence.future import MASKING, PRODUCTS, Future
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.sequence_order import MASKING_CALLS, PRODUCT_CALLS, FutureInfluence, NextTokenOffset
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
-ATTENTION = {"multi_head_attention_forward", "scaled_dot_product_attention", "softmax", *MASKING, *PRODUCTS}
+_ATTENTION_CALLS = {
+    "multi_head_attention_forward",
+    "scaled_dot_product_attention",
+    "softmax",
+    *MASKING_CALLS,
+    *PRODUCT_CALLS,
+}
 
 
 @rule("M305", "error")
-def future_leak(ahead: Ahead, future: Future) -> Iterator[Finding]:
-    """The output at one place depends on inputs after it, in a model that is to predict them.
+def future_leak(next_token_offset: NextTokenOffset, future_influence: FutureInfluence) -> Iterator[Finding]:
+    """The output at a position depends on later inputs, which it is trained to predict.
 
     ## What it does
-    Changes all inputs after the middle of the sequences and looks whether outputs before it change. Speaks only of
-    models that are trained to predict the next input, and names the call through which they read it.
+    Changes all inputs after the middle of the sequences and checks whether outputs before it change. Only models that
+    are trained to predict the next input are reported, with the call through which they read it.
 
     ## Why it matters
-    The model copies what it should predict. The loss falls far below what is possible, and what it generates, where
-    there is no future to read, is rubbish.
+    The model copies what it should predict. The loss falls far below what is achievable, and generation, where no later
+    inputs exist, produces nonsense.
 
     ## How it is measured
-    That the next input is predicted is read off the data and the loss: the targets are the inputs shifted by one, or
-    the loss shifts them, as the gradient of the loss shows when one target changes. The inputs are changed in eval mode
-    with the same random numbers, and only places that the loss counts are looked at.
+    The data and the loss show whether the next input is predicted: the targets are the inputs shifted by one, or the
+    loss shifts them, which the gradient of the loss reveals when one target changes. The inputs are changed in eval
+    mode with the same random numbers, and only positions that count in the loss are compared.
 
     ## How to fix
-    Give the attention a causal mask, or ``is_causal=True``; take ``bidirectional=True`` off; pad a convolution on the
-    left alone.
+    Pass a causal mask to the attention, or ``is_causal=True``; remove ``bidirectional=True``; pad a convolution only on
+    the left.
 
     ## When to ignore
     When the first part of a sequence is a prompt that may be read in both directions.
@@ -45,35 +50,39 @@ def future_leak(ahead: Ahead, future: Future) -> Iterator[Finding]:
     ## References
     Vaswani et al., Attention Is All You Need, 2017, section 3.2.3: masked self-attention in the decoder.
     """
-    if ahead.steps != 1 or not future.touched:
+    if next_token_offset.total_offset != 1 or not future_influence.affected_positions:
         return
-    call = future.culprit.name if future.culprit else "a call that could not be named"
+    call = future_influence.cause.name if future_influence.cause else "an unidentified call"
     yield Finding(
-        message=f"Changing the inputs after place {future.place} changes {len(future.touched)} of the {future.before} "
-        f"outputs up to it; expected 0, for they are to predict those inputs. They are read in {call}.",
-        where=future.culprit.where if future.culprit else Where(),
-        cause=f"{call} combines each place with later ones.",
-        fix=fix(call),
-        evidence={"touched": len(future.touched), "place": future.place, "call": call},
+        message=f"The model sees future tokens: changing the inputs after position {future_influence.position} changes "
+        f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
+        f"{call} is the first call that reads them.",
+        where=future_influence.cause.where if future_influence.cause else Location(),
+        cause=f"{call} combines each position with later ones, so the model can copy the token that it should predict.",
+        fix=_causal_fix(call),
+        evidence={
+            "touched": len(future_influence.affected_positions),
+            "place": future_influence.position,
+            "call": call,
+        },
         explains=("E703", "T611", "T607"),
     )
 
 
-def fix(name: str) -> str:
-    """The mask, or the option, that keeps the future out."""
+def _causal_fix(name: str) -> str:
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         return "bidirectional=False"
     if name.startswith("conv"):
-        return "x = F.pad(x, (dilation * (kernel_size - 1), 0))  # on the left alone, with padding=0 in the layer"
+        return "x = F.pad(x, (dilation * (kernel_size - 1), 0))  # only on the left, with padding=0 in the layer"
     if name == "scaled_dot_product_attention":
         return "F.scaled_dot_product_attention(q, k, v, is_causal=True)"
-    if name in ATTENTION:
+    if name in _ATTENTION_CALLS:
         return "mask = torch.triu(torch.ones(T, T, dtype=torch.bool), diagonal=1)  # as attn_mask, or src_mask"
-    return "# let each place see itself and earlier ones only"
+    return "# let each position depend only on itself and earlier ones"
 
 
-class Reader(nn.Module):
-    """A small language model by one layer of attention."""
+class AttentionLanguageModel(nn.Module):
+    """A language model over 11 tokens with one attention layer, with or without a causal mask."""
 
     def __init__(self, causal: bool) -> None:
         super().__init__()
@@ -81,7 +90,7 @@ class Reader(nn.Module):
         self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 11)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of the next token at every place."""
+        """Return the logits of the next token (batch × positions × 11)."""
         x, length = self.embed(tokens), tokens.shape[1]
         mask = torch.triu(torch.ones(length, length, dtype=torch.bool), diagonal=1) if self.causal else None
         x = x + self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
@@ -89,22 +98,21 @@ class Reader(nn.Module):
         return logits
 
 
-def next_token(logits: Tensor, following: Tensor) -> Tensor:
-    """Cross-entropy over all places."""
-    return F.cross_entropy(logits.flatten(0, 1), following.flatten())
+def next_token_loss(logits: Tensor, next_tokens: Tensor) -> Tensor:
+    """Return the mean cross-entropy over all positions."""
+    return F.cross_entropy(logits.flatten(0, 1), next_tokens.flatten())
 
 
-def reader(causal: bool) -> Setup:
-    """Random tokens, each to be predicted from those before it."""
+def _language_model_setup(causal: bool) -> Setup:
     tokens = torch.randint(0, 11, (64, 9), generator=torch.Generator().manual_seed(0))
-    return program(Reader(causal), tokens[:, :-1], tokens[:, 1:], next_token)
+    return minimal_setup(AttentionLanguageModel(causal), tokens[:, :-1], tokens[:, 1:], next_token_loss)
 
 
 def bad() -> Setup:
     """Attention without a mask."""
-    return reader(causal=False)
+    return _language_model_setup(causal=False)
 
 
 def good() -> Setup:
     """Attention with a causal mask."""
-    return reader(causal=True)
+    return _language_model_setup(causal=True)

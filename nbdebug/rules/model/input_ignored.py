@@ -9,42 +9,41 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.evidence.ahead import another
-from nbdebug.evidence.answers import Answers
-from nbdebug.evidence.deaf import deaf_module
-from nbdebug.evidence.lost import lost_at
-from nbdebug.finding import SEVERITIES, Finding, Severity, Where
-from nbdebug.graph.source import Line
-from nbdebug.registry import rule
-from nbdebug.rules.programs import points
+from nbdebug.finding import SEVERITIES, Finding, Location, Severity
+from nbdebug.measurements.input_usage import find_input_ignoring_module
+from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
+from nbdebug.measurements.sequence_order import replace_values
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import points
 from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine
 
 
 @rule("M306", "error")
-def input_ignored(ignored_inputs: dict[str, bool], answers: Answers) -> Iterator[Finding]:
+def input_ignored(ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs) -> Iterator[Finding]:
     """The output does not depend on the input, or on one of several inputs.
 
     ## What it does
-    Changes each input tensor in turn and looks whether anything that the model returns changes. All inputs ignored, or
-    one of real numbers, is an error; another table of integers or flags a warning; one integer or flag for each sample,
-    which may be an index kept for the record, a note.
+    Changes each input tensor in turn and checks whether any output of the model changes. If all inputs are ignored, or
+    a floating-point one, this is an error. An ignored table of integers or flags is a warning, and a single integer or
+    flag per sample, which may be an index kept for bookkeeping, is a note.
 
     ## Why it matters
-    What the model cannot see it cannot learn from. It learns the mean of the targets, or all that the other inputs
-    tell, and the loss falls to there.
+    The model cannot learn from an input that it does not use. It learns the mean of the targets, or what the other
+    inputs explain, and the loss falls no further.
 
     ## How it is measured
-    By finite changes, since a gradient is also zero through units that rest: every row becomes the first one, and real
-    numbers are also put on the other side of one, at twice the distance. An input is ignored if no value of the answer
-    moves, in eval mode, in train mode, and with small random numbers in all parameters that are zero throughout, so
-    that heads and gates which start at zero are not accused.
+    By finite changes, since a gradient is also zero through inactive units: every row is replaced by the first one, and
+    floating-point values are also mirrored at one, at twice the distance. An input is ignored if no output value
+    changes in eval mode, in train mode, and with small random numbers in all parameters that are entirely zero, so that
+    heads and gates initialized with zeros are not reported.
 
     ## How to fix
-    Use the argument in ``forward``. Look for a variable that is overwritten or a tensor made anew; for units that are
-    all at rest, draw the weights anew.
+    Use the argument in ``forward``. Look for a variable that is overwritten or a tensor that is created again; if all
+    units are inactive, reinitialize the weights.
 
     ## When to ignore
-    When the argument is there for the sake of a common interface.
+    When the argument only exists for a common interface.
 
     ## References
     He et al., Delving Deep into Rectifiers, 2015: the scale of weights at which signals neither vanish nor explode.
@@ -52,79 +51,78 @@ def input_ignored(ignored_inputs: dict[str, bool], answers: Answers) -> Iterator
     ignored = [name for name, is_ignored in ignored_inputs.items() if is_ignored]
     if not ignored:
         return
-    whole = len(ignored) == len(ignored_inputs)
-    names = ", ".join(map(repr, shown(ignored, answers)))
-    weights: list[Severity] = [weight(answers.inputs[name]) for name in ignored]
-    what = "its input" if whole else f"input {names}"
+    ignores_all = len(ignored) == len(ignored_inputs)
+    names = ", ".join(map(repr, _display_names(ignored, eval_outputs)))
+    severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name]) for name in ignored]
+    subject = "the input" if ignores_all else f"input {names}"
     yield Finding(
-        message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs; expected "
-        f"all. Whatever values {what} takes, not one output changes.",
-        where=place(answers, ignored, whole),
-        cause=f"No path leads from {what} to what the model returns, or no signal is left at its end.",
-        fix=f"# use {names} in forward, or look which layer gives the same for every sample",
+        message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs: "
+        f"changing {subject} does not change any output.",
+        where=_ignoring_location(eval_outputs, ignored, ignores_all),
+        cause=f"No path leads from {subject} to the output of the model, or the signal vanishes on the way.",
+        fix=f"# use {names} in forward, or find the layer that returns the same value for every sample",
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
-        severity="error" if whole else min(weights, key=SEVERITIES.index),
+        severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
     )
 
 
-def weight(tensor: Tensor) -> Severity:
-    """How grave it is that one input of several is ignored."""
-    if tensor.is_floating_point():
+def _severity_of_ignoring(inputs: Tensor) -> Severity:
+    if inputs.is_floating_point():
         return "error"
-    return "warning" if tensor.dim() > 1 else "note"
+    return "warning" if inputs.dim() > 1 else "note"
 
 
-def shown(names: list[str], answers: Answers) -> list[str]:
-    """The names of inputs as ``forward`` calls them, where they are known by position alone."""
-    taken = list(inspect.signature(answers.setup.eager.forward).parameters)
-    places = {str(place): name for place, name in enumerate(taken)}
-    return [places.get(name, name) for name in names]
+def _display_names(names: list[str], eval_outputs: EvalOutputs) -> list[str]:
+    """The names of inputs in the signature of ``forward``, for those known only by position."""
+    parameters = list(inspect.signature(eval_outputs.setup.eager_model.forward).parameters)
+    names_by_position = {str(position): name for position, name in enumerate(parameters)}
+    return [names_by_position.get(name, name) for name in names]
 
 
-def place(answers: Answers, ignored: list[str], whole: bool) -> Where:
-    """The call in which all inputs are lost, else the ``forward`` that leaves some of them alone."""
-    if not whole:
-        return definition(answers.setup.eager, deaf_module(answers, ignored))
-    lost = lost_at(answers, another)
-    return lost.where if lost else definition(answers.setup.eager, "")
+def _ignoring_location(eval_outputs: EvalOutputs, ignored: list[str], ignores_all: bool) -> Location:
+    """The call in which all inputs are lost, or the ``forward`` that ignores some of them."""
+    if not ignores_all:
+        return _forward_location(eval_outputs.setup.eager_model, find_input_ignoring_module(eval_outputs, ignored))
+    first_loss = where_information_is_lost(eval_outputs, replace_values)
+    return first_loss.where if first_loss else _forward_location(eval_outputs.setup.eager_model, "")
 
 
-def definition(model: nn.Module, path: str) -> Where:
-    """The line of the ``forward`` of the model, or of a module in it."""
-    kind = type(model.get_submodule(path))
-    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
-    if code is None or kind.__module__.startswith("torch."):
-        return Where(path or None)
-    return Line(code.co_filename, code.co_firstlineno).where(path or None)
+def _forward_location(model: nn.Module, path: str) -> Location:
+    module_class = type(model.get_submodule(path))
+    code = getattr(inspect.unwrap(module_class.forward), "__code__", None)
+    if code is None or module_class.__module__.startswith("torch."):
+        return Location(path or None)
+    return SourceLine(code.co_filename, code.co_firstlineno).where(path or None)
 
 
-class TwoInputs(nn.Module):
-    """Scores of points and their conditions."""
+class ConditionalClassifier(nn.Module):
+    """A classifier of 4 features and a condition, which it may replace with ones."""
 
     def __init__(self, conditioned: bool) -> None:
         super().__init__()
-        self.conditioned, self.body, self.given = conditioned, nn.Linear(4, 3), nn.Linear(2, 3)
+        self.conditioned, self.body, self.condition_layer = conditioned, nn.Linear(4, 3), nn.Linear(2, 3)
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
-        """The scores; ``condition`` is added where it is heard."""
-        scores: Tensor = self.body(x) + self.given(condition if self.conditioned else torch.ones_like(condition))
+        """Return the scores of 3 classes for the features and a condition of 2 values."""
+        scores: Tensor = self.body(x) + self.condition_layer(
+            condition if self.conditioned else torch.ones_like(condition)
+        )
         return scores
 
 
-def conditioned(heard: bool) -> Setup:
-    """Points with a condition for each."""
+def _conditional_setup(uses_condition: bool) -> Setup:
     x, y = points()
-    model = TwoInputs(heard)
+    model = ConditionalClassifier(uses_condition)
     loader = DataLoader(TensorDataset(x, x[:, :2].cos(), y), batch_size=16)
     return Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters()),))
 
 
 def bad() -> Setup:
-    """A condition that is replaced by ones."""
-    return conditioned(heard=False)
+    """A condition that is replaced with ones."""
+    return _conditional_setup(uses_condition=False)
 
 
 def good() -> Setup:
-    """The same model, which hears the condition."""
-    return conditioned(heard=True)
+    """The same model, which uses the condition."""
+    return _conditional_setup(uses_condition=True)

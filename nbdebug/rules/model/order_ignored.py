@@ -1,4 +1,4 @@
-"""M311: a sequence model gives the same answer for permuted tokens."""
+"""M311: permuting the tokens does not change the output of a model with attention."""
 
 from __future__ import annotations
 
@@ -7,94 +7,99 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.permuted import Permuted
-from nbdebug.evidence.spread import Spread
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.measurements.batch_independence import OutputSpread
+from nbdebug.measurements.sequence_order import PermutationSensitivity
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
-FIXES = {
-    "tokens": "x = self.embed(tokens) + self.place(torch.arange(tokens.shape[1], device=tokens.device))",
-    "steps": "x = self.project(x) + self.place(torch.arange(x.shape[1], device=x.device))",
-    "patches": "x = patches + self.place   # self.place = nn.Parameter(0.02 * torch.randn(1, count, width))",
+_FIXES = {
+    "tokens": "x = self.embed(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))",
+    "steps": "x = self.project(x) + self.position(torch.arange(x.shape[1], device=x.device))",
+    "patches": "x = patches + self.position   # self.position = nn.Parameter(0.02 * torch.randn(1, count, width))",
 }
 
 
 @rule("M311", "warning")
-def order_ignored(permuted: Permuted, spread: Spread) -> Iterator[Finding]:
-    """A model with attention gives the same answer whatever the order of its tokens.
+def order_ignored(permutation_sensitivity: PermutationSensitivity, output_spread: OutputSpread) -> Iterator[Finding]:
+    """Permuting the tokens does not change the output of a model with attention.
 
     ## What it does
-    Puts the tokens, the steps or the patches of every sequence of a batch into another order, the same for all, and
-    compares the answers: equal, or reordered in just that way, means that no position is known inside.
+    Permutes the tokens, the time steps or the patches of every sequence of a batch in the same way and compares the
+    outputs. If they are equal, or permuted in exactly that way, the model has no position information.
 
     ## Why it matters
-    Attention by itself takes its input as a set. Without positions, "dog bites man" is "man bites dog".
+    Attention alone treats its input as a set. Without positions, "dog bites man" equals "man bites dog".
 
     ## How it is measured
     By intervention on the first batch, in eval mode, wherever a sequence attends to itself. Recurrence, convolution and
-    causal masks know the order and pass. For sequences of numbers it is a warning only if neighbors are more alike than
-    pairs in random order by five standard errors; otherwise they may well be sets, and so may sorted words: a note.
+    causal masks encode the order and pass. For numeric sequences it is a warning only if neighbors are more similar
+    than pairs in random order by five standard errors; otherwise the sequences may be sets, as may sorted words, and it
+    is a note.
 
     ## How to fix
-    Add an embedding of the position, learned or of sines, to what the first attention is given.
+    Add a position embedding, learned or sinusoidal, to the input of the first attention.
 
     ## When to ignore
     When the input is a set.
 
     ## References
-    Vaswani et al. 2017, arXiv:1706.03762, section 3.5; Lee et al. 2019, Set Transformer, for sets on purpose.
+    Vaswani et al. 2017, arXiv:1706.03762, section 3.5; Lee et al. 2019, Set Transformer, for models of sets.
     """
-    if spread.is_none:
-        raise NotChecked("the output is the same for every sample, whatever their order")
-    if permuted.heeded:
+    if output_spread.is_zero:
+        raise NotChecked("the output is the same for every sample")
+    if permutation_sensitivity.is_sensitive:
         return
     yield Finding(
-        message=f"Another order of the {permuted.places} {permuted.kind} of every sequence gives the same answer, but "
-        "for the order; expected another one.",
-        where=permuted.node.where,
-        cause="Nothing tells attention where a token stands: no position is added to what it is given.",
-        fix=FIXES[permuted.kind],
-        evidence={"kind": permuted.kind, "places": permuted.places, "neighbors alike": permuted.ordered},
+        message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
+        "not change the output (beyond permuting it). The model has no position information.",
+        where=permutation_sensitivity.entry_node.where,
+        cause="Attention does not depend on positions, and no position information is added to its input.",
+        fix=_FIXES[permutation_sensitivity.kind],
+        evidence={
+            "kind": permutation_sensitivity.kind,
+            "places": permutation_sensitivity.length,
+            "neighbors alike": permutation_sensitivity.is_data_ordered,
+        },
         explains=("T606", "T608", "M314"),
-        severity=None if permuted.ordered else "note",
+        severity=None if permutation_sensitivity.is_data_ordered else "note",
     )
 
 
-class Reader(nn.Module):
-    """A sentence classifier with one layer of attention, with or without positions."""
+class SentenceClassifier(nn.Module):
+    """A transformer layer over 6 tokens, with or without position embeddings."""
 
     def __init__(self, positions: bool) -> None:
         super().__init__()
         self.embed = nn.Embedding(20, 8)
-        self.place = nn.Embedding(6, 8) if positions else None
+        self.position = nn.Embedding(6, 8) if positions else None
         self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
         self.head = nn.Linear(8, 2)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Scores of two classes."""
+        """Return the scores of 2 classes from the mean over the positions."""
         x = self.embed(tokens)
-        if self.place is not None:
-            x = x + self.place(torch.arange(tokens.shape[1]))
+        if self.position is not None:
+            x = x + self.position(torch.arange(tokens.shape[1]))
         scores: Tensor = self.head(self.block(x).mean(1))
         return scores
 
 
-def reading(positions: bool) -> Setup:
-    """Whether the first word comes before the last one in the list."""
+def _sentence_setup(positions: bool) -> Setup:
+    """Learn whether the index of the first word is smaller than that of the last one."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model, x = Reader(positions), torch.randint(0, 20, (64, 6))
-    return program(model, x, (x[:, 0] < x[:, -1]).long(), nn.CrossEntropyLoss())
+        model, x = SentenceClassifier(positions), torch.randint(0, 20, (64, 6))
+    return minimal_setup(model, x, (x[:, 0] < x[:, -1]).long(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
     """Attention over words without positions."""
-    return reading(positions=False)
+    return _sentence_setup(positions=False)
 
 
 def good() -> Setup:
-    """The same with positions."""
-    return reading(positions=True)
+    """The same model with positions."""
+    return _sentence_setup(positions=True)

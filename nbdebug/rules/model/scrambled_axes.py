@@ -7,87 +7,89 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.reshapes import Scrambled, Shape
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.measurements.axes import ScrambledReshape, Shape
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 
 @rule("M309", "error")
-def scrambled_axes(scrambled: list[Scrambled]) -> Iterator[Finding]:
+def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Finding]:
     """A reshape mixes axes that a permute should have moved.
 
     ## What it does
-    Finds calls of ``view`` and ``reshape``, in the model and in the loss, after which the lengths of axes have changed
-    places, with one axis perhaps split in two or two joined, as for the heads of attention.
+    Finds calls of ``view`` and ``reshape``, in the model and in the loss, after which the lengths of axes have been
+    swapped, possibly with one axis split in two or two axes merged, as for attention heads.
 
     ## Why it matters
-    A reshape moves no value: it cuts the same row of numbers anew. The shape is the one that was wanted, and what lies
-    along each axis is a mixture: of time and channels, of colors and pixels, or of samples. Nothing is raised.
+    A reshape does not move values: it splits the same sequence of numbers differently. The shape is as intended, but
+    each axis contains a mixture: of time and channels, of colors and pixels, or of samples. No error is raised.
 
     ## How it is measured
-    On the shapes before and after each call of one pass. Splitting and joining neighbors is left alone, as that keeps
-    their order. Where the axis of the samples is concerned, lengths may agree by accident; it counts only if changing
-    one sample changes the outputs of others, or if the call stands in the loss.
+    On the shapes before and after each call of one pass. Splitting and merging neighboring axes is not reported, since
+    that keeps their order. If the batch axis is involved, lengths may agree by coincidence; such a call is reported
+    only if changing one sample changes the outputs of others, or if the call is in the loss.
 
     ## How to fix
-    Swap axes with ``transpose`` or ``permute``; reshape afterwards to split or join neighbors.
+    Swap axes with ``transpose`` or ``permute``; reshape afterwards to split or merge neighboring axes.
 
     ## When to ignore
-    When a layer that treats all values alike follows, as elementwise ones do, and the reshape is undone behind it.
+    When only elementwise layers follow and the reshape is undone after them.
 
     ## References
     Documentation of torch.Tensor.view: the returned tensor shares the same data. Rogozhnikov, Einops, 2022, section 2.
     """
-    for one in {(one.call.line, one.before, one.after): one for one in scrambled}.values():
+    for reshape in {
+        (reshape.call.line, reshape.shape_before, reshape.shape_after): reshape for reshape in scrambled_reshapes
+    }.values():
         yield Finding(
-            message=f"{one.call.name} turns shape {one.before} into {one.after}: the lengths {one.taken} become "
-            f"{one.given}; expected the same order, for a reshape moves no value to another axis.",
-            where=one.call.where,
-            cause="Axes were to change places, and the numbers were only cut anew, so that they are mixed.",
-            fix=fix(one.before, one.after),
-            evidence={"before": one.before, "after": one.after, "call": one.call.name},
+            message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}, so that the "
+            f"axes with lengths {reshape.axes_before} become {reshape.axes_after}. A reshape keeps the order of the "
+            "values, so their values are mixed.",
+            where=reshape.call.where,
+            cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
+            fix=_permute_fix(reshape.shape_before, reshape.shape_after),
+            evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         )
 
 
-def fix(before: Shape, after: Shape) -> str:
-    """The permutation that leads from one shape to the other, or how to come to one."""
+def _permute_fix(before: Shape, after: Shape) -> str:
+    """The permutation that leads from one shape to the other, or a hint if there is no unique one."""
     if sorted(before) == sorted(after) and len(set(before)) == len(before):
         order = [before.index(length) for length in after]
-        moved = [axis for axis, place in enumerate(order) if axis != place]
-        if len(moved) == 2:
-            return f"x = x.transpose({moved[0]}, {moved[1]})"
+        moved_axes = [axis for axis, source_axis in enumerate(order) if axis != source_axis]
+        if len(moved_axes) == 2:
+            return f"x = x.transpose({moved_axes[0]}, {moved_axes[1]})"
         return f"x = x.permute({', '.join(map(str, order))})"
-    return "# split or join axes that lie side by side, and swap axes by x.transpose(...) before or after"
+    return "# reshape only to split or merge neighboring axes, and swap axes with x.transpose(...) before or after"
 
 
-class Convolved(nn.Module):
-    """Scores of a series, by a convolution over time."""
+class SeriesClassifier(nn.Module):
+    """A 1-d convolution over series of 6 steps and 3 channels, whose axes are swapped or reshaped."""
 
     def __init__(self, swap: bool) -> None:
         super().__init__()
         self.swap, self.body, self.head = swap, nn.Conv1d(3, 8, 3), nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores by the mean over time."""
+        """Return the scores of 2 classes for series (batch × 6 steps × 3 channels)."""
         channels_first = x.transpose(1, 2) if self.swap else x.reshape(len(x), 3, 6)
         scores: Tensor = self.head(self.body(channels_first).relu().mean(2))
         return scores
 
 
-def series(swap: bool) -> Setup:
-    """Series of six points in three channels, whose class is the sign of one channel."""
+def _series_setup(swap: bool) -> Setup:
     x = torch.randn(64, 6, 3, generator=torch.Generator().manual_seed(0))
-    return program(Convolved(swap), x, (x[..., 0].mean(1) > 0).long(), nn.CrossEntropyLoss())
+    return minimal_setup(SeriesClassifier(swap), x, (x[..., 0].mean(1) > 0).long(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
     """A reshape to channels first."""
-    return series(swap=False)
+    return _series_setup(swap=False)
 
 
 def good() -> Setup:
-    """A transposition to channels first."""
-    return series(swap=True)
+    """A transpose to channels first."""
+    return _series_setup(swap=True)

@@ -1,4 +1,4 @@
-"""M308: linear layers follow each other with nothing nonlinear between."""
+"""M308: linear layers follow each other without a nonlinearity between them."""
 
 from __future__ import annotations
 
@@ -6,110 +6,128 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
+from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.finding import Finding
-from nbdebug.graph import HARMLESS, Graph, Node, Pattern
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 
-LINEAR = frozenset({"Addmm", "Mm", "Linear", "Convolution"})
-JOINS = frozenset({"Cat", "Stack", "Index", "IndexSelect", "Gather", "Split", "SplitWithSizes", "Chunk", "Unbind"})
-STACKED = Pattern(LINEAR, LINEAR, HARMLESS - JOINS)
-NORMS = frozenset({"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"})
-CONVOLVED = Pattern(frozenset({"Convolution"}), frozenset({"Convolution"}), HARMLESS - JOINS | NORMS)
-KERNELS = ("FlashAttention", "FlashAttentionForCpu", "EfficientAttention", "CudnnAttention")
-PRODUCT = Pattern(frozenset({"Bmm", *(f"ScaledDotProduct{kernel}" for kernel in KERNELS)}), frozenset())
-WEIGHT = Pattern(frozenset({"AccumulateGrad"}), frozenset(), frozenset({"T", "Transpose", "View"}))
+_LINEAR = frozenset({"Addmm", "Mm", "Linear", "Convolution"})
+_JOINS = frozenset({"Cat", "Stack", "Index", "IndexSelect", "Gather", "Split", "SplitWithSizes", "Chunk", "Unbind"})
+_STACKED = Pattern(_LINEAR, _LINEAR, VALUE_PRESERVING_NODES - _JOINS)
+_NORMS = frozenset({"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"})
+_CONVOLVED = Pattern(frozenset({"Convolution"}), frozenset({"Convolution"}), VALUE_PRESERVING_NODES - _JOINS | _NORMS)
+_ATTENTION_KERNELS = ("FlashAttention", "FlashAttentionForCpu", "EfficientAttention", "CudnnAttention")
+_PRODUCT = Pattern(frozenset({"Bmm", *(f"ScaledDotProduct{kernel}" for kernel in _ATTENTION_KERNELS)}), frozenset())
+_WEIGHT = Pattern(frozenset({"AccumulateGrad"}), frozenset(), frozenset({"T", "Transpose", "View"}))
 
 
 @rule("M308", "warning")
-def stacked_linear(graph: Graph, first_pass: Pass, model: nn.Module) -> Iterator[Finding]:
-    """Linear layers follow each other with nothing nonlinear between.
+def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module) -> Iterator[Finding]:
+    """Linear layers follow each other without a nonlinearity between them.
 
     ## What it does
-    Finds a linear layer, or a convolution of all channels, whose output goes into the next one through nothing but
-    views, copies and dropout; between convolutions of several places, also through batch normalization.
+    Finds a linear layer, or an ungrouped convolution, whose output goes into the next one through only views, copies
+    and dropout; between convolutions with kernels larger than 1, also through batch normalization.
 
     ## Why it matters
-    Two linear maps in a row are one linear map: the second layer costs parameters and time and adds nothing that the
-    first could not do. A network of such layers can only draw straight lines.
+    Two consecutive linear maps are one linear map: the second layer costs parameters and time and adds nothing that the
+    first could not do. A network of such layers can only draw linear decision boundaries.
 
     ## How it is measured
     On the autograd graph of the first batch, between layers that are both trained. A narrow layer between two wide ones
-    is a factorization and means it; so do grouped and one-sided convolutions. The projections into and out of an
-    attention belong to it. A layer that is called twice, or read in two places, is left alone.
+    is an intended factorization; grouped and asymmetric convolutions are intended too. The projections into and out of
+    an attention belong to it. A layer that is called twice, or whose output is used twice, is not reported.
 
     ## How to fix
-    Put an activation between the two, such as ``nn.ReLU()``, or take one of them out.
+    Put an activation between the two, such as ``nn.ReLU()``, or remove one of them.
 
     ## When to ignore
-    When the first layer is read elsewhere too, as an embedding.
+    When the output of the first layer is also used elsewhere, as an embedding.
 
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.1: a linear model of a linear model is linear.
     """
-    called = first_pass.trace.called
-    found = [(first, second) for first, second in STACKED.matches(graph) if is_stack(first, second)]
-    found += [pair for pair in CONVOLVED.matches(graph) if is_stack(*pair) and is_wide(*pair) and pair not in found]
-    found = [pair for pair in found if not (of_attention(pair[0], model) or of_attention(pair[1], model))]
-    pairs = [(one, two) for one, two in found if len(one.users) == 1 and called.get(one.module or "", 1) == 1]
+    called = first_pass.trace.call_counts
+    candidates = [(first, second) for first, second in _STACKED.find_matches(graph) if _is_stack(first, second)]
+    candidates += [
+        pair
+        for pair in _CONVOLVED.find_matches(graph)
+        if _is_stack(*pair) and _have_wide_kernels(*pair) and pair not in candidates
+    ]
+    candidates = [
+        pair
+        for pair in candidates
+        if not (_is_part_of_attention(pair[0], model) or _is_part_of_attention(pair[1], model))
+    ]
+    pairs = [
+        (layer, next_layer)
+        for layer, next_layer in candidates
+        if len(layer.users) == 1 and called.get(layer.module or "", 1) == 1
+    ]
     if not pairs:
         return
     first, second = pairs[-1]
     names = [repr(node.module) for node in (first, second) if node.module]
-    place = f" ({' and '.join(names)})" if names else ""
-    more = f"; {len(pairs) - 1} more follow" if len(pairs) > 1 else ""
+    layer_names = f" ({' and '.join(names)})" if names else ""
+    more = f"; {len(pairs) - 1} more pairs follow" if len(pairs) > 1 else ""
     yield Finding(
-        message=f"A linear layer feeds the next{place} with nothing nonlinear between{more}.",
+        message=f"A linear layer feeds the next one{layer_names} without a nonlinearity between them{more}.",
         where=first.where,
         cause="The activation between the layers is missing.",
         fix="x = torch.relu(x)  # between the two layers",
-        evidence={"pairs": [[one.module, two.module] for one, two in pairs]},
+        evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("T601", "T606", "T610", "E709", "M314"),
     )
 
 
-def is_stack(first: Node, second: Node) -> bool:
-    """Whether two trained layers could be one, without a narrow place between them."""
-    one, two = weight(first), weight(second)
-    if one is None or two is None or one.dim() != two.dim() or not (is_full(first, one) and is_full(second, two)):
+def _is_stack(first: Node, second: Node) -> bool:
+    """Return whether two trained layers could be replaced by one; a bottleneck between them could not."""
+    first_weight, second_weight = _trained_weight(first), _trained_weight(second)
+    if (
+        first_weight is None
+        or second_weight is None
+        or first_weight.dim() != second_weight.dim()
+        or not (_is_full_linear_map(first, first_weight) and _is_full_linear_map(second, second_weight))
+    ):
         return False
-    inputs, between, outputs = one.shape[1], one.shape[0], two.shape[0]
-    return two.shape[1] == between >= min(inputs, outputs)
+    in_features, hidden, out_features = first_weight.shape[1], first_weight.shape[0], second_weight.shape[0]
+    return second_weight.shape[1] == hidden >= min(in_features, out_features)
 
 
-def is_wide(first: Node, second: Node) -> bool:
-    """Whether two convolutions each look at more than one place, unlike the linear bottlenecks of small networks."""
-    kernels = (weight(first), weight(second))
+def _have_wide_kernels(first: Node, second: Node) -> bool:
+    """Return whether both kernels are larger than 1, unlike the linear bottlenecks of small networks."""
+    kernels = (_trained_weight(first), _trained_weight(second))
     return all(kernel is not None and max(kernel.shape[2:], default=1) > 1 for kernel in kernels)
 
 
-def of_attention(node: Node, model: nn.Module) -> bool:
-    """Whether a linear layer is a part of an attention: inside torch's own, or next to a product of two activations."""
+def _is_part_of_attention(node: Node, model: nn.Module) -> bool:
+    """Return whether a linear layer is part of torch's attention or feeds a product of two activations."""
     if isinstance(model.get_submodule(node.module or ""), nn.MultiheadAttention):
         return True
-    return any(next(WEIGHT.behind(one.inputs), None) is None for one in PRODUCT.behind(node.inputs))
+    return any(
+        next(_WEIGHT.search_upstream(product.inputs), None) is None for product in _PRODUCT.search_upstream(node.inputs)
+    )
 
 
-def weight(node: Node) -> Tensor | None:
-    """The trained matrix or kernel that a layer multiplies with."""
-    leaves = [leaf.variable for one in node.inputs for leaf in WEIGHT.behind([one])]
-    found = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and leaf.dim() > 1]
-    return found[0] if len(found) == 1 else None
+def _trained_weight(node: Node) -> Tensor | None:
+    leaves = [leaf.variable for source in node.inputs for leaf in _WEIGHT.search_upstream([source])]
+    parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and leaf.dim() > 1]
+    return parameters[0] if len(parameters) == 1 else None
 
 
-def is_full(node: Node, kernel: Tensor) -> bool:
-    """Whether a layer is a whole linear map: for a convolution, of all channels and the same to all sides."""
-    groups = node.saved("groups") if node.name == "Convolution" else 1
+def _is_full_linear_map(node: Node, kernel: Tensor) -> bool:
+    """Return whether a layer is a full linear map: for a convolution, ungrouped and with a square kernel."""
+    groups = node.get_saved("groups") if node.name == "Convolution" else 1
     return groups == 1 and len(set(kernel.shape[2:])) <= 1
 
 
 def bad() -> Setup:
-    """Two linear layers in a row."""
-    return program(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3)), *points(), nn.CrossEntropyLoss())
+    """Two consecutive linear layers."""
+    return minimal_setup(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3)), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """The same with an activation between."""
+    """The same model with an activation between them."""
     return classifier()

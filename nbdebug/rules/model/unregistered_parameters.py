@@ -1,4 +1,4 @@
-"""M303: modules or tensors in a plain list, dict or attribute, so never trained, moved or saved."""
+"""M303: modules or tensors in a plain list, dict or attribute are never trained, moved or saved."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.orphans import Orphans
-from nbdebug.evidence.unregistered import Hidden
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.assignments import assignments
-from nbdebug.registry import rule
-from nbdebug.rules.homeless import homeless
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.parameter_coverage import UnregisteredAttribute, UnregisteredTensors
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
+from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
+from nbdebug.source.search import find_assignments
 
-REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
-CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314")
+_REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
+_CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314")
 
 
 @rule("M303", "error")
-def unregistered_parameters(setup: Setup, unregistered: list[Hidden], orphans: list[Orphans]) -> Iterator[Finding]:
-    """Modules or tensors that the loss trains are kept where the model does not look for parameters.
+def unregistered_parameters(
+    setup: Setup, unregistered_attributes: list[UnregisteredAttribute], unregistered_tensors: list[UnregisteredTensors]
+) -> Iterator[Finding]:
+    """Trained modules or tensors are stored where the model does not register them.
 
     ## What it does
-    Looks for tensors that the loss depends on, that are not among ``model.parameters()``, and that an attribute of a
-    module keeps in a plain list, tuple, dict, dataclass, closure or object, or as a plain tensor. Also speaks of layers
-    that ``forward`` makes anew each time, of an attribute that keeps what was computed from a parameter instead of the
-    parameter, and, as a warning, of layers from outside of the model that no optimizer holds.
+    Finds tensors that the loss depends on, that are not among ``model.parameters()``, and that an attribute of a module
+    stores in a plain list, tuple, dict, dataclass, closure or object, or as a plain tensor. Also reports layers that
+    ``forward`` creates again each time, an attribute that stores a value computed from a parameter instead of the
+    parameter, and, as a warning, layers from outside the model that no optimizer holds.
 
     ## Why it matters
-    ``model.parameters()``, ``.to(device)``, ``train()``, ``eval()`` and ``state_dict()`` pass them by: they keep their
-    initial values through training and are missing from every checkpoint, and no error is raised.
+    ``model.parameters()``, ``.to(device)``, ``train()``, ``eval()`` and ``state_dict()`` skip them: they keep their
+    initial values during training and are missing from every checkpoint, and no error is raised.
 
     ## How it is measured
-    Exactly: by the identity of the leaves of the autograd graph of the first batch, found again by walking the
-    attributes of every module. What the loss does not reach (a frozen teacher, a moving average, a list of references
-    to registered blocks) is left alone. A second pass tells what is made anew.
-    An optimizer that holds them makes it a warning, since they do learn then.
+    Exactly: by the identity of the leaves of the autograd graph of the first batch, which are located by walking the
+    attributes of every module. Tensors that the loss does not depend on (a frozen teacher, a moving average, a list of
+    references to registered blocks) are not reported. A second pass shows which tensors are created again. If an
+    optimizer holds them, it is a warning, since they do learn then.
 
     ## How to fix
-    Keep modules in ``nn.ModuleList`` or ``nn.ModuleDict`` and tensors in ``nn.Parameter``; then make the optimizer.
+    Store modules in ``nn.ModuleList`` or ``nn.ModuleDict`` and tensors in ``nn.Parameter``; then create the optimizer.
 
     ## When to ignore
     When the part belongs to another program that trains, moves and saves it.
@@ -51,79 +52,75 @@ def unregistered_parameters(setup: Setup, unregistered: list[Hidden], orphans: l
     ## References
     Documentation of torch.nn.Module, torch.nn.ModuleList and torch.nn.Parameter: what is registered, and how.
     """
-    held = {id(p) for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]}
-    order = sorted(unregistered, key=lambda one: (type(one.holder).__qualname__, one.attribute))
-    for _, same in groupby(order, key=lambda one: (type(one.holder), one.attribute)):
-        yield finding(list(same), held)
-    yield from map(homeless, orphans)
+    optimized = {id(p) for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]}
+    ordered = sorted(unregistered_attributes, key=lambda item: (type(item.owner).__qualname__, item.attribute))
+    for _, items in groupby(ordered, key=lambda item: (type(item.owner), item.attribute)):
+        yield _finding(list(items), optimized)
+    yield from map(unregistered_tensors_finding, unregistered_tensors)
 
 
-def finding(same: list[Hidden], held: set[int]) -> Finding:
-    """One attribute of one class, kept by as many modules as there are."""
-    first = same[0]
-    tensors = [t for one in same for t in one.tensors]
+def _finding(items: list[UnregisteredAttribute], optimized: set[int]) -> Finding:
+    first = items[0]
+    tensors = [t for item in items for t in item.tensors]
     values = sum(t.numel() for t in tensors)
-    learns = all(id(t) in held for t in tensors)
-    lost = "they are not moved or saved" if learns else "they are never trained, moved or saved"
-    more = f" (and in {len(same) - 1} more modules of its class)" if len(same) > 1 else ""
+    is_optimized = all(id(t) in optimized for t in tensors)
+    consequence = "they are not moved or saved" if is_optimized else "they are never trained, moved or saved"
+    more = f" (and in {len(items) - 1} more modules of its class)" if len(items) > 1 else ""
     return Finding(
-        message=f"{named(first)} keeps {counted(first)} in {keeper(first)}{more}: {values:,} values that the loss "
-        f"depends on are not among model.parameters(), so {lost}.",
-        where=place(first),
-        cause="Only an nn.Parameter, an nn.Module or one of torch's containers of them is registered when it is set.",
-        fix=registered(first),
+        message=f"{_attribute_path(first)} stores {_describe_contents(first)} in {_describe_container(first)}{more}: "
+        f"{values:,} values that the loss depends on are not among model.parameters(), so {consequence}.",
+        where=_assignment_location(first),
+        cause="Only an nn.Parameter, an nn.Module or a torch container of them is registered on assignment.",
+        fix=_registration_fix(first),
         evidence={
-            "attribute": named(first),
+            "attribute": _attribute_path(first),
             "values": values,
             "shapes": [tuple(t.shape) for t in tensors[:8]],
-            "held by an optimizer": learns,
+            "held by an optimizer": is_optimized,
         },
-        explains=CONSEQUENCES,
-        severity="warning" if learns else None,
+        explains=_CONSEQUENCES,
+        severity="warning" if is_optimized else None,
     )
 
 
-def named(one: Hidden) -> str:
-    """The attribute with the path that leads to it."""
-    return f"{one.path}.{one.attribute}" if one.path else one.attribute
+def _attribute_path(item: UnregisteredAttribute) -> str:
+    """The attribute with its module path."""
+    return f"{item.path}.{item.attribute}" if item.path else item.attribute
 
 
-def counted(one: Hidden) -> str:
-    """What is kept, such as ``3 modules``."""
-    modules = sum(isinstance(thing, nn.Module) for thing in one.things)
-    counts = ((modules, "module"), (len(one.things) - modules, "tensor"))
-    return " and ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
+def _describe_contents(item: UnregisteredAttribute) -> str:
+    modules = sum(isinstance(content, nn.Module) for content in item.members)
+    counts = ((modules, "module"), (len(item.members) - modules, "tensor"))
+    return " and ".join(f"{n} {noun}{'s' if n > 1 else ''}" for n, noun in counts if n)
 
 
-def keeper(one: Hidden) -> str:
-    """What keeps them, in words."""
-    if isinstance(one.value, Tensor):
+def _describe_container(item: UnregisteredAttribute) -> str:
+    if isinstance(item.value, Tensor):
         return "a plain tensor"
-    return "a closure" if callable(one.value) else f"a plain {type(one.value).__name__}"
+    return "a closure" if callable(item.value) else f"a plain {type(item.value).__name__}"
 
 
-def place(one: Hidden) -> Where:
-    """The line that sets the attribute, where the source has one that registers nothing."""
-    lines = assignments(one.holder, one.attribute)
-    plain = [line for line in lines if not REGISTERING.search(line.text)]
-    return plain[0].where(one.path or None) if plain else Where(module=one.path or None)
+def _assignment_location(item: UnregisteredAttribute) -> Location:
+    """The line that sets the attribute, preferably one that does not register anything."""
+    lines = find_assignments(item.owner, item.attribute)
+    unregistering = [line for line in lines if not _REGISTERING.search(line.text)]
+    return unregistering[0].where(item.path or None) if unregistering else Location(module=item.path or None)
 
 
-def registered(one: Hidden) -> str:
-    """The line to write instead."""
-    name = f"self.{one.attribute}"
-    modules = all(isinstance(thing, nn.Module) for thing in one.things)
-    if isinstance(one.value, Tensor):
-        return f"{name} = nn.Parameter({name}.detach())  # then make the optimizer"
-    if isinstance(one.value, Mapping):
-        return f"{name} = nn.{'Module' if modules else 'Parameter'}Dict({name})  # then make the optimizer"
-    if isinstance(one.value, (list, tuple)):
-        return f"{name} = nn.{'Module' if modules else 'Parameter'}List({name})  # then make the optimizer"
-    return f"# in __init__, beside {name}: set each as an attribute of self, then make the optimizer"
+def _registration_fix(item: UnregisteredAttribute) -> str:
+    name = f"self.{item.attribute}"
+    modules = all(isinstance(content, nn.Module) for content in item.members)
+    if isinstance(item.value, Tensor):
+        return f"{name} = nn.Parameter({name}.detach())  # then create the optimizer"
+    if isinstance(item.value, Mapping):
+        return f"{name} = nn.{'Module' if modules else 'Parameter'}Dict({name})  # then create the optimizer"
+    if isinstance(item.value, (list, tuple)):
+        return f"{name} = nn.{'Module' if modules else 'Parameter'}List({name})  # then create the optimizer"
+    return f"# in __init__, next to {name}: assign each to an attribute of self, then create the optimizer"
 
 
-class Listed(nn.Module):
-    """A network that keeps its hidden layers in a list."""
+class LayersInPlainList(nn.Module):
+    """A classifier of 4 features whose hidden layers are in a plain list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +128,7 @@ class Listed(nn.Module):
         self.head = nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits."""
+        """Return the logits of 3 classes."""
         for layer in self.layers:
             x = torch.relu(layer(x))
         logits: Tensor = self.head(x)
@@ -140,9 +137,9 @@ class Listed(nn.Module):
 
 def bad() -> Setup:
     """Hidden layers in a plain list."""
-    return program(Listed(), *points(), nn.CrossEntropyLoss())
+    return minimal_setup(LayersInPlainList(), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """Layers in a container of torch's."""
+    """Layers in a torch container."""
     return classifier()

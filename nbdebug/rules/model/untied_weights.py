@@ -7,61 +7,60 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.ties import TURNED, Untied
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.weight_copies import TRANSPOSED_VALUES, BrokenTie
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 
 @rule("M317", "warning")
-def untied_weights(model: nn.Module, untied: list[Untied]) -> Iterator[Finding]:
+def untied_weights(model: nn.Module, broken_ties: list[BrokenTie]) -> Iterator[Finding]:
     """Weights that were tied are no longer the same tensor.
 
     ## What it does
-    Names the pairs of trainable weights of one shape that are meant to be one: a line of a constructor sets one to the
-    other, a Hugging Face configuration says ``tie_word_embeddings``, or an embedding and the layer that writes the
-    words, or a layer and the one that undoes it, still have the very same numbers.
+    Names the pairs of trainable weights of the same shape that are meant to be one tensor: a line of a constructor
+    assigns one to the other, a Hugging Face configuration has ``tie_word_embeddings``, or an embedding and the output
+    layer, or a layer and its inverse, still have identical values.
 
     ## Why it matters
-    From the first step on they drift apart: twice the parameters, half the gradient for each, and a checkpoint that
-    ties them again loads something else than was trained.
+    From the first step on they diverge: twice the parameters, half the gradient for each, and a checkpoint that ties
+    them again loads different weights than were trained.
 
     ## How it is measured
-    Exactly: by the identity and the memory of the tensors. Lines behind an ``if`` are not taken at their word.
-    Copies of whole layers, as a Transformer makes of its first one, start equal by design and are left alone; a decoder
-    that starts as its encoder turned around may be meant so: a note.
+    Exactly: by the identity and the memory of the tensors. Lines inside an ``if`` are not taken as evidence. Copies of
+    whole layers, which a Transformer makes of its first layer, start equal by design and are not reported; a decoder
+    that starts as the transpose of its encoder may be intended, so it is a note.
 
     ## How to fix
-    Tie them after the last line that replaces either, and make the optimizer after that.
+    Tie them after the last line that replaces either of them, and create the optimizer after that.
 
     ## When to ignore
-    When one was copied only for a good start.
+    When one was copied only for initialization.
 
     ## References
     Press and Wolf 2017, arXiv:1608.05859; Inan et al. 2017, arXiv:1611.01462.
     """
     sizes = dict(model.named_parameters())
-    for pair in untied:
-        yield finding(pair, sizes[pair.one].numel())
+    for pair in broken_ties:
+        yield _finding(pair, sizes[pair.first].numel())
 
 
-def finding(pair: Untied, size: int) -> Finding:
-    """The two weights, and how it is known that they were one."""
-    where = pair.line.where(None, pair.one) if pair.line else Where(pair.one.rpartition(".")[0], pair.one)
+def _finding(pair: BrokenTie, size: int) -> Finding:
+    where = pair.line.where(None, pair.first) if pair.line else Location(pair.first.rpartition(".")[0], pair.first)
     return Finding(
-        message=f"{pair.one} and {pair.other} are two tensors of {size:,} values, and are meant to be one: "
-        f"{pair.known}.",
+        message=f"{pair.first} and {pair.second} are two tensors of {size:,} values, but are meant to be one: "
+        f"{pair.reason}.",
         where=where,
-        cause="One of them was made anew, copied or replaced after they had been tied.",
-        fix=f"model.{pair.one} = model.{pair.other}   # then make the optimizer",
-        evidence={"parameters": [pair.one, pair.other], "known by": pair.known},
-        severity="note" if pair.known == TURNED else None,
+        cause="One of the two was created again, copied or replaced after they had been tied.",
+        fix=f"model.{pair.first} = model.{pair.second}   # then create the optimizer",
+        evidence={"parameters": [pair.first, pair.second], "known by": pair.reason},
+        severity="note" if pair.reason == TRANSPOSED_VALUES else None,
     )
 
 
-class Tagger(nn.Module):
-    """Words in, words out, with one matrix for both."""
+class TiedTagger(nn.Module):
+    """A tagger over 12 tokens whose output layer shares the weight of the embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,26 +70,25 @@ class Tagger(nn.Module):
         nn.init.normal_(self.embed.weight, std=0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores of every word at every place."""
+        """Return the scores of each token (batch × 12 × positions)."""
         scores: Tensor = self.head(self.embed(x).tanh())
         return scores.transpose(1, 2)
 
 
-def copying(untie: bool) -> Setup:
-    """Sentences, each word of which is to be replaced by the next in the list."""
+def _tagger_setup(unties: bool) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model, x = Tagger(), torch.randint(0, 12, (64, 5))
-        if untie:
+        model, x = TiedTagger(), torch.randint(0, 12, (64, 5))
+        if unties:
             model.head.weight = nn.Parameter(torch.randn(12, 8))
-    return program(model, x, (x + 1) % 12, nn.CrossEntropyLoss())
+    return minimal_setup(model, x, (x + 1) % 12, nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
-    """A head whose weight was drawn anew after it had been tied."""
-    return copying(untie=True)
+    """A head whose weight was reinitialized after it had been tied."""
+    return _tagger_setup(unties=True)
 
 
 def good() -> Setup:
-    """The same, tied."""
-    return copying(untie=False)
+    """The same model with tied weights."""
+    return _tagger_setup(unties=False)

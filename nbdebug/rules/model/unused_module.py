@@ -1,4 +1,4 @@
-"""M315: a registered module that no forward pass calls."""
+"""M315: no forward pass calls a registered module."""
 
 from __future__ import annotations
 
@@ -9,117 +9,134 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.first_pass import Pass
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.assignments import assignments
-from nbdebug.graph.source import is_library
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import is_library_code
+from nbdebug.source.search import find_assignments
 
-BY_NAME = {"getattr", "children", "named_children", "modules", "named_modules", "_modules", "get_submodule", "__dict__"}
+_DYNAMIC_ACCESS = {
+    "getattr",
+    "children",
+    "named_children",
+    "modules",
+    "named_modules",
+    "_modules",
+    "get_submodule",
+    "__dict__",
+}
 
 
 @rule("M315", "warning")
-def unused_module(setup: Setup, first_pass: Pass) -> Iterator[Finding]:
-    """A module is registered, and no code of its class ever uses it.
+def unused_module(setup: Setup, first_pass: ForwardPass) -> Iterator[Finding]:
+    """A module is registered, but no code of its class ever uses it.
 
     ## What it does
-    Looks for submodules without trainable parameters (dropout, activations, pooling, frozen layers) that the forward
-    pass did not call and that no method but ``__init__`` mentions. Those with trainable parameters are told as
+    Finds submodules without trainable parameters (dropout, activations, pooling, frozen layers) that the forward pass
+    did not call and that no method except ``__init__`` mentions. Submodules with trainable parameters are reported as
     disconnected parameters.
 
     ## Why it matters
-    What is declared is not done: a dropout that regularizes nothing, a normalization that normalizes nothing.
+    The declared module has no effect: a dropout that does not regularize, a normalization that does not normalize.
 
     ## How it is measured
     By hooks on every submodule in the first forward pass, and by the names in the compiled code of the class. A module
-    that another method uses (a softmax for prediction), one that is fetched by its name, and the inside of installed
-    libraries are left alone.
+    that another method uses (a softmax for prediction), one that is looked up by name, and the internals of installed
+    libraries are not reported.
 
     ## How to fix
-    Call it in ``forward``, or take it out.
+    Call it in ``forward``, or remove it.
 
     ## When to ignore
-    When another program calls it, such as a training step that keeps its loss in the model.
+    When other code calls it, such as a training step that stores its loss in the model.
 
     ## References
     Documentation of torch.nn.Module: submodules are registered when they are set, and run when forward calls them.
     """
     if first_pass.failure is not None or setup.step_fn is not None:
-        raise NotChecked(first_pass.failed if first_pass.failure else "a step_fn hides the forward pass")
-    called = first_pass.trace.called
-    for path, owner in setup.eager.named_modules():
+        raise NotChecked(first_pass.failure_message if first_pass.failure else "a step_fn hides the forward pass")
+    called = first_pass.trace.call_counts
+    for path, owner in setup.eager_model.named_modules():
         if path in called:
-            yield from unused(path, owner, called)
+            yield from _unused_children(path, owner, called)
 
 
-def unused(path: str, owner: nn.Module, called: dict[str, int]) -> Iterator[Finding]:
-    """The children of one module that neither ran nor are mentioned."""
-    if is_foreign(type(owner)):
+def _unused_children(path: str, owner: nn.Module, called: dict[str, int]) -> Iterator[Finding]:
+    if _is_foreign(type(owner)):
         return
-    names = mentioned(type(owner))
+    used_names = _mentioned_names(type(owner))
     for name, child in owner.named_children():
-        inner = [f"{path}.{name}".strip(".") + (f".{below}" if below else "") for below, _ in child.named_modules()]
-        learns = any(p.requires_grad for p in child.parameters())
-        if not names & {name, *BY_NAME} and not learns and not called.keys() & set(inner) and not is_loss(child):
-            yield finding(inner[0], name, owner, child)
+        inner_paths = [
+            f"{path}.{name}".strip(".") + (f".{inner_path}" if inner_path else "")
+            for inner_path, _ in child.named_modules()
+        ]
+        is_trainable = any(p.requires_grad for p in child.parameters())
+        if (
+            not used_names & {name, *_DYNAMIC_ACCESS}
+            and not is_trainable
+            and not called.keys() & set(inner_paths)
+            and not _is_loss(child)
+        ):
+            yield _finding(inner_paths[0], name, owner, child)
 
 
-def finding(path: str, name: str, owner: nn.Module, child: nn.Module) -> Finding:
-    """One module that is never used, at the line that makes it."""
-    lines = assignments(owner, name)
+def _finding(path: str, name: str, owner: nn.Module, child: nn.Module) -> Finding:
+    lines = find_assignments(owner, name)
     return Finding(
-        message=f"{path} ({child}) ran 0 times in the forward pass, and no method of {type(owner).__name__} uses it.",
-        where=lines[0].where(path) if lines else Where(module=path),
-        cause="It was made in __init__ and forgotten in forward.",
-        fix=f"x = self.{name}(x)  # in forward, where it belongs; or take it out",
+        message=f"{path} ({child}) was not called in the forward pass, and no method of {type(owner).__name__} "
+        "uses it.",
+        where=lines[0].where(path) if lines else Location(module=path),
+        cause="It was created in __init__ and forgotten in forward.",
+        fix=f"x = self.{name}(x)  # at the right position in forward; or remove it",
         evidence={"module": path, "kind": type(child).__name__, "calls": 0},
-        explains=consequences(child),
+        explains=_explained_codes(child),
     )
 
 
-def is_foreign(cls: type[nn.Module]) -> bool:
-    """Whether a class of modules is not the user's own."""
-    return is_library(cls.forward.__code__.co_filename) if isinstance(cls.forward, FunctionType) else True
+def _is_foreign(cls: type[nn.Module]) -> bool:
+    """Return whether a module class comes from an installed library."""
+    return is_library_code(cls.forward.__code__.co_filename) if isinstance(cls.forward, FunctionType) else True
 
 
-def consequences(module: nn.Module) -> tuple[str, ...]:
-    """What the lack of a module brings about."""
+def _explained_codes(module: nn.Module) -> tuple[str, ...]:
+    """Codes of the findings that a missing module explains."""
     if isinstance(module, nn.modules.dropout._DropoutNd):
         return ("T609",)
     return ("M308", "T606", "T610") if type(module).__module__ == nn.modules.activation.__name__ else ()
 
 
-def is_loss(module: nn.Module) -> bool:
-    """Whether a module is one of torch's losses, which a training step may call."""
+def _is_loss(module: nn.Module) -> bool:
+    """Return whether a module is one of torch's losses, which a training step may call."""
     return isinstance(module, nn.modules.loss._Loss)
 
 
-def mentioned(cls: type) -> set[str]:
-    """Every attribute that the methods of a class and of the user's classes above it read, but for ``__init__``."""
-    own = [one for one in cls.__mro__ if one.__module__.partition(".")[0] != "torch"]
-    methods = [part for one in own for name, part in vars(one).items() if name != "__init__"]
-    return {name for method in methods for name in names_in(getattr(plain(method), "__code__", None))}
+def _mentioned_names(cls: type) -> set[str]:
+    """Every attribute that the methods of a class and its user-defined bases read, except ``__init__``."""
+    user_classes = [user_class for user_class in cls.__mro__ if user_class.__module__.partition(".")[0] != "torch"]
+    methods = [member for user_class in user_classes for name, member in vars(user_class).items() if name != "__init__"]
+    return {name for method in methods for name in _names_in(getattr(_unwrap(method), "__code__", None))}
 
 
-def plain(method: Any) -> Any:
+def _unwrap(method: Any) -> Any:
     """The function behind a property, a class method or a decorator."""
     inner = getattr(method, "fget", None) or getattr(method, "__func__", method)
     return getattr(inner, "__wrapped__", inner)
 
 
-def names_in(code: CodeType | None) -> set[str]:
-    """The names that a function and the functions inside it read."""
+def _names_in(code: CodeType | None) -> set[str]:
     if code is None:
         return set()
-    strings = {one for one in code.co_consts if isinstance(one, str)}
-    return {*code.co_names, *strings}.union(*(names_in(one) for one in code.co_consts if isinstance(one, CodeType)))
+    strings = {constant for constant in code.co_consts if isinstance(constant, str)}
+    return {*code.co_names, *strings}.union(
+        *(_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    )
 
 
-class Forgetful(nn.Module):
-    """A network that declares a dropout and never applies it."""
+class UnusedDropout(nn.Module):
+    """A classifier of 4 features with a dropout that forward() does not call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,16 +144,16 @@ class Forgetful(nn.Module):
         self.dropout = nn.Dropout(0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits."""
+        """Return the logits of 3 classes."""
         logits: Tensor = self.head(torch.relu(self.body(x)))
         return logits
 
 
 def bad() -> Setup:
     """A dropout that is never called."""
-    return program(Forgetful(), *points(), nn.CrossEntropyLoss())
+    return minimal_setup(UnusedDropout(), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """A dropout that is."""
+    """A dropout that is called."""
     return classifier(nn.Dropout(0.1))

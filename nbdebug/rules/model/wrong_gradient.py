@@ -1,4 +1,4 @@
-"""M316: a hand-written backward disagrees with finite differences."""
+"""M316: the backward of an autograd function does not match finite differences."""
 
 from __future__ import annotations
 
@@ -10,118 +10,136 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from nbdebug.evidence.functions import Checked, Slope
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Severity, Where
-from nbdebug.graph.source import Line
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.finding import Finding, Location, Severity
+from nbdebug.measurements.autograd_functions import CheckedFunction, CoordinateGradient
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine
 
 
 @rule("M316", "error")
-def wrong_gradient(functions: list[Checked], *, tolerance: float = 1e-2) -> Iterator[Finding]:
+def wrong_gradient(autograd_functions: list[CheckedFunction], *, tolerance: float = 1e-2) -> Iterator[Finding]:
     """The backward of an autograd function is not the derivative of its forward.
 
     ## What it does
-    Takes every autograd function of your own that the loss runs through, and compares what its backward gives with how
-    its output changes when one number of its input is changed.
+    Compares, for every custom autograd function that the loss depends on, the gradient returned by its backward with
+    the change of its output when one input value changes.
 
     ## Why it matters
-    Nothing checks a hand-written backward: training runs along a direction that is not downhill, and the loss falls
-    slowly, or stops too high, or rises.
+    Nothing checks a custom backward: training follows a direction that is not downhill, and the loss decreases slowly,
+    stops too high, or increases.
 
     ## How it is measured
     With the arguments of its first call, copied to float64, and the same random numbers each time: central differences
-    at six coordinates of each input, from its least value to its largest, with steps of 1e-4 and 1e-6. Where the two
-    steps disagree there is a kink, and the coordinate is left out. A relative error above ``tolerance`` = 1e-2 is
-    wrong, by the bands of CS231n. Gradients that differ by design get a note: of an input that is given back as it is
-    (reversal, scaling, clipping of gradients) and of a forward that is flat everywhere (rounding, spikes). A gradient
-    that is wrong only where the forward is flat gets a warning.
+    at six coordinates of each input, from its smallest value to its largest, with steps of 1e-4 and 1e-6. If the two
+    steps disagree, the function has a kink there, and the coordinate is skipped. A relative error above ``tolerance`` =
+    1e-2 is wrong, following the ranges of CS231n. Gradients that differ by design are notes: an input that is returned
+    unchanged (reversal, scaling or clipping of gradients) and a forward that is flat everywhere (rounding, spikes). A
+    gradient that is wrong only where the forward is flat is a warning.
 
     ## How to fix
-    Correct the backward, and keep ``torch.autograd.gradcheck`` in your tests; or let autograd do it.
+    Correct the backward, and use ``torch.autograd.gradcheck`` in your tests; or let autograd compute it.
 
     ## When to ignore
-    When the gradient is a surrogate on purpose.
+    When the gradient is an intended surrogate.
 
     ## References
     Stanford CS231n, notes 3, gradient checks; documentation of torch.autograd.gradcheck.
     """
-    for one in functions:
-        wrong = {place: slope for place, found in one.slopes.items() if (slope := worst(found, tolerance))}
-        if wrong:
-            yield finding(one, *next(iter(wrong.items())))
-    if functions and not any(one.slopes for one in functions):
-        raise NotChecked(f"{functions[0].function.__name__} cannot be called alone: {functions[0].failure}")
+    for function in autograd_functions:
+        errors = {
+            argument: slope
+            for argument, slopes in function.gradients.items()
+            if (slope := _largest_error(slopes, tolerance))
+        }
+        if errors:
+            yield _finding(function, *next(iter(errors.items())))
+    if autograd_functions and not any(function.gradients for function in autograd_functions):
+        raise NotChecked(
+            f"{autograd_functions[0].function.__name__} cannot be called alone: {autograd_functions[0].failure}"
+        )
 
 
-def worst(found: list[Slope], tolerance: float) -> Slope | None:
-    """The slope that is furthest off, if one is; where the forward changes before where it is flat."""
-    scale = max((max(abs(one.given), abs(one.found)) for one in found), default=0.0)
-    off = [one for one in found if one.error > tolerance and abs(one.given - one.found) > 1e-6 * scale]
-    return max(off, key=lambda one: (one.found != 0, one.error), default=None)
+def _largest_error(slopes: list[CoordinateGradient], tolerance: float) -> CoordinateGradient | None:
+    """The gradient that is furthest off, if any; where the forward is not flat takes precedence."""
+    scale = max((max(abs(slope.analytic), abs(slope.numeric)) for slope in slopes), default=0.0)
+    errors = [
+        slope
+        for slope in slopes
+        if slope.relative_error > tolerance and abs(slope.analytic - slope.numeric) > 1e-6 * scale
+    ]
+    return max(errors, key=lambda slope: (slope.numeric != 0, slope.relative_error), default=None)
 
 
-def severity(one: Checked, place: int, slope: Slope) -> Severity:
-    """How sure it is that the gradient is not meant to differ."""
-    if place == one.unchanged or all(other.found == 0 for found in one.slopes.values() for other in found):
+def _severity_of_error(function: CheckedFunction, argument: int, slope: CoordinateGradient) -> Severity:
+    """The severity: a note or a warning if the gradient may differ on purpose."""
+    if argument == function.returned_input or all(
+        other.numeric == 0 for slopes in function.gradients.values() for other in slopes
+    ):
         return "note"
-    return "error" if slope.found != 0 else "warning"
+    return "error" if slope.numeric != 0 else "warning"
 
 
-def finding(one: Checked, place: int, slope: Slope) -> Finding:
-    """Both gradients of one input."""
-    name = one.function.__name__
+def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient) -> Finding:
+    name = function.function.__name__
     return Finding(
-        message=f"The backward of {name} gives {slope.given:.4g} for an input whose finite difference is "
-        f"{slope.found:.4g}; expected the same within 1 %.",
-        where=place_of(one),
-        cause=f"The gradient that backward returns for argument {place} is not the derivative of forward.",
+        message=f"The backward of {name} returns the derivative {slope.analytic:.4g} for one value of argument "
+        f"{argument}, but the finite difference of its forward is {slope.numeric:.4g}; they should agree within 1 %.",
+        where=_backward_location(function),
+        cause=f"The gradient that backward returns for argument {argument} is not the derivative of forward.",
         fix=f"torch.autograd.gradcheck({name}.apply, inputs)   # inputs in float64, with requires_grad=True",
-        evidence={"function": name, "argument": place, "backward": slope.given, "finite difference": slope.found},
+        evidence={
+            "function": name,
+            "argument": argument,
+            "backward": slope.analytic,
+            "finite difference": slope.numeric,
+        },
         explains=("G416", "T601", "T602", "T606", "T608", "T610"),
-        severity=severity(one, place, slope),
+        severity=_severity_of_error(function, argument, slope),
     )
 
 
-def place_of(one: Checked) -> Where:
-    """The head of the backward, in the submodule that calls it."""
+def _backward_location(function: CheckedFunction) -> Location:
+    """The ``def`` line of the backward, with the module that calls it."""
     try:
-        texts, start = inspect.getsourcelines(one.function.backward)
-        offset = next((n for n, text in enumerate(texts) if text.lstrip().startswith("def ")), 0)
-        return Line(inspect.getfile(one.function.backward), start + offset).where(one.node.module)
+        source_lines, start = inspect.getsourcelines(function.function.backward)
+        offset = next(
+            (index for index, source_line in enumerate(source_lines) if source_line.lstrip().startswith("def ")), 0
+        )
+        return SourceLine(inspect.getfile(function.function.backward), start + offset).where(function.node.module)
     except (OSError, TypeError):
-        return one.node.where
+        return function.node.where
 
 
-class Squared(Function):
-    """A square whose derivative lacks its factor of two."""
+class WrongSquare(Function):
+    """The square of a tensor, with half of its derivative."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """The square."""
+        """Return the squares, and save the input for the backward pass."""
         ctx.save_for_backward(x)
         return x * x
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Half of the derivative."""
+        """Return the gradient times x instead of 2x."""
         (x,) = ctx.saved_tensors
-        half: Tensor = gradient * x
-        return half
+        half_gradient: Tensor = gradient * x
+        return half_gradient
 
 
-class Powered(nn.Module):
-    """A network that squares its hidden layer."""
+class SquaringNetwork(nn.Module):
+    """A classifier of 4 features with WrongSquare as its activation."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits."""
-        hidden = Squared.apply(self.body(x))  # type: ignore[no-untyped-call]
+        """Return the logits of 3 classes."""
+        hidden = WrongSquare.apply(self.body(x))  # type: ignore[no-untyped-call]
         logits: Tensor = self.head(hidden)
         return logits
 
@@ -130,8 +148,8 @@ def bad() -> Setup:
     """A square with half of its derivative."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = Powered()
-    return program(model, *points(), nn.CrossEntropyLoss())
+        model = SquaringNetwork()
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:

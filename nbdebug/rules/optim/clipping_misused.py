@@ -1,4 +1,4 @@
-"""O508: gradients are clipped after the step, before they are unscaled, to next to nothing, or not at all."""
+"""O508: gradients are clipped at the wrong position, while scaled, to almost nothing, or not at all."""
 
 from __future__ import annotations
 
@@ -9,58 +9,65 @@ from torch.nn.utils import clip_grad_norm_
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import where_of
-from nbdebug.loop import Loop
-from nbdebug.loop.clips import Clips
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
-ORDER = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()"
-SMALL, OFTEN, LEAST_NORMS = 1e-4, 0.9, 20
+_CORRECT_ORDER = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()"
+_MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
 
 
 @rule("O508", "warning")
 def clipping_misused(
-    loop: Loop, *, least: int = 3, share: float = 0.5, shrunk: float = 0.1, dust: float = 10.0
+    loop: LoopSummary, *, least: int = 3, share: float = 0.5, shrunk: float = 0.1, dust: float = 10.0
 ) -> Iterator[Finding]:
-    """Gradients are clipped at the wrong place, on scaled values, to next to nothing, or not at all.
+    """Gradients are clipped at the wrong position, while scaled, to almost nothing, or not at all.
 
     ## What it does
-    Hears each call of ``clip_grad_norm_`` and ``clip_grad_value_`` in your own loop, and what happened between it and
-    the step before. Keeps the norms that were found and the limits they were held to.
+    Records each call of ``clip_grad_norm_`` and ``clip_grad_value_`` in your own loop, what happened between it and the
+    previous step, the gradient norms and the limits.
 
     ## Why it matters
-    After the step a clipped gradient is used by nothing. A gradient that a GradScaler has multiplied by 65,536 is cut
-    to one over 65,536 of what was meant. A limit far under the usual norm shrinks every step.
+    A gradient that is clipped after the step is never used. A gradient that a GradScaler has multiplied by 65,536 is
+    clipped to one over 65,536 of the intended norm. A limit far below the usual norm shrinks every step.
 
     ## How it is measured
-    In order, exactly: a call has no backward pass between it and the step before; or there is one of a scaled loss and
-    no ``unscale_``; or it is given no parameters, as by a generator that was used up. It takes ``least`` = 3 calls, and
-    more than a ``share`` of one half.
-    A limit is too small where more than 90 % of at least 20 norms lie over it, the median one is cut to under
-    ``shrunk`` = a tenth, and a step of plain descent then moves under 1e-4 of the weights' norm though it would move
-    more without; or where a value of a gradient at the limit is under ``dust`` = 10 times the epsilon of an adaptive
-    optimizer. Adaptive optimizers do not mind a constant factor, and are left alone otherwise.
+    Exactly, by the order of calls: a call has no backward pass between it and the previous step; or there is one of a
+    scaled loss and no ``unscale_``; or the call receives no parameters, for example from an exhausted generator. At
+    least ``least`` = 3 calls are needed, and more than a ``share`` of one half of them.
+
+    A limit is too small if more than 90 % of at least 20 norms exceed it, the median gradient is clipped to less than
+    ``shrunk`` = a tenth of its norm, and a step of plain SGD then changes less than 1e-4 of the norm of the weights
+    though it would change more without clipping; or if a gradient value at the limit is below ``dust`` = 10 times the
+    epsilon of an adaptive optimizer. Adaptive optimizers are otherwise invariant to a constant factor and are not
+    reported.
 
     ## How to fix
-    backward, unscale_, clip, step. Set the limit near the 95th percentile of the norms seen.
+    Order: backward, unscale_, clip, step. Set the limit near the 95th percentile of the observed norms.
 
     ## When to ignore
-    When what is clipped are gradients that another part of your program uses.
+    When the clipped gradients are used by another part of your program.
 
     ## References
     Pascanu et al. 2013, arXiv:1211.5063. PyTorch notes on automatic mixed precision: working with unscaled gradients.
     """
-    clips = loop.clips
-    if clips.calls + clips.empty < least:
-        raise NotChecked(f"gradients were clipped {clips.calls} times in your loop, which is too few")
-    evidence = {"calls": clips.calls, "after the step": clips.late, "scaled": clips.scaled, "empty": clips.empty}
-    if said := misplaced(clips, share, least) or tiny(clips, shrunk, dust):
-        message, cause, fix = said
+    clips = loop.clipping
+    if clips.calls + clips.calls_without_parameters < least:
+        raise NotChecked(f"gradients were clipped only {clips.calls} times in your loop; at least {least} are needed")
+    evidence = {
+        "calls": clips.calls,
+        "after the step": clips.late_calls,
+        "scaled": clips.scaled_calls,
+        "empty": clips.calls_without_parameters,
+    }
+    if texts := _misplaced_clipping(clips, share, least) or _limit_too_small(clips, shrunk, dust):
+        message, cause, fix = texts
         yield Finding(
             message=message,
-            where=where_of(loop.lines.get("clip")),
+            where=get_location(loop.lines.get("clip")),
             cause=cause,
             fix=fix,
             evidence={**evidence, "limit": max(clips.limits, default=None)},
@@ -68,61 +75,67 @@ def clipping_misused(
         )
 
 
-def misplaced(clips: Clips, share: float, least: int) -> tuple[str, str, str] | None:
-    """Message, cause and fix of calls at the wrong place, or with nothing to clip."""
+def _misplaced_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tuple[str, str, str] | None:
+    """Message, cause and fix for calls at the wrong position, or without gradients to clip."""
     calls = max(clips.calls, 1)
-    if clips.empty >= least and clips.empty > share * (clips.calls + clips.empty):
+    if clips.calls_without_parameters >= min_calls and clips.calls_without_parameters > share * (
+        clips.calls + clips.calls_without_parameters
+    ):
         return (
-            f"{clips.empty} calls to clip gradients were given no parameter.",
-            "The parameters come from a generator that something else has used up, as the optimizer does.",
+            f"{clips.calls_without_parameters} calls to clip gradients received no parameters.",
+            "The parameters come from a generator that is exhausted, for example by the optimizer.",
             "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)   # a new generator at each call",
         )
-    if clips.late > share * calls:
+    if clips.late_calls > share * calls:
         return (
-            f"{clips.late} of {clips.calls} calls to clip gradients had no backward pass between them and the step "
-            "before: what they clip no step uses.",
+            f"{clips.late_calls} of {clips.calls} calls to clip gradients had no backward pass between them and the "
+            "previous step: no step uses the clipped gradients.",
             "Gradients are clipped after the step, or before the backward pass.",
-            ORDER,
+            _CORRECT_ORDER,
         )
-    if clips.scaled > share * max(clips.followed, least):
+    if clips.scaled_calls > share * max(clips.checked_calls, min_calls):
         return (
-            f"{clips.scaled} of {clips.followed} calls that were followed clip gradients that the GradScaler has "
-            "scaled and not unscaled.",
-            "The limit is held against the gradient times the scale of the loss.",
+            f"{clips.scaled_calls} of {clips.checked_calls} inspected calls clip gradients that are still multiplied "
+            "by the scale of the GradScaler.",
+            "max_norm is compared with the gradient times the scale, because unscale_() was not called before.",
             "scaler.unscale_(optimizer)   # before this line",
         )
     return None
 
 
-def tiny(clips: Clips, shrunk: float, dust: float) -> tuple[str, str, str] | None:
-    """Message, cause and fix of a limit that leaves next to nothing."""
-    if len(clips.norms) < LEAST_NORMS:
+def _limit_too_small(clips: ClippingSummary, max_scale: float, epsilon_factor: float) -> tuple[str, str, str] | None:
+    """Message, cause and fix for a limit that is too small."""
+    if len(clips.norms) < _MIN_NORMS:
         return None
     pairs = list(zip(clips.limits, clips.norms, strict=True))
-    over = sum(norm > limit for limit, norm in pairs) / len(pairs)
+    clipped_share = sum(norm > limit for limit, norm in pairs) / len(pairs)
     scale = median(limit / max(norm, 1e-30) for limit, norm in pairs)
     limit, norm = median(clips.limits), median(clips.norms)
-    said = f"Clipping cuts {over:.0%} of the gradients, and half of them to under {scale:.2g} of their norm: the limit "
-    said += f"is {limit:.3g}, the median norm {norm:.3g}"
+    message = (
+        f"Clipping affects {clipped_share:.0%} of the gradients and scales half of them by a factor below {scale:.2g}: "
+    )
+    message += f"max_norm is {limit:.3g}, and the median gradient norm is {norm:.3g}"
     fix = (
         f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={sorted(clips.norms)[-len(pairs) // 20 - 1]:.2g})"
     )
-    if over <= OFTEN or scale >= shrunk:
+    if clipped_share <= _MIN_CLIPPED_SHARE or scale >= max_scale:
         return None
-    if clips.reach is not None and clips.reach < SMALL <= clips.reach / scale:
-        return f"{said}. A step can move {clips.reach:.1g} of the weights.", "The limit is too small.", fix
-    if clips.dust is not None and clips.dust < dust:
-        return f"{said}, and its values drown in the epsilon of the optimizer.", "The limit is too small.", fix
+    if clips.update_share is not None and clips.update_share < _MIN_RELATIVE_STEP <= clips.update_share / scale:
+        message += f". The norm of a step is at most {clips.update_share:.1g} of the norm of the weights."
+        return message, "max_norm is too small.", fix
+    if clips.limit_over_epsilon is not None and clips.limit_over_epsilon < epsilon_factor:
+        message += ". The clipped gradients are small compared with the optimizer's eps."
+        return message, "max_norm is too small.", fix
     return None
 
 
 def bad() -> Setup:
-    """Three classes."""
+    """A classifier for three classes."""
     return classifier()
 
 
 def bad_loop(setup: Setup) -> None:
-    """Clipped when it is too late."""
+    """Clip after the step."""
     for x, y in [*setup.train_loader] * 2:
         setup.optimizers[0].zero_grad()
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
@@ -131,12 +144,12 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """The same."""
+    """The same setup."""
     return classifier()
 
 
 def good_loop(setup: Setup) -> None:
-    """Clipped before the step."""
+    """Clip before the step."""
     for x, y in [*setup.train_loader] * 2:
         setup.optimizers[0].zero_grad()
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]

@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nbdebug.curves import Course, reading
-from nbdebug.curves.rates import TooHigh, too_high
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.search import line_setting
-from nbdebug.graph.source import where_of
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import layers, rings, run, told_apart, train
+from nbdebug.loss_curves import RunSummary
+from nbdebug.loss_curves.convergence import RateTooHigh, find_rate_too_high
+from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.records import Record
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.authors import authored
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import get_location
+from nbdebug.source.search import find_option_line
 
 if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
 
-WAKE = (
+_CONSEQUENCES = (
     *("T601", "T602", "T604", "T605", "T606", "T607", "T610", "T614", "E709", "M307"),
     *("G401", "G402", "G403", "G404", "G409", "G410", "G411", "G412", "G415", "G416"),
 )
@@ -32,107 +33,113 @@ WAKE = (
 def lr_too_high(
     setup: Setup, record: Record | NotChecked, lr_range: LrRange | NotChecked, *, overwritten: float = 0.15
 ) -> Iterator[Finding]:
-    """The learning rate is too high: the first steps wreck the weights, or the loss grows without end.
+    """The learning rate is too high: the first steps overwrite the weights, or the loss diverges.
 
     ## What it does
-    Reads from your own run what its steps did: to the weights, whose layers they overwrote in part or whole, and to the
-    loss, which they threw up or made grow without end. A range test tells before there is a run.
+    Reads from your own run how its steps changed the weights, and whether layers were overwritten in part or entirely;
+    and how they changed the loss, and whether it jumped or diverged. A range test gives an answer before there is a
+    run.
 
     ## Why it matters
-    After such a start units are dead or saturated and the initialization is lost. The loss may come down again, and
-    hangs where a rate ten times lower would never have stopped.
+    After such a start units are dead or saturated and the initialization is lost. The loss may decrease again, but
+    plateaus where a rate ten times lower would have continued.
 
     ## How it is measured
-    Against this run's own start. A first step of a typical layer as long as a seventh (``overwritten``) of its weights,
-    together with a loss that is thrown to 1.5 times its start, that stays at nine tenths of a constant guess, or that
-    hangs although every one of several layers had half of itself overwritten; or a loss that is thrown up fifteenfold;
-    or one that ends over thrice its start, or grows a hundredfold until it is not finite. A usual step is a thousandth
-    of the weights. A run that ends with a score of 0.97, or with a twentieth of the loss, went well, whatever its steps
-    were. In a range test: the rate is one at which most sweeps had lost the loss for good.
+    Relative to the start of the same run. Reported for a first step of a typical layer as long as a seventh
+    (``overwritten``) of its weights, together with a loss that jumps to 1.5 times its start, stays at nine tenths of
+    that of a constant prediction, or plateaus although each of several layers had half of itself overwritten. Also
+    reported for a loss that jumps fifteenfold, ends above three times its start, or grows a hundredfold until it is not
+    finite. A usual step is a thousandth of the weights. A run that ends with a score of 0.97, or with a twentieth of
+    the loss, is successful whatever its steps were. In a range test, the rate is too high if most sweeps had diverged
+    at it.
 
     ## How to fix
-    A tenth of the rate, and a warm-up if the first steps are still too long.
+    Use a tenth of the rate, and a warm-up if the first steps are still too long.
 
     ## When to ignore
     When the run was meant to find the highest rate.
 
     ## References
-    CS231n notes: the ratio of updates to weights, about 1e-3. Smith 2017, arXiv:1506.01186: the range test.
+    CS231n notes: the ratio of updates to weights, about 1e-3. Smith 2017, arXiv:1506.01186: the learning rate range
+    test.
     """
     if not isinstance(lr_range, NotChecked):
-        yield from of_range_test(setup, lr_range)
+        yield from _range_test_findings(setup, lr_range)
         return
     if isinstance(record, NotChecked):
         raise record
-    course = reading.course(record)
-    if (found := too_high(course, overwritten)) is None:
+    run_summary = get_run_summary(record)
+    if (verdict := find_rate_too_high(run_summary, overwritten)) is None:
         return
     rate = peak_rate(record)
     yield Finding(
-        message=f"At a learning rate of {rate:.3g} {effect(found, course)}.",
-        where=where_of(line_setting("lr", rate, authored(setup))),
-        cause="Steps are longer than the region in which the gradient tells the way down.",
+        message=f"The learning rate {rate:.3g} is too high: {_effect(verdict, run_summary)}.",
+        where=get_location(find_option_line("lr", rate, user_written_objects(setup))),
+        cause="The steps are so long that the gradient no longer predicts how the loss changes.",
         fix=f"lr = {rate / 10:.1g}",
         evidence={
             "rate": rate,
-            "start": course.start,
-            "jump": found.jump,
-            "end": course.end,
-            "first step over weights": found.first,
-            "constant guess": course.chance,
+            "start": run_summary.start,
+            "jump": verdict.jump,
+            "end": run_summary.end,
+            "first step over weights": verdict.first_update,
+            "constant guess": run_summary.chance,
         },
-        explains=(*WAKE, "T603", "G405", "G406", "T609") if found.diverged else WAKE,
+        explains=(*_CONSEQUENCES, "T603", "G405", "G406", "T609") if verdict.diverged else _CONSEQUENCES,
     )
 
 
-def of_range_test(setup: Setup, result: LrRange) -> Iterator[Finding]:
-    """What a range test says of the present rate."""
-    from nbdebug.tools.lr_range.judgement import judged
+def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
+    """Judge the current learning rate by a range test."""
+    from nbdebug.tools.lr_range.judgement import judge_result
 
-    found, rate = judged(result), result.current
-    if found.word != "too high" or rate is None or found.lost is None:
+    verdict, rate = judge_result(result), result.current
+    if verdict.verdict != "too high" or rate is None or verdict.divergence_value is None:
         return
-    better = result.suggestion or found.lost / 10
+    recommended_rate = result.suggestion or verdict.divergence_value / 10
     yield Finding(
-        message=f"At a learning rate of {rate:.3g} the range test loses the loss: it does from {found.lost:.2g} on.",
-        where=where_of(line_setting("lr", rate, authored(setup))),
-        cause="Steps are longer than the region in which the gradient tells the way down.",
-        fix=f"lr = {better:.2g}",
-        evidence={"rate": rate, "lost from": found.lost, "recommended": result.suggestion},
-        explains=WAKE,
+        message=f"The learning rate {rate:.3g} is too high: in the range test the loss diverged from "
+        f"{verdict.divergence_value:.2g} upwards.",
+        where=get_location(find_option_line("lr", rate, user_written_objects(setup))),
+        cause="The steps are so long that the gradient no longer predicts how the loss changes.",
+        fix=f"lr = {recommended_rate:.2g}",
+        evidence={"rate": rate, "lost from": verdict.divergence_value, "recommended": result.suggestion},
+        explains=_CONSEQUENCES,
     )
 
 
-def effect(found: TooHigh, course: Course) -> str:
-    """What the steps did, in words."""
-    if found.diverged:
-        return f"the loss grew from {course.start:.4g} without end"
-    moved = f"one of the first steps moved the weights of a typical layer by {found.first:.0%} of their length"
-    threw = f"the loss was thrown up to {found.jump:.3g} times its start"
-    return f"{f'{moved}, ' if found.first >= 0.05 else ''}{threw}, and it ended at {course.standing}"
+def _effect(verdict: RateTooHigh, run_summary: RunSummary) -> str:
+    """Description of the effect of the steps on weights and loss."""
+    if verdict.diverged:
+        return f"the loss diverged from {run_summary.start:.4g}"
+    weight_change = (
+        f"one of the first steps changed the weights of a typical layer by {verdict.first_update:.0%} of their norm"
+    )
+    jump = f"the loss jumped to {verdict.jump:.3g} times its start"
+    return f"{f'{weight_change}, ' if verdict.first_update >= 0.05 else ''}{jump} and ended at {run_summary.end_text}"
 
 
 def peak_rate(record: Record) -> float:
-    """The highest rate of the run."""
+    """The highest learning rate of the run."""
     rates = record.series("lr")[1]
     return float(f"{float(rates.max()):.6g}") if len(rates) else 0.0
 
 
 def bad() -> Setup:
-    """Adam at 1."""
-    return run(layers(8, 32, 32, 2), rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), lr=1.0)
+    """Adam with a learning rate of 1."""
+    return training_setup(mlp(8, 32, 32, 2), rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), lr=1.0)
 
 
 def bad_loop(setup: Setup) -> None:
-    """Ten epochs."""
+    """Train for ten epochs."""
     train(setup, 10)
 
 
 def good() -> Setup:
-    """Adam at 0.01."""
-    return told_apart()
+    """Adam with a learning rate of 0.01."""
+    return healthy_classifier()
 
 
 def good_loop(setup: Setup) -> None:
-    """Twenty epochs."""
+    """Train for twenty epochs."""
     train(setup, 20)

@@ -1,4 +1,4 @@
-"""O510: betas, momentum, eps or a group's setting outside what works."""
+"""O510: betas, momentum, eps or another setting of a parameter group is invalid."""
 
 from __future__ import annotations
 
@@ -10,115 +10,117 @@ from typing import Any
 import torch
 
 from nbdebug.finding import Finding
-from nbdebug.graph.search import line_setting
-from nbdebug.graph.source import where_of
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.authors import authored
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import get_location
+from nbdebug.source.search import find_option_line
 
-ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
-Odd = tuple[str, Any, str, str]
+_ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
+_InvalidSetting = tuple[str, Any, str, str]
 
 
 @rule("O510", "warning")
 def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> Iterator[Finding]:
-    """A setting of the optimizer lies outside what works.
+    """An optimizer setting is outside the range that works.
 
     ## What it does
-    Reads the settings of every parameter group: decay rates of the moments in the wrong order, momentum that never
-    decays, an eps that is zero or that the dtype of the weights rounds to zero, a rate of zero that no scheduler will
-    raise, and a key that the optimizer does not know.
+    Reads the settings of every parameter group. Reported are decay rates of the moments in the wrong order, a momentum
+    that never decays, an eps that is zero or that the dtype of the weights rounds to zero, a learning rate of zero that
+    no scheduler will raise, and a key that the optimizer does not know.
 
     ## Why it matters
-    These are accepted without a word. A misspelled key leaves the group at the default; moments in the wrong order make
-    steps that do not settle; momentum of one adds up every gradient for ever; eps of zero divides zero by zero.
+    Torch accepts these settings silently. A misspelled key leaves the group at the default; moments in the wrong order
+    cause steps that do not converge; a momentum of one accumulates all gradients without decay; an eps of zero divides
+    zero by zero.
 
     ## How it is measured
-    Exactly, by the groups. Adam's bound is that of its proof of convergence, beta1 < sqrt(beta2), which (0.9, 0.999),
-    (0.9, 0.95), (0.5, 0.999) and (0, 0.9) keep. A key is a misspelling when it is an alias of one that the optimizer
-    knows, or nearly its name; other keys, such as those that schedulers keep in a group, are left alone.
+    Exactly, by the parameter groups. The bound for Adam is that of its convergence proof, beta1 < sqrt(beta2), which
+    (0.9, 0.999), (0.9, 0.95), (0.5, 0.999) and (0, 0.9) satisfy. A key is a misspelling if it is an alias of a known
+    key or close to its name; other keys, such as those that schedulers store in a group, are not reported.
 
     ## How to fix
     Set the value that the message names.
 
     ## When to ignore
-    When your own code reads the key, or raises the rate later.
+    When your own code reads the key, or raises the learning rate later.
 
     ## References
     Kingma and Ba 2015, arXiv:1412.6980, theorem 4.1; Reddi et al. 2018, arXiv:1904.09237, on beta1 < sqrt(beta2).
     """
-    for place, optimizer in enumerate(optimizers):
-        for number, group in enumerate(optimizer.param_groups):
+    for optimizer_index, optimizer in enumerate(optimizers):
+        for group_index, group in enumerate(optimizer.param_groups):
             if not any(p.requires_grad for p in group["params"]):
                 continue
-            for odd in [*odd_values(group, setup.scheduler is not None), *odd_keys(group, optimizer.defaults)]:
-                yield finding(setup, odd, place, number)
+            for setting in [
+                *_invalid_values(group, setup.scheduler is not None),
+                *_misspelled_keys(group, optimizer.defaults),
+            ]:
+                yield _finding(setup, setting, optimizer_index, group_index)
 
 
-def finding(setup: Setup, odd: Odd, place: int, number: int) -> Finding:
-    """One setting of one group."""
-    key, value, expected, cause = odd
-    line = line_setting(key, value, authored(setup))
+def _finding(setup: Setup, setting: _InvalidSetting, optimizer_index: int, group_index: int) -> Finding:
+    key, value, expected, cause = setting
+    line = find_option_line(key, value, user_written_objects(setup))
     return Finding(
-        where=where_of(line),
-        message=f"{key} is {value!r} in group {number} of optimizer {place}; expected {expected}.",
+        where=get_location(line),
+        message=f"{key} is {value!r} in group {group_index} of optimizer {optimizer_index}; expected {expected}.",
         cause=cause,
-        fix=f"optimizer.param_groups[{number}]  # set {key} where the optimizer is made: {expected}",
-        evidence={"setting": key, "value": value, "group": number},
+        fix=f"# where the optimizer is created, set {key} of group {group_index}: {expected}",
+        evidence={"setting": key, "value": value, "group": group_index},
         explains=("O501", "O502", "T601", "T602", "T604"),
     )
 
 
-def odd_values(group: dict[str, Any], scheduled: bool) -> Iterator[Odd]:
-    """The values of one group that do not work."""
+def _invalid_values(group: dict[str, Any], scheduled: bool) -> Iterator[_InvalidSetting]:
     lr, betas, momentum = float(group.get("lr", 1.0)), group.get("betas"), group.get("momentum")
     if lr < 0:
-        yield "lr", lr, "a positive rate", "Steps go up the loss."
+        yield "lr", lr, "a positive rate", "Steps increase the loss."
     if lr == 0 and not scheduled and "initial_lr" not in group:
-        yield "lr", lr, "a positive rate", "No step changes anything, and no scheduler will raise the rate."
+        yield "lr", lr, "a positive rate", "No step changes anything, and no scheduler raises the rate."
     if betas is not None and len(betas) == 2 and float(betas[0]) > sqrt(float(betas[1])):
         yield (
             "betas",
             tuple(map(float, betas)),
-            "beta1 < sqrt(beta2), as (0.9, 0.999)",
-            "The two are swapped, or mistyped.",
+            "beta1 < sqrt(beta2), such as (0.9, 0.999)",
+            "The two values are swapped or mistyped.",
         )
     if momentum is not None and float(momentum) >= 1:
-        yield "momentum", float(momentum), "below 1, as 0.9", "Old gradients never fade: the steps grow without bound."
+        yield "momentum", float(momentum), "below 1, such as 0.9", "Old gradients never decay."
     if momentum and group.get("dampening", 0) >= 1:
-        yield "dampening", group["dampening"], "below 1, as 0", "Only the first gradient ever enters the momentum."
-    yield from odd_eps(group)
+        yield "dampening", group["dampening"], "below 1, such as 0", "Only the first gradient enters the momentum."
+    yield from _invalid_eps(group)
 
 
-def odd_eps(group: dict[str, Any]) -> Iterator[Odd]:
-    """An eps that does not keep the division from zero."""
+def _invalid_eps(group: dict[str, Any]) -> Iterator[_InvalidSetting]:
+    """An eps that does not prevent a division by zero."""
     eps = group.get("eps")
     if not isinstance(eps, float) or not {"betas", "alpha", "rho"} & group.keys():
         return
-    kinds = {p.dtype for p in group["params"] if p.is_floating_point()}
-    if lost := [kind for kind in kinds if float(torch.tensor(eps, dtype=kind)) == 0]:
-        name = str(lost[0]).removeprefix("torch.")
-        yield "eps", eps, f"above 0 in {name}, as 1e-4", f"It is 0 in {name}: a gradient of zero gives 0 / 0."
+    dtypes = {p.dtype for p in group["params"] if p.is_floating_point()}
+    if zero_dtypes := [dtype for dtype in dtypes if float(torch.tensor(eps, dtype=dtype)) == 0]:
+        name = str(zero_dtypes[0]).removeprefix("torch.")
+        yield "eps", eps, f"above 0 in {name}, such as 1e-4", f"It is 0 in {name}: a gradient of zero gives 0 / 0."
 
 
-def odd_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Odd]:
-    """The keys of one group that were meant to be another."""
+def _misspelled_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterator[_InvalidSetting]:
+    """The keys of one group that are likely misspelled."""
     for key in sorted(group.keys() - defaults.keys() - {"params", "param_names", "initial_lr", "name"}):
-        close = get_close_matches(key.lower(), defaults, n=1, cutoff=0.8)
-        meant = ALIASES.get(key) or (close[0] if close else None)
-        if meant in defaults and not key.endswith(f"_{meant}"):  # max_momentum, swa_lr: a scheduler's own
-            said = f"The optimizer knows no {key!r}; {meant} stays at {group[meant]!r}."
-            yield key, group[key], f"the key {meant!r}", said
+        matches = get_close_matches(key.lower(), defaults, n=1, cutoff=0.8)
+        intended = _ALIASES.get(key) or (matches[0] if matches else None)
+        if intended in defaults and not key.endswith(f"_{intended}"):  # max_momentum, swa_lr: a scheduler's own
+            cause = f"The optimizer ignores {key!r}; {intended} stays at {group[intended]!r}."
+            yield key, group[key], f"the key {intended!r}", cause
 
 
 def bad() -> Setup:
     """Adam with its two decay rates swapped."""
     model = network(3)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, betas=(0.999, 0.9))
-    return program(model, *points(), torch.nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(model, *points(), torch.nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
 def good() -> Setup:
-    """Adam as it is."""
+    """Adam with its default settings."""
     return classifier()

@@ -1,4 +1,4 @@
-"""O513: a parameter that each step updates twice."""
+"""O513: a step updates a parameter twice."""
 
 from __future__ import annotations
 
@@ -7,107 +7,119 @@ from collections.abc import Iterator
 
 import torch
 
-from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.source import where_of
-from nbdebug.loop import Loop
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
-Places = tuple[tuple[int, int], ...]
+_GroupIndices = tuple[tuple[int, int], ...]
 
 
 @rule("O513", "error")
 def parameter_in_two_groups(
-    parameters: list[Entry],
+    parameters: list[ParameterEntry],
     optimizers: tuple[torch.optim.Optimizer, ...],
-    loop: Loop | NotChecked,
+    loop: LoopSummary | NotChecked,
     *,
     least: int = 3,
     share: float = 0.25,
 ) -> Iterator[Finding]:
-    """A parameter is held more than once, so one step of training updates it more than once.
+    """The optimizers hold a parameter more than once, so one training step updates it repeatedly.
 
     ## What it does
-    Counts, by identity, the places of each parameter in the groups of all optimizers. Twice in one optimizer is an
-    error. Once in each of two optimizers is a note, since these may take turns (two phases, or two players). In a loop
-    that is watched it follows all optimizers that hold parameters of the model, and counts the steps that move some a
-    second time with no backward pass in between.
+    Counts, by identity, the occurrences of each parameter in the groups of all optimizers. Twice in one optimizer is an
+    error. Once in each of two optimizers is a note, since these may alternate (two phases, or two networks). In a
+    watched loop, follows all optimizers that hold parameters of the model, and counts the steps that update some of
+    them a second time with no backward pass in between.
 
     ## Why it matters
-    The second update uses the same gradient again: the rate of that parameter is twice what it seems, and with momentum
-    or Adam its moments are advanced twice a step. Torch refuses one parameter in two groups when an optimizer is made,
-    and only warns of one that stands twice in a group; groups that are changed later are not looked at.
+    The second update uses the same gradient again: the learning rate of that parameter is effectively doubled, and with
+    momentum or Adam its moments are updated twice per step. Torch raises an error for one parameter in two groups when
+    an optimizer is created, and only warns about a parameter that occurs twice in a group; groups that are changed
+    later are not checked.
 
     ## How it is measured
-    Exactly: by the identity of the tensors. Tied parameters that are listed once count once. In a loop it takes
-    ``least`` = 3 such steps and a ``share`` of a quarter of all; a step that is made inside another one, as by an
-    optimizer that wraps another, counts as one with it.
+    Exactly: by the identity of the tensors. Tied parameters that are listed once count once. In a loop, at least
+    ``least`` = 3 such steps and a ``share`` of a quarter of all steps are needed; a step inside another step, by an
+    optimizer that wraps another one, counts as one with it.
 
     ## How to fix
     Make the groups disjoint, by name or by identity.
 
     ## When to ignore
-    When two optimizers take turns on the same parameters.
+    When two optimizers alternate on the same parameters.
 
     ## References
     Documentation of torch.optim.Optimizer.add_param_group: some parameters appear in more than one parameter group.
     """
-    several: dict[tuple[Places, bool], list[Entry]] = defaultdict(list)
-    for one in parameters:
-        if one.parameter.requires_grad and len(one.groups) > 1:
-            within = len({optimizer for optimizer, _ in one.groups}) < len(one.groups)
-            several[one.groups, within].append(one)
-    for (places, within), entries in several.items():
-        yield finding(entries, places, within, optimizers)
-    if isinstance(loop, Loop) and loop.twice.again >= max(least, share * loop.twice.steps):
-        yield stepped_twice(loop, [one for one in parameters if id(one.parameter) in loop.twice.shared])
+    by_groups: dict[tuple[_GroupIndices, bool], list[ParameterEntry]] = defaultdict(list)
+    for entry in parameters:
+        if entry.parameter.requires_grad and len(entry.groups) > 1:
+            is_same_optimizer = len({optimizer for optimizer, _ in entry.groups}) < len(entry.groups)
+            by_groups[entry.groups, is_same_optimizer].append(entry)
+    for (groups, is_same_optimizer), entries in by_groups.items():
+        yield _finding(entries, groups, is_same_optimizer, optimizers)
+    if isinstance(loop, LoopSummary) and loop.double_updates.repeated >= max(least, share * loop.double_updates.steps):
+        yield _double_update_finding(
+            loop, [entry for entry in parameters if id(entry.parameter) in loop.double_updates.shared_parameters]
+        )
 
 
-def stepped_twice(loop: Loop, entries: list[Entry]) -> Finding:
-    """Parameters that two optimizers of a loop move by one gradient."""
+def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> Finding:
     first = entries[0] if entries else None
     return Finding(
-        message=f"{loop.twice.again} of {loop.twice.steps} steps moved {listed(entries)} a second time by the same "
-        "gradient; expected 0: two optimizers hold them, and both step after one backward pass.",
-        where=where_of(loop.lines.get("optimizer"), *((first.module or None, first.name) if first else ())),
-        cause="Each optimizer was made from the shared part and a part of its own.",
-        fix="# give the shared part to one optimizer only, or run a backward pass of its own before each step",
-        evidence={"steps": loop.twice.steps, "again": loop.twice.again, "parameters": [one.name for one in entries]},
+        message=f"{loop.double_updates.repeated} of {loop.double_updates.steps} steps updated {format_names(entries)} "
+        "a second time with the same gradient: two optimizers hold them, and both step after one backward pass.",
+        where=get_location(loop.lines.get("optimizer"), *((first.module or None, first.name) if first else ())),
+        cause="Each optimizer was created from the shared part and its own part.",
+        fix="# pass the shared part to only one optimizer, or run a separate backward pass before each step",
+        evidence={
+            "steps": loop.double_updates.steps,
+            "again": loop.double_updates.repeated,
+            "parameters": [entry.name for entry in entries],
+        },
         explains=("O501", "G410", "T602", "T604", "T605"),
     )
 
 
-def finding(
-    entries: list[Entry], places: Places, within: bool, optimizers: tuple[torch.optim.Optimizer, ...]
+def _finding(
+    entries: list[ParameterEntry],
+    groups: _GroupIndices,
+    is_same_optimizer: bool,
+    optimizers: tuple[torch.optim.Optimizer, ...],
 ) -> Finding:
-    """Parameters that stand in the same several places."""
-    rates = [optimizers[i].param_groups[j].get("lr") for i, j in places]
-    said = " and ".join(f"group {j} of optimizer {i}" for i, j in places)
+    rates = [optimizers[optimizer_index].param_groups[group_index].get("lr") for optimizer_index, group_index in groups]
+    group_names = " and ".join(
+        f"group {group_index} of optimizer {optimizer_index}" for optimizer_index, group_index in groups
+    )
     return Finding(
-        message=f"Held {len(places)} times, expected once: {listed(entries)}, in {said}.",
-        where=Where(entries[0].module or None, entries[0].name),
-        cause="The groups overlap." if within else "Two optimizers hold the same parameters.",
-        fix=DISJOINT if within else "# if both step in one iteration, give each parameter to one of them only",
-        evidence={"parameters": [one.name for one in entries], "places": list(places), "rates": rates},
-        explains=("O501", "G410", "T602", "T604", "T605") if within else (),
-        severity=None if within else "note",
+        message=f"The optimizers hold {format_names(entries)} {len(groups)} times: in {group_names}.",
+        where=Location(entries[0].module or None, entries[0].name),
+        cause="The groups overlap." if is_same_optimizer else "Two optimizers hold the same parameters.",
+        fix=_DISJOINT_GROUPS_FIX
+        if is_same_optimizer
+        else "# if both step in one iteration, pass each parameter to only one of them",
+        evidence={"parameters": [entry.name for entry in entries], "places": list(groups), "rates": rates},
+        explains=("O501", "G410", "T602", "T604", "T605") if is_same_optimizer else (),
+        severity=None if is_same_optimizer else "note",
     )
 
 
-DISJOINT = """\
+_DISJOINT_GROUPS_FIX = """\
 head = set(model.head.parameters())
 groups = [{"params": [p for p in model.parameters() if p not in head]}, {"params": list(head), "lr": 1e-3}]"""
 
 
 def bad() -> Setup:
-    """A head whose group was added to an optimizer that holds it already."""
+    """A head whose group was added to an optimizer that already holds it."""
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     optimizer.param_groups.append({**optimizer.param_groups[0], "params": list(model[2].parameters())})
-    return program(model, *points(), torch.nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(model, *points(), torch.nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
 def good() -> Setup:

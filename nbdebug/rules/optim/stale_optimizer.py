@@ -8,92 +8,90 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.parameters import Entry
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.optim.parameter_not_optimized import remade
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
 from nbdebug.setup import Setup
 
 
 @rule("O504", "error")
 def stale_optimizer(
-    setup: Setup, parameters: list[Entry], optimizers: tuple[torch.optim.Optimizer, ...]
+    setup: Setup, parameters: list[ParameterEntry], optimizers: tuple[torch.optim.Optimizer, ...]
 ) -> Iterator[Finding]:
     """The optimizer holds tensors that the model no longer has.
 
     ## What it does
-    Looks, by identity, for tensors in the parameter groups that are neither the model's nor the loss's. When they have
-    the shapes of the parameters that the optimizer lacks, or when it holds none of the model's, it was made from an
-    earlier model.
+    Finds, by identity, tensors in the parameter groups that belong neither to the model nor to the loss. If they have
+    the shapes of the parameters that the optimizer lacks, or if it holds no parameters of the model, it was created
+    from an earlier model.
 
     ## Why it matters
-    Every step updates weights that nobody uses: the loss stays where it began, and no error is raised. It happens in
-    notebooks, when the cell that builds the model is run again and the one that builds the optimizer is not.
+    Every step updates weights that are not used: the loss stays at its initial value, and no error is raised. This
+    happens in notebooks when the cell that builds the model is run again but the cell that builds the optimizer is not.
 
     ## How it is measured
     Exactly: by the identity of the tensors.
 
     ## How to fix
-    Make the optimizer again, after the model.
+    Create the optimizer again, after the model.
 
     ## When to ignore
-    A note is given, and nothing more, when the foreign tensors may belong to another module that is trained along.
+    Only a note is given if the foreign tensors may belong to another module that is trained together with the model.
 
     ## References
-    Documentation of torch.optim: construct the optimizer after the model is where it will stay.
+    Documentation of torch.optim: construct the optimizer after the model is on its final device.
     """
-    own = {id(one.parameter) for one in parameters} | {id(p) for p in loss_parameters(setup)}
-    held = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
-    foreign = [p for p in held if id(p) not in own]
-    missing = [one for one in parameters if one.parameter.requires_grad and not one.groups]
+    known_ids = {id(entry.parameter) for entry in parameters} | {id(p) for p in _loss_parameters(setup)}
+    optimized = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    foreign = [p for p in optimized if id(p) not in known_ids]
+    missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
     if not foreign:
         return
-    stale = bool(missing) and (len(foreign) == len(held) or covers(foreign, [one.parameter for one in missing]))
-    yield stale_finding(optimizers, foreign, missing) if stale else foreign_finding(foreign)
+    is_stale = bool(missing) and (
+        len(foreign) == len(optimized) or _have_shapes_of(foreign, [entry.parameter for entry in missing])
+    )
+    yield _stale_optimizer_finding(optimizers, foreign, missing) if is_stale else _foreign_tensors_finding(foreign)
 
 
-def stale_finding(
-    optimizers: tuple[torch.optim.Optimizer, ...], foreign: list[Tensor], missing: list[Entry]
+def _stale_optimizer_finding(
+    optimizers: tuple[torch.optim.Optimizer, ...], foreign: list[Tensor], missing: list[ParameterEntry]
 ) -> Finding:
-    """An optimizer of an earlier model."""
     return Finding(
-        message=f"The optimizer holds {len(foreign)} tensors that are not the model's, "
-        f"and lacks {len(missing)} that are: its steps change nothing that is used.",
-        where=Where(module=missing[0].module, parameter=missing[0].name),
-        cause="The model was built again after the optimizer was made.",
-        fix=remade(optimizers[0]),
-        evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [one.name for one in missing[:8]]},
+        message=f"The optimizer holds {len(foreign)} tensors that do not belong to the model, "
+        f"and lacks {len(missing)} that do: its steps have no effect on the model.",
+        where=Location(module=missing[0].module, parameter=missing[0].name),
+        cause="The model was built again after the optimizer was created.",
+        fix=recreate_optimizer_fix(optimizers[0]),
+        evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [entry.name for entry in missing[:8]]},
         explains=("O503", "G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314"),
     )
 
 
-def foreign_finding(foreign: list[Tensor]) -> Finding:
-    """Tensors that may well be another module's."""
+def _foreign_tensors_finding(foreign: list[Tensor]) -> Finding:
     return Finding(
-        message=f"The optimizer also holds {len(foreign)} tensors that are not the model's.",
-        cause="They may belong to another module that is trained along.",
+        message=f"The optimizer also holds {len(foreign)} tensors that do not belong to the model.",
+        cause="They may belong to another module that is trained together with the model.",
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]]},
         severity="note",
     )
 
 
-def loss_parameters(setup: Setup) -> list[Tensor]:
-    """The parameters of a loss that has some."""
+def _loss_parameters(setup: Setup) -> list[Tensor]:
     return list(setup.loss_fn.parameters()) if isinstance(setup.loss_fn, nn.Module) else []
 
 
-def covers(foreign: list[Tensor], missing: list[nn.Parameter]) -> bool:
-    """Whether the foreign tensors have the shapes of all the missing ones."""
+def _have_shapes_of(foreign: list[Tensor], missing: list[nn.Parameter]) -> bool:
     return not Counter(tuple(p.shape) for p in missing) - Counter(tuple(p.shape) for p in foreign)
 
 
 def bad() -> Setup:
-    """An optimizer made from an earlier model of the same shape."""
+    """An optimizer created from an earlier model of the same shape."""
     optimizer = torch.optim.SGD(network(3).parameters(), lr=0.1)
-    return program(network(3), *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(network(3), *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
 def good() -> Setup:
-    """An optimizer made from the model that is trained."""
+    """An optimizer created from the model that is trained."""
     return classifier()

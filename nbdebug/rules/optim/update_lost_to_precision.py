@@ -1,4 +1,4 @@
-"""O517: steps smaller than the weights' dtype can represent."""
+"""O517: steps are smaller than the dtype of the weights can represent."""
 
 from __future__ import annotations
 
@@ -9,135 +9,157 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.evidence.parameters import listed
-from nbdebug.evidence.rounded_step import Rounded
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.loop import Loop
-from nbdebug.loop.lost import Moved
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.parameter_updates import UpdateSample
+from nbdebug.measurements.parameter_coverage import format_names
+from nbdebug.measurements.precision import RoundedUpdate
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 
-CONSEQUENCES = ("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614")
+_CONSEQUENCES = ("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614")
 
 
 @rule("O517", "error")
 def update_lost_to_precision(
     setup: Setup,
-    rounded_step: list[Rounded] | NotChecked,
+    rounded_updates: list[RoundedUpdate] | NotChecked,
     is_trained: bool | NotChecked,
-    loop: Loop | NotChecked,
+    loop: LoopSummary | NotChecked,
     *,
     lost: float = 0.5,
     least: int = 3,
 ) -> Iterator[Finding]:
-    """The steps of the optimizer are smaller than the weights' dtype can represent.
+    """The optimizer steps are smaller than the dtype of the weights can represent.
 
     ## What it does
-    For parameters that are kept in bfloat16 or float16, counts the values that have a gradient and that a step of the
-    optimizer leaves as they are.
+    For parameters in bfloat16 or float16, counts the values that have a gradient and that an optimizer step leaves
+    unchanged.
 
     ## Why it matters
-    A bfloat16 has 8 significant bits: between 0.05 and the next number lie 0.00024. A smaller step is rounded away, at
-    every step again, while gradients and learning rate look as they should.
+    A bfloat16 has 8 significant bits: the distance from 0.05 to the next number is 0.00024. A smaller step is rounded
+    away at every step, while gradients and learning rate look correct.
 
     ## How it is measured
     By a step of a fresh optimizer with the same groups, on copies of the parameters in their dtype and in float32, at
-    the highest rate of the schedule and with the sum that momentum comes to: later steps of Adam are smaller than this
-    first one. It speaks of weights of which more than ``lost`` = half of the values that a float32 step moves stay:
-    rounding to the nearest then loses more steps than it keeps. Biases and scales are not judged alone.
-    In your own loop it compares up to 4,096 values of each such weight before and after each step that is looked at, of
-    ``least`` = 3 at no less than half of the highest rate seen; a weight is named where at each of them most stayed.
-    Optimizers from outside torch may keep what was lost, and are not checked. A model whose loss is already well under
-    that of a constant answer is being fine-tuned: the few values that move may be enough for it, and it is a note.
+    the highest rate of the schedule and with the accumulated momentum: later steps of Adam are smaller than this first
+    one. Reported for weights if more than ``lost`` = half of the values that a float32 step changes stay unchanged:
+    rounding to nearest then loses more steps than it keeps. Biases and scales are not judged alone.
+
+    In your own loop, up to 4,096 values of each such weight are compared before and after each inspected step, of which
+    ``least`` = 3 are needed at half of the highest rate or more; a weight is reported if most of its values stayed
+    unchanged at each of them. Optimizers from outside torch may compensate for the rounding and are not checked. A
+    model whose loss is already well below that of a constant prediction is being fine-tuned: the few values that change
+    may suffice, so it is a note.
 
     ## How to fix
     Keep the weights in float32 and compute under torch.autocast.
 
     ## When to ignore
-    When another copy of the weights, in float32, is what the steps are summed in.
+    When the steps are accumulated in another copy of the weights in float32.
 
     ## References
     Micikevicius et al. 2017, arXiv:1710.03740, section 3.1: a master copy of the weights in float32. Zamirai et al.
-    2020, arXiv:2010.06192: in bfloat16 alone it is the rounding of the updates that costs accuracy.
+    2020, arXiv:2010.06192: in pure bfloat16 training, the rounding of the updates costs the accuracy.
     """
-    if isinstance(loop, Loop):
-        found = in_loop(setup, loop, lost, least)
-        yield from (replace(one, severity="note" if is_trained is True else None) for one in found)
-    elif isinstance(rounded_step, NotChecked):
-        raise rounded_step
-    if not isinstance(rounded_step, NotChecked):
-        yield from of_one_step(rounded_step, is_trained is True, lost)
+    if isinstance(loop, LoopSummary):
+        findings = _findings_in_loop(setup, loop, lost, least)
+        yield from (
+            replace(finding_in_loop, severity="note" if is_trained is True else None) for finding_in_loop in findings
+        )
+    elif isinstance(rounded_updates, NotChecked):
+        raise rounded_updates
+    if not isinstance(rounded_updates, NotChecked):
+        yield from _findings_of_first_step(rounded_updates, is_trained is True, lost)
 
 
-def of_one_step(rounded_step: list[Rounded], is_trained: bool, lost: float) -> Iterator[Finding]:
-    """What a fresh optimizer's first step leaves."""
-    weights = [one for one in rounded_step if one.entry.parameter.dim() > 1 and one.asked]
-    if rounded_step and not weights:
-        raise NotChecked("no weights of fewer than 32 bits have a gradient to step by")
-    if stuck := [one for one in weights if one.moved < (1 - lost) * one.asked]:
-        yield replace(finding(stuck, len(weights)), severity="note" if is_trained else None)
+def _findings_of_first_step(
+    rounded_step: list[RoundedUpdate], is_trained: bool, max_unchanged: float
+) -> Iterator[Finding]:
+    stepped_weights = [
+        rounded for rounded in rounded_step if rounded.entry.parameter.dim() > 1 and rounded.expected_changes
+    ]
+    if rounded_step and not stepped_weights:
+        raise NotChecked("no weights with fewer than 32 bits have a gradient")
+    if unchanged := [
+        rounded
+        for rounded in stepped_weights
+        if rounded.actual_changes < (1 - max_unchanged) * rounded.expected_changes
+    ]:
+        yield replace(_finding(unchanged, len(stepped_weights)), severity="note" if is_trained else None)
 
 
-def in_loop(setup: Setup, loop: Loop, lost: float, least: int) -> Iterator[Finding]:
-    """What the steps of a run left."""
-    at_rate = {name: fast(looks) for name, looks in loop.moved.items()}
-    judged = {name: looks for name, looks in at_rate.items() if len(looks) >= least}
-    if not judged:
-        raise NotChecked("too few steps of weights of fewer than 32 bits were looked at in your loop")
-    stuck = {n: looks for n, looks in judged.items() if all(one.moved < (1 - lost) * one.asked for one in looks)}
-    if stuck:
-        yield of_run(setup, stuck, len(judged))
+def _findings_in_loop(setup: Setup, loop: LoopSummary, max_unchanged: float, min_steps: int) -> Iterator[Finding]:
+    by_name = {name: _steps_at_high_rate(samples) for name, samples in loop.rounded_updates.items()}
+    inspected = {name: samples for name, samples in by_name.items() if len(samples) >= min_steps}
+    if not inspected:
+        raise NotChecked("too few steps of weights with fewer than 32 bits were inspected in your loop")
+    unchanged = {
+        name_of_weight: samples
+        for name_of_weight, samples in inspected.items()
+        if all(sample.changed < (1 - max_unchanged) * sample.with_gradient for sample in samples)
+    }
+    if unchanged:
+        yield _loop_finding(setup, unchanged, len(inspected))
 
 
-def fast(looks: tuple[Moved, ...]) -> list[Moved]:
-    """The looks at no less than half of the highest rate, at values that had a gradient."""
-    highest = max(one.rate for one in looks)
-    return [one for one in looks if one.rate >= highest / 2 and one.asked]
+def _steps_at_high_rate(samples: tuple[UpdateSample, ...]) -> list[UpdateSample]:
+    """The inspected steps at half of the highest rate or more, on values that had a gradient."""
+    highest_rate = max(sample.learning_rate for sample in samples)
+    return [sample for sample in samples if sample.learning_rate >= highest_rate / 2 and sample.with_gradient]
 
 
-def of_run(setup: Setup, stuck: dict[str, list[Moved]], weights: int) -> Finding:
-    """How many of the values that had a gradient moved."""
-    shares = {name: sum(m.moved for m in looks) / sum(m.asked for m in looks) for name, looks in stuck.items()}
-    name = min(shares, key=lambda one: shares[one])
-    parameter = setup.eager.get_parameter(name)
-    kind = str(parameter.dtype).removeprefix("torch.")
+def _loop_finding(setup: Setup, unchanged: dict[str, list[UpdateSample]], weights: int) -> Finding:
+    shares = {
+        name: sum(m.changed for m in samples) / sum(m.with_gradient for m in samples)
+        for name, samples in unchanged.items()
+    }
+    name = min(shares, key=lambda key: shares[key])
+    parameter = setup.eager_model.get_parameter(name)
+    dtype = str(parameter.dtype).removeprefix("torch.")
     return Finding(
-        message=f"A step moved {shares[name]:.0%} of the values of {name} that had a gradient, over {len(stuck[name])} "
-        f"steps; expected all. So it is in {len(stuck)} of {weights} weights.",
-        where=Where(module=name.rpartition(".")[0] or None, parameter=name),
-        cause=f"Weights in {kind} round away what is less than half of the distance to the next number.",
+        message=f"Steps changed only {shares[name]:.0%} of the values of {name} that have a gradient, over "
+        f"{len(unchanged[name])} inspected steps. The same holds for {len(unchanged)} of {weights} weights.",
+        where=Location(module=name.rpartition(".")[0] or None, parameter=name),
+        cause=f"{dtype} rounds away a change of less than half of the distance to the next representable number.",
         fix="model = model.float()   # then, in the loop:\n"
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
         evidence={name: {"share moved": share} for name, share in list(shares.items())[:8]},
-        explains=CONSEQUENCES,
+        explains=_CONSEQUENCES,
     )
 
 
-def finding(stuck: list[Rounded], weights: int) -> Finding:
-    """How many values stay where most do, and the step beside the distance between two numbers."""
-    worst = min(stuck, key=lambda one: one.moved / one.asked)
+def _finding(unchanged: list[RoundedUpdate], weights: int) -> Finding:
+    worst = min(unchanged, key=lambda rounded: rounded.actual_changes / rounded.expected_changes)
     parameter = worst.entry.parameter
-    kind = str(parameter.dtype).removeprefix("torch.")
+    dtype = str(parameter.dtype).removeprefix("torch.")
     return Finding(
-        message=f"A step moves {worst.moved / worst.asked:.0%} of {worst.asked:,} values of {worst.entry.name} that "
-        f"have a gradient; expected all: the step is {worst.step:.2g}, and the next number of {kind} is "
-        f"{worst.spacing:.2g} away. So it is in {len(stuck)} of {weights} weights.",
-        where=Where(module=worst.entry.module, parameter=worst.entry.name),
-        cause=f"Weights in {kind} round away what is less than half of that distance "
-        f"({listed([one.entry for one in stuck])}).",
+        message=f"A step changes only {worst.actual_changes / worst.expected_changes:.0%} of "
+        f"{worst.expected_changes:,} values of {worst.entry.name} that have a gradient: the step is "
+        f"{worst.median_step:.2g}, and the distance to the next {dtype} number is {worst.median_spacing:.2g}. The same "
+        f"holds for {len(unchanged)} of {weights} weights.",
+        where=Location(module=worst.entry.module, parameter=worst.entry.name),
+        cause=f"{dtype} rounds away a change of less than half of that distance "
+        f"({format_names([rounded.entry for rounded in unchanged])}).",
         fix="model = model.float()   # then, in the loop:\n"
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
-        evidence={one.entry.name: {"moved": one.moved, "asked": one.asked, "step": one.step} for one in stuck[:8]},
-        explains=CONSEQUENCES,
+        evidence={
+            rounded.entry.name: {
+                "moved": rounded.actual_changes,
+                "asked": rounded.expected_changes,
+                "step": rounded.median_step,
+            }
+            for rounded in unchanged[:8]
+        },
+        explains=_CONSEQUENCES,
     )
 
 
-def half(rate: float) -> Setup:
-    """Three classes in bfloat16, trained by Adam at a rate."""
+def _bfloat16_setup(rate: float) -> Setup:
     x, y = points()
     model = network(3).bfloat16()
     loader = DataLoader(TensorDataset(x.bfloat16(), y), batch_size=16)
@@ -147,9 +169,9 @@ def half(rate: float) -> Setup:
 
 def bad() -> Setup:
     """Small steps in bfloat16."""
-    return half(1e-5)
+    return _bfloat16_setup(1e-5)
 
 
 def good() -> Setup:
-    """Steps that bfloat16 can hold."""
-    return half(1e-2)
+    """Steps that bfloat16 can represent."""
+    return _bfloat16_setup(1e-2)

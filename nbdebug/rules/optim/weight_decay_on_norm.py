@@ -1,4 +1,4 @@
-"""O514: decay on biases and normalization weights."""
+"""O514: weight decay applies to biases and normalization weights."""
 
 from __future__ import annotations
 
@@ -7,66 +7,71 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.parameters import Entry, listed
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
 
 @rule("O514", "note")
-def weight_decay_on_norm(optimizers: tuple[torch.optim.Optimizer, ...], parameters: list[Entry]) -> Iterator[Finding]:
-    """Weight decay pulls biases and normalization weights to zero.
+def weight_decay_on_norm(
+    optimizers: tuple[torch.optim.Optimizer, ...], parameters: list[ParameterEntry]
+) -> Iterator[Finding]:
+    """Weight decay applies to biases and normalization weights.
 
     ## What it does
-    Looks for parameter groups with a weight decay that hold weights of layers together with biases, or with scales and
+    Finds parameter groups with a weight decay that contain weights of layers together with biases, or with scales and
     shifts of normalization.
 
     ## Why it matters
-    Decay keeps the weights of a layer small. A scale of normalization is meant to be near one, and a bias to be as
-    large as the data ask for; both are few, so that decay saves no capacity there and can cost some accuracy.
+    Decay keeps the weights of a layer small. A normalization scale should be near one, and a bias as large as the data
+    require; both are few values, so decay does not reduce capacity there and can cost some accuracy.
 
     ## How it is measured
-    Exactly: by the parameter groups. Parameters of one axis or none are counted as biases and scales. A group of
-    nothing but those is left alone, since it was made on purpose.
+    Exactly: by the parameter groups. Parameters with at most one axis count as biases and scales. A group that contains
+    only those is not reported, since it was created on purpose.
 
     ## How to fix
-    Give the optimizer two groups, the second without decay.
+    Create two parameter groups, the second one without decay.
 
     ## When to ignore
-    When the decay is small: the effect is small too.
+    When the decay is small: its effect is small too.
 
     ## References
     He et al. 2018, arXiv:1812.01187, section 3.1 (no bias decay); documentation of torch.optim, parameter groups.
     """
-    for i, optimizer in enumerate(optimizers):
-        for j, group in enumerate(optimizer.param_groups):
+    for optimizer_index, optimizer in enumerate(optimizers):
+        for group_index, group in enumerate(optimizer.param_groups):
             decay = float(group.get("weight_decay") or 0.0)
-            held = [one for one in parameters if one.parameter.requires_grad and (i, j) in one.groups]
-            small = [one for one in held if one.parameter.dim() <= 1]
-            if decay > 0 and 0 < len(small) < len(held):
-                yield finding(optimizer, decay, small, len(held))
+            entries = [
+                entry
+                for entry in parameters
+                if entry.parameter.requires_grad and (optimizer_index, group_index) in entry.groups
+            ]
+            vectors = [entry for entry in entries if entry.parameter.dim() <= 1]
+            if decay > 0 and 0 < len(vectors) < len(entries):
+                yield _finding(optimizer, decay, vectors, len(entries))
 
 
-def finding(optimizer: torch.optim.Optimizer, decay: float, small: list[Entry], held: int) -> Finding:
-    """The biases and scales under decay, and the two groups to make instead."""
+def _finding(optimizer: torch.optim.Optimizer, decay: float, vectors: list[ParameterEntry], total: int) -> Finding:
     return Finding(
-        message=f"Weight decay {decay:.3g} also pulls {len(small)} of {held} parameters of one axis "
-        f"to zero ({listed(small)}); expected 0 for biases and normalization.",
-        where=Where(module=small[0].module, parameter=small[0].name),
+        message=f"Weight decay {decay:.3g} also applies to {len(vectors)} of {total} parameters that are biases or "
+        f"normalization weights ({format_names(vectors)}).",
+        where=Location(module=vectors[0].module, parameter=vectors[0].name),
         cause="All parameters are in one group.",
         fix="decayed = [p for p in model.parameters() if p.dim() > 1]\n"
         "plain = [p for p in model.parameters() if p.dim() <= 1]\n"
         f"optimizer = {type(optimizer).__name__}([{{'params': decayed, 'weight_decay': {decay:.3g}}}, "
         "{'params': plain, 'weight_decay': 0.0}], lr=" + f"{optimizer.param_groups[0].get('lr')})",
-        evidence={"weight decay": decay, "parameters": [one.name for one in small]},
+        evidence={"weight decay": decay, "parameters": [entry.name for entry in vectors]},
     )
 
 
 def bad() -> Setup:
-    """AdamW with its own decay, on all parameters."""
+    """AdamW with its default decay on all parameters."""
     model = network(3)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.AdamW(model.parameters()),))
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.AdamW(model.parameters()),))
 
 
 def good() -> Setup:

@@ -1,4 +1,4 @@
-"""O509: weight decay outweighs the gradient."""
+"""O509: weight decay exceeds the gradient."""
 
 from __future__ import annotations
 
@@ -9,105 +9,108 @@ from typing import Any
 import torch
 from torch import nn
 
-from nbdebug.evidence.gradients import Pull
-from nbdebug.evidence.parameters import Entry
 from nbdebug.finding import Finding
-from nbdebug.graph.search import line_setting
-from nbdebug.graph.source import where_of
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.measurements.gradients import GradientNorm
+from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.authors import authored
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import get_location
+from nbdebug.source.search import find_option_line
 
 
 @rule("O509", "warning")
 def weight_decay_too_strong(
     setup: Setup,
-    parameters: list[Entry],
-    pulls: dict[str, Pull],
+    parameters: list[ParameterEntry],
+    gradient_norms: dict[str, GradientNorm],
     optimizers: tuple[torch.optim.Optimizer, ...],
     *,
     times: float = 3.0,
     shrink: float = 0.05,
 ) -> Iterator[Finding]:
-    """Weight decay outweighs the gradient of the loss from the first step on.
+    """Weight decay exceeds the gradient of the loss from the first step on.
 
     ## What it does
-    Compares, for each parameter group, the gradient of the first batch with what weight decay adds to it.
+    Compares, for each parameter group, the gradient of the first batch with the term that weight decay adds to it.
 
     ## Why it matters
-    The optimizer then follows the decay: weights shrink to nothing whatever the data say, and the output with them.
+    The optimizer then mostly follows the decay: weights shrink to zero regardless of the data, and the output with
+    them.
 
     ## How it is measured
-    By the norms over the whole group, at the weights that training begins with, where gradients are largest: it speaks
-    when decay is more than ``times`` = 3 times the gradient. Under SGD, and where decay is apart from the gradient as
-    in AdamW, a weight shrinks by rate times decay a step (over 1 less momentum), which is held against ``shrink`` =
-    5 %: that halves it in 14 steps.
+    By the norms over the whole group, at the initial weights, where gradients are largest. Reported if the decay term
+    is more than ``times`` = 3 times the gradient. Under SGD, and with decoupled decay as in AdamW, a weight shrinks by
+    rate times decay per step (divided by 1 minus momentum); the limit for this is ``shrink`` = 5 %, which halves a
+    weight in 14 steps.
 
     ## How to fix
-    A decay of 1e-4 to 1e-2 (to 0.1 for AdamW).
+    Use a decay of 1e-4 to 1e-2 (up to 0.1 for AdamW).
 
     ## When to ignore
     When the loss was divided by a large number and the decay was chosen for it.
 
     ## References
-    Loshchilov and Hutter 2019, arXiv:1711.05101: decay that is part of the gradient, and decay apart from it.
+    Loshchilov and Hutter 2019, arXiv:1711.05101: decay as part of the gradient, and decoupled decay.
     """
-    for place, optimizer in enumerate(optimizers):
-        for number, group in enumerate(optimizer.param_groups):
-            held = [one for one in parameters if (place, number) in one.groups and one.name in pulls]
-            if not group.get("weight_decay") or not held:
+    for optimizer_index, optimizer in enumerate(optimizers):
+        for group_index, group in enumerate(optimizer.param_groups):
+            entries = [
+                entry
+                for entry in parameters
+                if (optimizer_index, group_index) in entry.groups and entry.name in gradient_norms
+            ]
+            if not group.get("weight_decay") or not entries:
                 continue
-            if (share := taken(optimizer, group)) > shrink:
-                yield finding(setup, group, number, f"takes {share:.2g} of each weight away in a step", "1e-4")
+            if (shrinkage := _shrinkage_per_step(optimizer, group)) > shrink:
+                yield _finding(setup, group, group_index, f"removes {shrinkage:.2g} of each weight per step", "1e-4")
             elif group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
                 continue
-            elif (ratio := outweighs(pulls, held, float(group["weight_decay"]))) > times:
-                said = f"adds {ratio:.3g} times the gradient of the first batch"
-                yield finding(setup, group, number, f"{said}; expected under {times:g} times", "1e-4")
+            elif (ratio := _decay_to_gradient_ratio(gradient_norms, entries, float(group["weight_decay"]))) > times:
+                effect = f"adds a term of {ratio:.3g} times the gradient of the first batch"
+                yield _finding(setup, group, group_index, f"{effect} (limit {times:g})", "1e-4")
 
 
-def taken(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
-    """The share of a weight that one step takes away; 0 where the size of a step does not depend on the decay."""
-    decoupled = group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW)
-    if not decoupled and not isinstance(optimizer, torch.optim.SGD):
+def _shrinkage_per_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
+    """The share of a weight that one step removes; 0 if the size of a step does not depend on the decay."""
+    is_decoupled = group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW)
+    if not is_decoupled and not isinstance(optimizer, torch.optim.SGD):
         return 0.0
     return float(group["lr"]) * float(group["weight_decay"]) / max(1 - float(group.get("momentum") or 0), 1e-3)
 
 
-def outweighs(pulls: dict[str, Pull], held: list[Entry], decay: float) -> float:
-    """How many times the decay of some parameters is their gradient; 0 where there is no gradient."""
-    weights = sum(float(one.parameter.detach().float().norm()) ** 2 for one in held)
-    found = sum(pulls[one.name].norm ** 2 for one in held)
-    return decay * sqrt(weights / found) if found else 0.0
+def _decay_to_gradient_ratio(gradients: dict[str, GradientNorm], entries: list[ParameterEntry], decay: float) -> float:
+    """The ratio of the decay term to the gradient of some parameters; 0 without a gradient."""
+    squared_weights = sum(float(entry.parameter.detach().float().norm()) ** 2 for entry in entries)
+    squared_gradient = sum(gradients[entry.name].norm ** 2 for entry in entries)
+    return decay * sqrt(squared_weights / squared_gradient) if squared_gradient else 0.0
 
 
-def finding(setup: Setup, group: dict[str, Any], number: int, said: str, usual: str) -> Finding:
-    """One group that decays too fast."""
+def _finding(setup: Setup, group: dict[str, Any], group_index: int, effect: str, usual_decay: str) -> Finding:
     decay = group["weight_decay"]
-    line = line_setting("weight_decay", decay, authored(setup))
+    line = find_option_line("weight_decay", decay, user_written_objects(setup))
     return Finding(
-        message=f"weight_decay is {decay:g} in group {number}: it {said}.",
-        where=where_of(line),
-        cause="The optimizer follows the decay, not the data: weights go to zero.",
-        fix=f"weight_decay={usual}",
-        evidence={"weight_decay": decay, "group": number, "lr": group["lr"]},
+        message=f"weight_decay is {decay:g} in group {group_index}: it {effect}.",
+        where=get_location(line),
+        cause="The optimizer follows the decay instead of the data, so the weights go to zero.",
+        fix=f"weight_decay={usual_decay}",
+        evidence={"weight_decay": decay, "group": group_index, "lr": group["lr"]},
         explains=("G409", "G411", "G415", "T601", "T606", "T607", "T608", "T610", "E706", "E709", "M307"),
     )
 
 
-def decayed(decay: float) -> Setup:
-    """A classifier trained by SGD with some decay."""
+def _decayed_setup(decay: float) -> Setup:
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
 def bad() -> Setup:
     """A decay of five."""
-    return decayed(5.0)
+    return _decayed_setup(5.0)
 
 
 def good() -> Setup:
     """A usual decay."""
-    return decayed(5e-4)
+    return _decayed_setup(5e-4)

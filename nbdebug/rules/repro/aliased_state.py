@@ -1,4 +1,4 @@
-"""R905: a kept copy shares storage with the live model, or misses its buffers."""
+"""R905: a saved copy shares memory with the live model, or lacks its buffers."""
 
 from __future__ import annotations
 
@@ -8,129 +8,126 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.kept_states import KeptState
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.graph.source import where_of
-from nbdebug.loop import Loop
-from nbdebug.loop.reloads import Reloads
-from nbdebug.loop.shadows import Shadow
-from nbdebug.registry import rule
-from nbdebug.rules.programs import network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
+from nbdebug.measurements.weight_copies import StateCopy
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 
 @rule("R905", "error")
-def aliased_state(kept_states: list[KeptState] | NotChecked, loop: Loop | NotChecked) -> Iterator[Finding]:
-    """A kept copy of the weights is not a copy: it lies in the memory of the live model.
+def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
+    """A saved copy of the weights is not a copy: it shares memory with the live model.
 
     ## What it does
-    Looks for states and modules with the names of all parameters of the model: in ``extra_state``, in attributes of
-    the model, and among the variables of the notebook. It compares where their tensors lie. In a loop that is watched
-    it does so with each state that is loaded into the model or a part of it, and looks at copies of the model among the
-    variables of the functions that the loop runs in.
+    Looks for states and modules with the names of all parameters of the model: in ``extra_state``, in attributes of the
+    model, and among the variables of the notebook. Compares the memory addresses of their tensors. In a loop that is
+    watched, it also checks each state that is loaded into the model or a part of it, and copies of the model among the
+    local variables of the functions that run the loop.
 
     ## Why it matters
-    ``model.state_dict()`` gives the live tensors themselves. Kept as the best weights, or as the start of each fold, it
-    changes with every step, and what is restored from it is what is there already. An average or a target network that
-    shares memory never differs from the model.
+    ``model.state_dict()`` returns the live tensors themselves. Saved as the best weights, or as the start of each fold,
+    they change with every step, and restoring them has no effect. An average or a target network that shares memory
+    never differs from the model.
 
     ## How it is measured
-    Exactly: by the address of the memory. A variable of the notebook may be there to be looked at only, so that it
-    draws a note; so does a copy that has all parameters and lacks the running statistics. A copy whose weights move
-    without gradients while its running statistics all stand still, and those of the model do not, is a warning, but for
-    torch's own ``AveragedModel`` and where ``update_bn`` is called.
+    Exactly: by memory address. A variable of the notebook may serve for inspection only, so it is a note; so is a copy
+    that contains all parameters but not the running statistics. A copy whose weights change without gradients while its
+    running statistics are constant and those of the model are not is a warning, except for torch's own
+    ``AveragedModel`` and if ``update_bn`` is called.
 
     ## How to fix
-    Copy the tensors when they are kept.
+    Copy the tensors when you save them.
 
     ## When to ignore
-    When the state is only looked at, or written to a file at once.
+    When the state is only inspected, or is written to a file immediately.
 
     ## References
     PyTorch tutorial on saving and loading models: state_dict() returns references, so the best state must be copied.
     """
-    shadows = loop.shadows if isinstance(loop, Loop) else ()
-    yield from map(average, shadows)
-    if isinstance(loop, Loop) and loop.reloads.own:
-        yield reloaded(loop.reloads)
-    elif not shadows and isinstance(kept_states, NotChecked):
-        raise kept_states
-    for state in [] if isinstance(kept_states, NotChecked) else kept_states:
+    weight_copies = loop.weight_copies if isinstance(loop, LoopSummary) else ()
+    yield from map(_stale_average_finding, weight_copies)
+    if isinstance(loop, LoopSummary) and loop.state_dict_loads.live_tensor_loads:
+        yield _reloaded_finding(loop.state_dict_loads)
+    elif not weight_copies and isinstance(state_copies, NotChecked):
+        raise state_copies
+    for state in [] if isinstance(state_copies, NotChecked) else state_copies:
         if state.shared:
-            yield alias(state)
+            yield _alias_finding(state)
         elif state.missing:
-            yield partial_copy(state)
+            yield _partial_copy_finding(state)
 
 
-def reloaded(reloads: Reloads) -> Finding:
-    """A state that is loaded into the tensors that it consists of."""
+def _reloaded_finding(reloads: StateDictLoads) -> Finding:
+    """Report states that are loaded into the tensors they consist of."""
     return Finding(
-        message=f"{reloads.own} of {reloads.count} calls to load_state_dict were given the live tensors themselves; "
-        "expected 0: what was loaded is what was there already.",
-        where=where_of(reloads.line, None, reloads.first),
-        cause="state_dict() gives the tensors themselves, not copies; or the copy of the network is the network.",
+        message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received the live tensors "
+        "themselves, so they had no effect.",
+        where=get_location(reloads.line, None, reloads.first_parameter),
+        cause="state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
-        evidence={"loaded": reloads.count, "own": reloads.own},
+        evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904",),
     )
 
 
-def average(shadow: Shadow) -> Finding:
-    """An average of the weights with the running statistics of the copy that it began as."""
-    first = ", ".join(shadow.statistics[:3])
+def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
+    """Report an average of the weights whose running statistics are never updated."""
+    first = ", ".join(weight_copy.statistics[:3])
     return Finding(
-        message=f"The weights of {shadow.name}, a copy of the model, move from step to step, and its running "
-        f"statistics ({first}) are what they were: in eval mode its weights meet the statistics of other weights.",
-        where=Where(parameter=shadow.statistics[0]),
-        cause="The average goes through parameters(), which leaves the buffers out.",
-        fix=f"for kept, live in zip({shadow.name}.buffers(), model.buffers()):\n"
+        message=f"The weights of {weight_copy.name}, a copy of the model, change from step to step, but its running "
+        f"statistics ({first}) do not: in eval mode it combines its weights with the statistics of other weights.",
+        where=Location(parameter=weight_copy.statistics[0]),
+        cause="The average iterates over parameters(), which does not include the buffers.",
+        fix=f"for kept, live in zip({weight_copy.name}.buffers(), model.buffers()):\n"
         "    kept.copy_(live)   # after each update",
-        evidence={"copy": shadow.name, "statistics": list(shadow.statistics[:8])},
+        evidence={"copy": weight_copy.name, "statistics": list(weight_copy.statistics[:8])},
         severity="warning",
     )
 
 
-def alias(state: KeptState) -> Finding:
-    """A state that is the live one."""
+def _alias_finding(state: StateCopy) -> Finding:
     return Finding(
-        message=f"{len(state.shared)} of {state.count} tensors of {state.name} lie in the memory of the live model; "
-        "expected 0: every step changes them too.",
-        where=Where(parameter=state.shared[0]),
-        cause="state_dict() and named_parameters() give the tensors themselves, not copies.",
+        message=f"{len(state.shared)} of {state.count} tensors of {state.name} share memory with the live model: every "
+        "step changes them too.",
+        where=Location(parameter=state.shared[0]),
+        cause="state_dict() and named_parameters() return the tensors themselves, not copies.",
         fix="best = copy.deepcopy(model.state_dict())",
         evidence={"state": state.name, "shared": list(state.shared[:8])},
         explains=("R904",),
-        severity=None if state.given else "note",
+        severity=None if state.is_extra_state else "note",
     )
 
 
-def partial_copy(state: KeptState) -> Finding:
-    """A state without running statistics."""
+def _partial_copy_finding(state: StateCopy) -> Finding:
     return Finding(
-        message=f"{state.name} has all parameters and lacks {len(state.missing)} running statistics; expected 0: "
-        "in eval mode its weights meet the statistics of other weights.",
-        where=Where(parameter=state.missing[0]),
-        cause="It was made of named_parameters(), which leaves the buffers out.",
+        message=f"{state.name} contains all parameters but lacks {len(state.missing)} running statistics: in eval mode "
+        "its weights are combined with the statistics of other weights.",
+        where=Location(parameter=state.missing[0]),
+        cause="It was created from named_parameters(), which does not include the buffers.",
         fix="best = copy.deepcopy(model.state_dict())   # parameters and buffers",
         evidence={"state": state.name, "missing": list(state.missing[:8])},
         severity="note",
     )
 
 
-def keeping(deep: bool) -> Setup:
-    """A program that keeps its first weights beside the model."""
+def _setup_with_saved_state(deep: bool) -> Setup:
+    """A program that saves its initial weights, as a copy if ``deep``."""
     model: nn.Module = network(3)
     state = copy.deepcopy(model.state_dict()) if deep else model.state_dict()
     optimizers = (torch.optim.Adam(model.parameters(), lr=1e-2),)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers, extra_state=({"best": state},))
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers, extra_state=({"best": state},))
 
 
 def bad() -> Setup:
-    """The live state, kept as the best one."""
-    return keeping(deep=False)
+    """The live state, saved as the best state."""
+    return _setup_with_saved_state(deep=False)
 
 
 def good() -> Setup:
-    """A deep copy of it."""
-    return keeping(deep=True)
+    """A deep copy of the state."""
+    return _setup_with_saved_state(deep=True)

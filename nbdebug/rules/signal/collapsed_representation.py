@@ -1,4 +1,4 @@
-"""G415: all samples look alike from some layer on."""
+"""G415: all samples have nearly the same representation from some layer on."""
 
 from __future__ import annotations
 
@@ -7,75 +7,82 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.apartness import Apartness, Passage
-from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, points, program
+from nbdebug.finding import Finding, format_module
+from nbdebug.measurements.activations import LayerSpreads, SampleSpread
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 
 
 @rule("G415", "warning")
 def collapsed_representation(
-    apartness: Apartness, *, alike: float = 2**-11, different: float = 0.05
+    sample_spread: SampleSpread, *, alike: float = 2**-11, different: float = 0.05
 ) -> Iterator[Finding]:
-    """All samples look alike from some layer on.
+    """All samples have nearly the same representation from some layer on.
 
     ## What it does
-    Follows one batch through the layers. Speaks when samples that differ at an early layer are nearly the same at a
+    Follows one batch through the layers. Reported when samples that differ at an early layer are nearly equal at a
     later one, and stay so up to the output.
 
     ## Why it matters
-    What the last layers cannot tell apart they cannot learn to tell apart, and the gradient that would part the samples
-    again is as small as their difference. The loss rests at that of the best constant answer.
+    The last layers cannot learn to distinguish samples that are equal at their input, and the gradient that would
+    separate the samples again is as small as their difference. The loss stays at that of the best constant prediction.
 
     ## How it is measured
-    By the distance of the samples from their mean, as a share of the size of the values that a layer is given. Samples
-    are alike at 2**-11, the rounding error of float16 (option ``alike``), and different from 5 % on (option
-    ``different``, chosen at a hundred times that so that data which hardly differ are left alone). The last layer with
-    weights must be given samples that are alike, so that a large bias of the head is not accused. Everything is looked
-    at in eval mode, or in train mode where there is batch normalization, whose averages mean nothing before training;
-    and again with small random numbers in parameters that are zero throughout, since heads and residual branches may
-    start so.
+    By the distance of the samples from their mean, relative to the size of the input values of a layer. Samples count
+    as equal at 2**-11, the rounding error of float16 (option ``alike``), and as different from 5 % (option
+    ``different``, chosen a hundred times as large so that data with small differences are not reported). The last layer
+    with weights must receive equal samples, so that a large bias of the head is not reported. Everything is measured in
+    eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
+    again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
 
     ## How to fix
-    Initialize for the activation (He for ReLU), or give a deep stack residual connections with normalization.
+    Initialize for the activation (He for ReLU), or use residual connections with normalization in a deep model.
 
     ## When to ignore
-    When the early layers are meant to remove what differs between these samples.
+    When the early layers are meant to remove the differences between these samples.
 
     ## References
     Schoenholz et al. 2017, Deep Information Propagation: in the ordered phase of a random network all inputs converge
     to one point, layer by layer. IEEE 754: binary16 has 11 significant bits.
     """
-    if not all(is_collapsed(one, alike, different) for one in apartness.passages):
+    if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
-    stages = apartness.passages[0].stages
-    last = max(i for i, stage in enumerate(stages) if stage.apart > alike)
-    place, widest = stages[last], max(stage.apart for stage in stages)
+    layers = sample_spread.passes[0].layers
+    last_index = max(i for i, layer in enumerate(layers) if layer.relative_spread > alike)
+    last_layer, largest_spread = layers[last_index], max(layer.relative_spread for layer in layers)
     yield Finding(
-        message=f"The {apartness.batch_size} samples are {widest:.2g} of their size apart at first, and only "
-        f"{stages[last + 1].apart:.2g} after {place.where.module or place.name}; expected more than {alike:.2g}.",
-        where=place.where,
-        cause="Each layer leaves less of what tells the samples apart than of what they share, such as the biases.",
+        message=f"The {sample_spread.batch_size} samples have almost the same activations after "
+        f"{format_module(last_layer.where.module or last_layer.name)}: their distance from the mean sample, relative "
+        f"to its size, is {layers[last_index + 1].relative_spread:.2g} (limit {alike:.2g}), and up to "
+        f"{largest_spread:.2g} in earlier layers.",
+        where=last_layer.where,
+        cause="Each layer shrinks the differences between samples more than the part that all samples share, such as "
+        "the biases.",
         fix="x = x + layer(norm(x))  # or torch.nn.init.kaiming_normal_(layer.weight) and zero biases",
-        evidence={"apart": [stage.apart for stage in stages], "output": apartness.passages[0].output},
+        evidence={
+            "apart": [layer.relative_spread for layer in layers],
+            "output": sample_spread.passes[0].output_spread,
+        },
         explains=("G401", "G403", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
     )
 
 
-def is_collapsed(passage: Passage, alike: float, different: float) -> bool:
-    """Whether samples that were different are alike in what the last layer is given, and in the output."""
-    found = [stage.apart for stage in passage.stages]
-    return bool(found) and max(found) >= different and max(found[-1], passage.output) <= alike
+def _is_collapsed(layer_spreads: LayerSpreads, max_equal: float, min_different: float) -> bool:
+    """Return whether samples that differed are equal at the input of the last layer and in the output."""
+    spreads = [layer.relative_spread for layer in layer_spreads.layers]
+    return (
+        bool(spreads) and max(spreads) >= min_different and max(spreads[-1], layer_spreads.output_spread) <= max_equal
+    )
 
 
 def bad() -> Setup:
-    """Twenty layers of sigmoids, drawn as by default."""
+    """Twenty sigmoid layers with the default initialization."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        layers = [one for _ in range(20) for one in (nn.Linear(8, 8), nn.Sigmoid())]
+        layers = [layer for _ in range(20) for layer in (nn.Linear(8, 8), nn.Sigmoid())]
         model = nn.Sequential(nn.Linear(4, 8), *layers, nn.Linear(8, 3))
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:

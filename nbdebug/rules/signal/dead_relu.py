@@ -1,4 +1,4 @@
-"""G401: units behind a ReLU are zero for every sample that passes."""
+"""G401: units behind a ReLU are zero for every sample."""
 
 from __future__ import annotations
 
@@ -10,63 +10,75 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import Flags, Values, batch_size, called, counts, looks, told
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import (
+    Flags,
+    Values,
+    describe_values,
+    get_layer_signal,
+    module_of_output,
+    recorded_batch_size,
+    value_counts,
+)
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
-from nbdebug.watching.units import MOST_VALUES, WINDOW
+from nbdebug.tensors.unit_activity import DEAD_UNIT_WINDOW, MAX_VALUES
 
-FEW = 8.0  # units of a bottleneck, which a net may well live without some of
-ROSE = 0.25
-COMMON = 0.3  # of the units may rest at a look in any healthy layer
-FIRST_LOOKS = 3
-SURE = 0.95  # of the dead units must be zero at a look: a gradient can be zero for other reasons
-DENSE = 5.0
+_BOTTLENECK_UNITS = 8.0  # units of a bottleneck, some of which a network may not need
+_MIN_RISE = 0.25
+_USUAL_INACTIVE_SHARE = 0.3  # of the units may be inactive in a snapshot of any healthy layer
+_FIRST_SNAPSHOTS = 3
+_MIN_ZERO_SHARE = 0.95  # of the dead units must be zero in a snapshot: a gradient can be zero for other reasons
+_MIN_ACTIVITY_RATIO = 5.0
 
 
 @rule("G401", "warning")
 def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Iterator[Finding]:
-    """Units behind a ReLU are zero for every sample that passes.
+    """Units behind a ReLU are zero for every sample.
 
     ## What it does
-    Counts, for each layer, the units (channels of a convolution) that no sample of the last looks has woken.
+    Counts, for each layer, the units (channels of a convolution) that no sample of the last snapshots activates.
 
     ## Why it matters
-    A unit that is zero for all samples gets no gradient and stays so. A layer of dead units is narrower than written;
-    one that is wholly dead cuts off all that lies before it.
+    A unit that is zero for all samples gets no gradient and stays zero. A layer with dead units is effectively
+    narrower; one with only dead units cuts off everything before it.
 
     ## How it is measured
-    By the median share over the second half of the looks: more than ``most`` = 75 % of a layer, or more than ``rising``
-    = 50 % where that share has risen by a quarter since the beginning. Where a look saw few samples, units that are
-    rarely active look dead too; they are told apart by the others, which then are hardly active either. A bottleneck
-    of eight units or fewer must be dead as a whole. A bias before the ReLU whose gradient is exactly zero tells of a
-    dead unit too, and alone where the activation is called as a function.
+    By the median share over the second half of the snapshots: more than ``most`` = 75 % of a layer, or more than
+    ``rising`` = 50 % if that share has risen by a quarter since the start. If a snapshot contains few samples, units
+    that are rarely active look dead too; they are recognized by the other units, which are then hardly active either. A
+    bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is exactly zero also
+    indicates a dead unit, and is the only indication if the activation is called as a function.
 
     ## How to fix
-    A lower rate or a warm-up, biases that begin at zero, LeakyReLU or GELU.
+    Use a lower learning rate or a warm-up, biases that start at zero, LeakyReLU or GELU.
 
     ## When to ignore
-    When units are meant to be rare, as in a sparse code.
+    When units are meant to be active rarely, as in a sparse code.
 
     ## References
-    Lu et al. 2019, arXiv:1903.06733, Dying ReLU and initialization. Amazon SageMaker Debugger's rule takes a unit for
-    dead that is active less than 1 % of the time, and a layer with more than half of them.
+    Lu et al. 2019, arXiv:1903.06733, Dying ReLU and initialization. The rule of Amazon SageMaker Debugger considers a
+    unit dead if it is active less than 1 % of the time, and reports a layer in which more than half of the units are
+    dead.
     """
-    biases = biases_before(record)
-    layers = [*rectified(record, biases), *without_module(record, biases)]
+    biases = _biases_before(record)
+    layers = [*_relu_layers(record, biases), *_functional_relu_layers(record, biases)]
     if not layers:
-        raise NotChecked("no rectifier, and no bias before one, was looked at often enough")
-    dead = [one for one in layers if one.share > most or (one.share > rising and one.share > one.first + ROSE)]
-    if dead:
-        yield finding(dead, layers)
+        raise NotChecked("no ReLU, and no bias before one, was sampled often enough")
+    affected = [
+        layer
+        for layer in layers
+        if layer.share > most or (layer.share > rising and layer.share > layer.first + _MIN_RISE)
+    ]
+    if affected:
+        yield _finding(affected, layers)
 
 
 @dataclass(frozen=True)
-class Units:
-    """One layer: the share of its units that are dead at first and later on."""
+class DeadUnitShare:
+    """A layer with the share of its dead units at the start and later."""
 
     name: str
     first: float
@@ -74,7 +86,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Bias:
+class BiasBeforeModule:
     """The bias before a module: its name, its length, and the layer that holds it."""
 
     name: str
@@ -82,132 +94,162 @@ class Bias:
     layer: str
 
 
-def biases_before(record: Record) -> dict[str, Bias]:
-    """The last bias before each module in the order of the model, its own included."""
-    names = [name for name in record.places("weight.norm") if name.endswith("bias")]
-    lengths = dict(zip(names, counts(record, names).tolist(), strict=True))
-    found, last = {}, None
-    for one in record.modules:
-        own = next((name for name in one.parameters if name in lengths), None)
-        last = Bias(own, lengths[own], one.name) if own else last
-        if last is not None:
-            found[one.name] = last
-    return found
+def _biases_before(record: Record) -> dict[str, BiasBeforeModule]:
+    """The last bias before each module in the order of the model, including its own bias."""
+    names = [name for name in record.tensors("weight.norm") if name.endswith("bias")]
+    lengths = dict(zip(names, value_counts(record, names).tolist(), strict=True))
+    biases, latest = {}, None
+    for module in record.modules:
+        own_bias = next((name for name in module.parameters if name in lengths), None)
+        latest = BiasBeforeModule(own_bias, lengths[own_bias], module.name) if own_bias else latest
+        if latest is not None:
+            biases[module.name] = latest
+    return biases
 
 
-def rectified(record: Record, biases: dict[str, Bias]) -> list[Units]:
-    """The rectifiers among the modules, each with its share of dead units, by its outputs or by the bias before it."""
-    kinds = {one.name: one.kind for one in record.modules}
+def _relu_layers(record: Record, biases: dict[str, BiasBeforeModule]) -> list[DeadUnitShare]:
+    """The ReLU modules with their share of dead units, by their outputs or by the bias before them."""
+    kinds = {item.name: item.kind for item in record.modules}
     try:
-        shares = looks(record, "activation.dead")
+        shares = get_layer_signal(record, "activation.dead")
     except NotChecked:
         return []
-    names = [name for name in shares.places if is_rectifier(kinds.get(called(name), ""))]
-    before = [biases.get(called(name), Bias("", np.inf, "")) for name in names]
-    few = np.array([one.length <= FEW for one in before], bool)
-    silent, batch = looks(record, "activation.zeros", names).late.median, samples_of(record, names)
-    found = []
-    for looked, samples in (
-        (shares.at(names), WINDOW * batch),
-        (looks(record, "gradient.zeros", [one.name for one in before], 0), batch),
+    names = [name for name in shares.names if _is_relu(kinds.get(module_of_output(name), ""))]
+    source_biases = [biases.get(module_of_output(name), BiasBeforeModule("", np.inf, "")) for name in names]
+    is_bottleneck = np.array([item.length <= _BOTTLENECK_UNITS for item in source_biases], bool)
+    zero_share, batch = (
+        get_layer_signal(record, "activation.zeros", names).second_half.median,
+        _samples_per_snapshot(record, names),
+    )
+    shares_by_source = []
+    for snapshots, samples in (
+        (shares.select(names), DEAD_UNIT_WINDOW * batch),
+        (get_layer_signal(record, "gradient.zeros", [item.name for item in source_biases], 0), batch),
     ):
-        late = looked.late.median
-        sure = apart(late, silent, samples) & (silent >= SURE * late) & ~(few & (late < 1))
-        found.append((looked[:FIRST_LOOKS].median, np.where(sure | (late <= COMMON), late, np.nan)))
-    more = np.nan_to_num(found[1][1], nan=-1.0) > np.nan_to_num(found[0][1], nan=-1.0)
-    first, late = (np.where(more, of_bias, of_units) for of_units, of_bias in zip(*found, strict=True))
-    return [Units(*one) for one in zip(names, first.tolist(), late.tolist(), strict=True) if np.isfinite(one[2])]
+        late_share = snapshots.second_half.median
+        is_certain = (
+            _others_are_active(late_share, zero_share, samples)
+            & (zero_share >= _MIN_ZERO_SHARE * late_share)
+            & ~(is_bottleneck & (late_share < 1))
+        )
+        shares_by_source.append(
+            (
+                snapshots[:_FIRST_SNAPSHOTS].median,
+                np.where(is_certain | (late_share <= _USUAL_INACTIVE_SHARE), late_share, np.nan),
+            )
+        )
+    bias_is_higher = np.nan_to_num(shares_by_source[1][1], nan=-1.0) > np.nan_to_num(shares_by_source[0][1], nan=-1.0)
+    first, late_share = (
+        np.where(bias_is_higher, by_bias, by_units) for by_units, by_bias in zip(*shares_by_source, strict=True)
+    )
+    return [
+        DeadUnitShare(*item)
+        for item in zip(names, first.tolist(), late_share.tolist(), strict=True)
+        if np.isfinite(item[2])
+    ]
 
 
-def is_rectifier(kind: str) -> bool:
-    """Whether a kind of module makes zeros of what is negative."""
+def _is_relu(kind: str) -> bool:
     return "ReLU" in kind or kind == "Threshold"
 
 
-def apart(dead: Values, silent: Values, samples: Values) -> Flags:
-    """Whether the units that are not dead are clearly active, so that the dead ones are not just rare.
-
-    Were all equally rare, the number of samples that wake a unit would follow Poisson's law, and those of the others
-    would be woken by -log(dead) / (1 - dead) samples each.
-    """
+def _others_are_active(dead_share: Values, zero_share: Values, samples: Values) -> Flags:
+    """Return whether the units that are not dead are clearly active, so that the dead ones are not just rare."""
+    # If all units were equally rare, the number of samples that activate a unit would follow a Poisson distribution,
+    # and -log(dead) / (1 - dead) samples would activate each of the other units.
     with np.errstate(all="ignore"):
-        woken, expected = samples * (1 - silent) / (1 - dead), -np.log(dead) / (1 - dead)
-    return np.asarray((dead >= 1) | (woken > DENSE * expected))
+        activating_samples, expected = (
+            samples * (1 - zero_share) / (1 - dead_share),
+            -np.log(dead_share) / (1 - dead_share),
+        )
+    return np.asarray((dead_share >= 1) | (activating_samples > _MIN_ACTIVITY_RATIO * expected))
 
 
-def samples_of(record: Record, places: list[str]) -> Values:
-    """How many samples of a batch a look sees at each place."""
-    batch = batch_size(record)
+def _samples_per_snapshot(record: Record, names: list[str]) -> Values:
+    """The number of samples of a batch that a snapshot covers for each module."""
+    batch = recorded_batch_size(record)
     parts = ("norm", "mean", "std")
-    norm, mean, std = (looks(record, f"activation.{what}", places, most=16).median for what in parts)
+    norm, mean, std = (
+        get_layer_signal(record, f"activation.{statistic}", names, max_snapshots=16).median for statistic in parts
+    )
     with np.errstate(all="ignore"):
-        each = norm**2 / (mean**2 + std**2) / batch
-    return np.asarray(np.clip(MOST_VALUES / np.where(each > 0, each, 1.0), 1.0, batch))
+        samples = norm**2 / (mean**2 + std**2) / batch
+    return np.asarray(np.clip(MAX_VALUES / np.where(samples > 0, samples, 1.0), 1.0, batch))
 
 
-def without_module(record: Record, biases: dict[str, Bias]) -> list[Units]:
-    """Layers whose activation is no module: the share of their biases that get a gradient of exactly zero."""
-    after = [one.kind for one in record.modules[1:]] + [""]
-    followed = zip(record.modules, after, strict=True)
-    own = [biases.get(one.name) for one, follower in followed if one.name in biases and hidden(one.kind, follower)]
-    known = [one for one in own if one is not None and one.length > FEW]
+def _functional_relu_layers(record: Record, biases: dict[str, BiasBeforeModule]) -> list[DeadUnitShare]:
+    """Layers with a functional activation: the share of their biases with a gradient of exactly zero."""
+    next_kinds = [item.kind for item in record.modules[1:]] + [""]
+    pairs = zip(record.modules, next_kinds, strict=True)
+    candidates = [
+        biases.get(item.name)
+        for item, follower in pairs
+        if item.name in biases and _lacks_activation_module(item.kind, follower)
+    ]
+    biases_of_layers = [item for item in candidates if item is not None and item.length > _BOTTLENECK_UNITS]
     try:
-        zeros = looks(record, "gradient.zeros", [one.name for one in known])
+        zero_gradients = get_layer_signal(record, "gradient.zeros", [item.name for item in biases_of_layers])
     except NotChecked:
         return []
-    norms = looks(record, "gradient.norm")  # at looks at which nothing has a gradient no unit is at fault
-    zeros.values[np.isin(zeros.steps, norms.steps[(np.nan_to_num(norms.values) == 0).all(1)])] = np.nan
-    late, first = zeros.late.median, zeros[:FIRST_LOOKS].median
-    late[np.flatnonzero(late >= 1)[:-1]] = np.nan  # of layers without any gradient the last one is the cause
-    found = zip([one.layer for one in known], first.tolist(), late.tolist(), strict=True)
-    return [Units(*one) for one in found if np.isfinite(one[2])]
+    norms = get_layer_signal(record, "gradient.norm")  # if nothing has a gradient, no unit is dead
+    zero_gradients.values[np.isin(zero_gradients.steps, norms.steps[(np.nan_to_num(norms.values) == 0).all(1)])] = (
+        np.nan
+    )
+    late_share, first = zero_gradients.second_half.median, zero_gradients[:_FIRST_SNAPSHOTS].median
+    late_share[np.flatnonzero(late_share >= 1)[:-1]] = (
+        np.nan
+    )  # among layers without any gradient, the last one is the cause
+    rows = zip([item.layer for item in biases_of_layers], first.tolist(), late_share.tolist(), strict=True)
+    return [DeadUnitShare(*item) for item in rows if np.isfinite(item[2])]
 
 
-def hidden(kind: str, follower: str) -> bool:
-    """Whether a layer is a dense one or a convolution that no activation module follows."""
+def _lacks_activation_module(kind: str, follower: str) -> bool:
+    """Return whether a dense layer or convolution is not followed by an activation module."""
     return kind.startswith(("Linear", "Conv")) and follower.startswith(("Linear", "Conv", "Dropout"))
 
 
-def finding(dead: list[Units], layers: list[Units]) -> Finding:
-    """The layers with dead units, and the share in the others."""
-    worst = max(dead, key=lambda one: one.share)
-    others = [one.share for one in layers if one not in dead]
-    beside = f"the median of the other layers is {np.median(others):.2g}" if others else "as is every layer"
+def _finding(affected: list[DeadUnitShare], layers: list[DeadUnitShare]) -> Finding:
+    worst = max(affected, key=lambda layer: layer.share)
+    others = [layer.share for layer in layers if layer not in affected]
+    comparison = f"the median of the other layers is {np.median(others):.2g}" if others else "all layers are affected"
     return Finding(
-        message=f"Of the units of {len(dead)} of {len(layers)} layers most are zero for every sample: share "
-        f"{told([one.name for one in dead], [one.share for one in dead])}; {beside}.",
-        where=Where(worst.name),
-        cause="A large step has pushed their biases or weights so far that no input reaches them."
-        if worst.share > worst.first + ROSE
-        else "They were dead from the beginning: biases far below zero, or inputs that hardly differ.",
-        fix="torch.nn.init.zeros_(layer.bias)   # and a lower rate; or torch.nn.LeakyReLU() in place of the ReLU",
-        evidence={"layers": [one.name for one in dead], "share": [one.share for one in dead], "others": others},
+        message=f"Dead units in {len(affected)} of {len(layers)} layers with ReLU (share of units that are zero for "
+        f"every sample): {describe_values([layer.name for layer in affected], [layer.share for layer in affected])}; "
+        f"{comparison}.",
+        where=Location(worst.name),
+        cause="A large step moved the biases or weights of these units so far that no input activates them."
+        if worst.share > worst.first + _MIN_RISE
+        else "These units were dead from the start: their biases are far below zero, or the inputs hardly differ.",
+        fix="torch.nn.init.zeros_(layer.bias)   # and a lower lr; or torch.nn.LeakyReLU() instead of the ReLU",
+        evidence={
+            "layers": [layer.name for layer in affected],
+            "share": [layer.share for layer in affected],
+            "others": others,
+        },
         explains=("G403", "G409", "G416", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
 
 
-def network(bias: float) -> Setup:
-    """A hidden layer of sixteen units, all but two of which begin with a bias."""
+def _biased_network(bias: float) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
         nn.init.constant_(model.get_parameter("0.bias")[2:], bias)
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
     """Biases far below zero."""
-    return network(-20.0)
+    return _biased_network(-20.0)
 
 
 def good() -> Setup:
     """Biases at zero."""
-    return network(0.0)
+    return _biased_network(0.0)
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop of sixty steps."""
+def _loop(setup: Setup) -> None:
     train(setup, 15)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _loop

@@ -1,4 +1,4 @@
-"""G404: gradients grow by orders of magnitude, over time or towards the input."""
+"""G404: gradients grow by orders of magnitude, over the steps or towards the input."""
 
 from __future__ import annotations
 
@@ -10,70 +10,81 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nbdebug.depth import TREND, Depth, depth
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import LEAST, learned, settled
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import program, regressor
+from nbdebug.finding import Finding, Location, format_module
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import (
+    MIN_DEPTH_CORRELATION,
+    MIN_SNAPSHOTS,
+    DepthProfile,
+    depth_profile,
+    has_learned,
+    is_settled,
+)
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, regressor, train
 from nbdebug.setup import Setup
+from nbdebug.statistics.intervals import MAD_TO_SIGMA
 
-SIGMAS = 6.0
-PATIENCE = 20  # steps
-EXPLAINS = ("G401", "G402", "G410", "G412", "T602", "T603", "T604", "T605")
+_MIN_DEVIATIONS = 6.0
+_PATIENCE_STEPS = 20  # steps
+_CONSEQUENCES = ("G401", "G402", "G410", "G412", "T602", "T603", "T604", "T605")
 
 
 @rule("G404", "error")
 def exploding_gradient(record: Record, *, decades: float = 2.0, along_depth: float = 4.0) -> Iterator[Finding]:
-    """Gradients grow by orders of magnitude, from step to step or from layer to layer towards the input.
+    """Gradients grow by orders of magnitude, over the steps or from layer to layer towards the input.
 
     ## What it does
-    Follows the norm of the whole gradient, as the optimizer gets it, over the steps of your run, and that of each layer
-    over the depth of the model. Names the step, or the layer, and a bound to clip at.
+    Follows the norm of the total gradient, as the optimizer receives it, over the steps of your run, and that of each
+    layer over the depth of the model. The finding names the step, or the layer, and a clipping threshold.
 
     ## Why it matters
-    One step along such a gradient throws the weights far away from where they were; after it the loss is worse, not a
-    number, or stands still for good.
+    A single step along such a gradient moves the weights far from their previous values; after it the loss is worse,
+    not finite, or does not decrease any more.
 
     ## How it is measured
-    Over time: the largest norm is ``decades`` = 2 powers of ten over the median of the run and of its beginning, lies
-    six deviations above it on the logarithmic scale (robust, by the median distance from the median), and the loss took
-    harm: it is not finite in the end, ten times as large, or has not fallen in twenty steps or more since. A run whose
-    norm is clipped is judged by what is left of it. Along depth: the first layers get ``along_depth`` = 4 powers of ten
-    more for their weights than later ones.
+    Over the steps: the largest norm is ``decades`` = 2 powers of ten above the median of the run and of its start, lies
+    six deviations above it on the logarithmic scale (robust, by the median absolute deviation), and the loss was
+    affected: it is not finite at the end, is ten times as large, or has not decreased in twenty or more steps since. If
+    the norm is clipped, the clipped norm is judged. Over the depth: the gradients of the first layers, relative to
+    their weights, are ``along_depth`` = 4 powers of ten larger than those of later layers.
 
     ## How to fix
-    Clip the norm at what is usual in the run; lower the rate or warm it up; weights drawn for the activation, an
-    orthogonal recurrent matrix, normalization.
+    Clip the norm at a value that is usual in the run; use a lower learning rate or a warm-up, an initialization that
+    fits the activation, an orthogonal recurrent matrix, or normalization.
 
     ## When to ignore
-    When single batches are worth so much more, and the loss recovers.
+    When single batches have much larger gradients by nature, and the loss recovers.
 
     ## References
     Pascanu, Mikolov and Bengio 2013, arXiv:1211.5063: why recurrent gradients explode, and clipping. Rousseeuw and
     Croux 1993: the median absolute deviation. The factor of 100 is a choice.
     """
     steps, norms = record.series("gradient_norm")
-    if len(norms) < LEAST:
-        raise NotChecked(f"{len(norms)} gradient norms were recorded, which are too few")
-    burst = burst_of(steps, norms.astype(np.float64), decades)
-    if burst is not None and harmed(record, burst.step):
-        yield over_time(record, burst)
+    if len(norms) < MIN_SNAPSHOTS:
+        raise NotChecked(f"only {len(norms)} gradient norms were recorded; at least {MIN_SNAPSHOTS} are needed")
+    burst = _find_burst(steps, norms.astype(np.float64), decades)
+    if burst is not None and _loss_was_affected(record, burst.step):
+        yield _burst_finding(record, burst)
         return
     try:
-        seen = depth(record, 1)
+        by_layer = depth_profile(record, 1)
     except NotChecked:
         return
-    gap = float(np.max(seen.relative) - seen.relative[-1])
-    if gap >= along_depth and seen.trend <= -TREND and settled(record) and not learned(record):
-        yield over_layers(seen)
+    gap = float(np.max(by_layer.relative) - by_layer.relative[-1])
+    if (
+        gap >= along_depth
+        and by_layer.trend <= -MIN_DEPTH_CORRELATION
+        and is_settled(record)
+        and not has_learned(record)
+    ):
+        yield _depth_finding(by_layer)
 
 
 @dataclass(frozen=True)
-class Burst:
-    """The largest gradient norm, the step that it came at, and what was usual."""
+class GradientBurst:
+    """The largest gradient norm, its step, the usual norm, and a clipping threshold."""
 
     step: int
     norm: float
@@ -81,102 +92,112 @@ class Burst:
     bound: float
 
 
-def burst_of(steps: NDArray[np.int64], norms: NDArray[np.float64], decades: float) -> Burst | None:
-    """The step at which the norm left what is usual in this run, by far; None where it never did."""
-    kept = norms > 0
-    steps, norms = steps[kept], norms[kept]
-    finite = norms[np.isfinite(norms)]
-    if not len(finite):
+def _find_burst(steps: NDArray[np.int64], norms: NDArray[np.float64], decades: float) -> GradientBurst | None:
+    """The step at which the norm is far above the usual one of this run; None if there is no such step."""
+    is_positive = norms > 0
+    steps, norms = steps[is_positive], norms[is_positive]
+    finite_norms = norms[np.isfinite(norms)]
+    if not len(finite_norms):
         return None
-    logs = np.log10(finite)
-    usual = min(float(np.median(logs)), float(np.median(logs[: max(3, len(logs) // 10)])))
-    spread = max(1.4826 * float(np.median(np.abs(logs - usual))), 0.05) if len(finite) >= LEAST else 0.0
-    far = usual + max(decades, min(SIGMAS * spread, 2 * decades))
-    top = int(np.argmax(norms))
-    if not np.isfinite(norms[top]) and float(logs.max()) < usual + 1:
-        return None  # not finite out of nothing: an operation made it, which is another rule's
-    if norms[top] < 10**far:
+    logs = np.log10(finite_norms)
+    usual_log = min(float(np.median(logs)), float(np.median(logs[: max(3, len(logs) // 10)])))
+    deviation = (
+        max(MAD_TO_SIGMA * float(np.median(np.abs(logs - usual_log))), 0.05)
+        if len(finite_norms) >= MIN_SNAPSHOTS
+        else 0.0
+    )
+    threshold = usual_log + max(decades, min(_MIN_DEVIATIONS * deviation, 2 * decades))
+    largest = int(np.argmax(norms))
+    if not np.isfinite(norms[largest]) and float(logs.max()) < usual_log + 1:
+        return None  # a sudden non-finite norm comes from a single operation, which another rule reports
+    if norms[largest] < 10**threshold:
         return None
-    return Burst(int(steps[top]), float(norms[top]), 10**usual, float(np.percentile(finite[logs < far], 95)))
+    return GradientBurst(
+        int(steps[largest]),
+        float(norms[largest]),
+        10**usual_log,
+        float(np.percentile(finite_norms[logs < threshold], 95)),
+    )
 
 
-def harmed(record: Record, step: int) -> bool:
-    """Whether the loss is not finite or much larger in the end, or has not fallen in all the steps since a burst."""
-    when, losses = record.series("loss")
+def _loss_was_affected(record: Record, step: int) -> bool:
+    """Return whether the loss is not finite or much larger at the end, or has not decreased since a step."""
+    steps, losses = record.series("loss")
     if not len(losses):
         return False
-    last = losses[-max(3, len(losses) // 5) :].astype(np.float64)
-    if not np.isfinite(last).all():
+    final_losses = losses[-max(3, len(losses) // 5) :].astype(np.float64)
+    if not np.isfinite(final_losses).all():
         return True
-    if float(np.median(np.abs(last))) > 10 * abs(float(losses[0])):
+    if float(np.median(np.abs(final_losses))) > 10 * abs(float(losses[0])):
         return True
-    before, after = losses[when <= step], losses[when > step]
-    if not len(before) or len(after) < PATIENCE:
+    losses_before, losses_after = losses[steps <= step], losses[steps > step]
+    if not len(losses_before) or len(losses_after) < _PATIENCE_STEPS:
         return False
-    level = min(float(np.median(before[:PATIENCE])), float(np.median(before[-PATIENCE:])))
-    fallen = 0.05 if len(after) < 5 * PATIENCE else 0.1
-    now, first = float(np.median(after[-PATIENCE:])), abs(float(losses[0]))
-    return now > level - fallen * abs(level) if not learned(record, 0.8) else now > level + fallen * first
+    level = min(float(np.median(losses_before[:_PATIENCE_STEPS])), float(np.median(losses_before[-_PATIENCE_STEPS:])))
+    min_decrease = 0.05 if len(losses_after) < 5 * _PATIENCE_STEPS else 0.1
+    current, first = float(np.median(losses_after[-_PATIENCE_STEPS:])), abs(float(losses[0]))
+    return (
+        current > level - min_decrease * abs(level)
+        if not has_learned(record, 0.8)
+        else current > level + min_decrease * first
+    )
 
 
-def over_time(record: Record, burst: Burst) -> Finding:
-    """The norm at its largest beside what is usual."""
-    finite = np.isfinite(burst.norm)
-    size = f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times" if finite else "not finite any more, far over"
+def _burst_finding(record: Record, burst: GradientBurst) -> Finding:
+    is_finite = np.isfinite(burst.norm)
+    description = f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times" if is_finite else "not finite, far above"
     losses = record.series("loss")[1]
     return Finding(
-        message=f"At step {burst.step} the gradient norm is {size} the {burst.usual:.2g} that is usual in this run; "
-        f"the loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
-        where=Where(step=burst.step),
-        cause="A step that was too long, or a product of many factors over 1, as along a sequence.",
+        message=f"The gradient norm at step {burst.step} is {description} the median of this run ({burst.usual:.2g}). "
+        f"The loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
+        where=Location(step=burst.step),
+        cause="An earlier step was too large, or the backward pass multiplied many factors above 1, as in a recurrent "
+        "network over a long sequence.",
         fix=f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={burst.bound:.2g})   # before step(); or a "
-        "lower rate",
+        "lower learning rate",
         evidence={"step": burst.step, "norm": burst.norm, "usual": burst.usual, "max_norm": burst.bound},
-        explains=EXPLAINS,
+        explains=_CONSEQUENCES,
     )
 
 
-def over_layers(seen: Depth) -> Finding:
-    """The layer that gets most, and the last one."""
-    top, shares = int(np.argmax(seen.relative)), 10.0**seen.relative
+def _depth_finding(by_layer: DepthProfile) -> Finding:
+    largest, shares = int(np.argmax(by_layer.relative)), 10.0**by_layer.relative
     return Finding(
-        message=f"The gradient grows towards the input: {seen.layers[top]} gets {shares[top]:.2g} of its weights, "
-        f"{seen.layers[-1]} {shares[-1]:.2g}; the median of all layers is {np.median(shares):.2g}.",
-        where=Where(seen.layers[top]),
-        cause="Each layer on the way back multiplies the gradient by weights that are too large.",
+        message=f"The gradient grows towards the input: the ratio of gradient norm to weight norm is "
+        f"{shares[largest]:.2g} in {format_module(by_layer.layers[largest])} and {shares[-1]:.2g} in "
+        f"{format_module(by_layer.layers[-1])}; the median over all layers is {np.median(shares):.2g}.",
+        where=Location(by_layer.layers[largest]),
+        cause="In the backward pass, each layer multiplies the gradient by weights that are too large.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
-        evidence={"layers": list(seen.layers), "gradient / weight": shares.tolist()},
-        explains=EXPLAINS,
+        evidence={"layers": list(by_layer.layers), "gradient / weight": shares.tolist()},
+        explains=_CONSEQUENCES,
     )
 
 
-def descended(rate: float) -> Setup:
-    """A small regression by plain descent at a rate."""
+def _sgd_setup(rate: float) -> Setup:
     setup = regressor()
-    return program(
-        setup.model, *whole(setup), nn.MSELoss(), optimizers=(torch.optim.SGD(setup.model.parameters(), rate),)
+    return minimal_setup(
+        setup.model, *_all_samples(setup), nn.MSELoss(), optimizers=(torch.optim.SGD(setup.model.parameters(), rate),)
     )
 
 
-def whole(setup: Setup) -> tuple[torch.Tensor, torch.Tensor]:
-    """All samples of a set-up."""
-    found = [*setup.train_loader]
-    return torch.cat([x for x, _ in found]), torch.cat([y for _, y in found])
+def _all_samples(setup: Setup) -> tuple[torch.Tensor, torch.Tensor]:
+    batches = [*setup.train_loader]
+    return torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches])
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop of forty steps."""
+def _train_loop(setup: Setup) -> None:
     train(setup, 10)
 
 
 def bad() -> Setup:
-    """A rate at which each step overshoots by more than the one before."""
-    return descended(3.0)
+    """A learning rate at which each step overshoots further than the previous one."""
+    return _sgd_setup(3.0)
 
 
 def good() -> Setup:
-    """A rate that descends."""
-    return descended(0.05)
+    """A learning rate at which the loss decreases."""
+    return _sgd_setup(0.05)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _train_loop

@@ -1,4 +1,4 @@
-"""G405: the first operation whose result is NaN or Inf while its inputs were finite."""
+"""G405: the first operation that returns NaN or Inf for finite inputs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nbdebug.evidence.non_finite import NonFinite
+from nbdebug.autograd.non_finite import NonFiniteOrigin
 from nbdebug.finding import Finding
-from nbdebug.graph.origins import Origin
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.measurements.non_finite import NonFiniteBatch
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Batch, Setup
 
-REPAIRS = {
-    "log": "torch.log(x.clamp_min(1e-8))   # or log_softmax, logsigmoid, log1p, which need no such care",
+_FIXES = {
+    "log": "torch.log(x.clamp_min(1e-8))   # or log_softmax, logsigmoid, log1p, which are stable",
     "log2": "torch.log2(x.clamp_min(1e-8))",
     "log10": "torch.log10(x.clamp_min(1e-8))",
     "div": "x / (y + 1e-8)   # or y.clamp_min(1e-8)",
@@ -24,104 +24,102 @@ REPAIRS = {
     "sqrt": "torch.sqrt(x.clamp_min(0) + 1e-12)",
     "rsqrt": "torch.rsqrt(x + 1e-12)",
     "pow": "x.clamp_min(1e-8) ** p",
-    "exp": "torch.exp(x.clamp(max=20))   # or logsumexp, softmax, softplus, which need no such care",
+    "exp": "torch.exp(x.clamp(max=20))   # or logsumexp, softmax, softplus, which are stable",
     "softmax": "mask[mask.all(dim=-1)] = False   # leave at least one entry of each row unmasked, or drop the row",
     "acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))",
     "asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))",
-    "mean": "# nothing is left to average here: skip what is empty",
-    "to_copy": "x.float()   # or bfloat16: float16 ends at 65504",
-    "std": "x.std(unbiased=False)   # one value has no sample deviation",
+    "mean": "# there is nothing to average here: skip empty inputs",
+    "to_copy": "x.float()   # or bfloat16: the largest float16 is 65504",
+    "std": "x.std(unbiased=False)   # one value has no sample standard deviation",
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }
-DEAD = ("G401", "G402", "G409", "G411", "G412", "G413", "G414")  # what is said of layers that hold NaN
-CONSEQUENCES = (*DEAD, "G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
+NAN_CONSEQUENCES = ("G401", "G402", "G409", "G411", "G412", "G413", "G414")  # findings about layers that contain NaN
+_CONSEQUENCES = (*NAN_CONSEQUENCES, "G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
 
 
 @rule("G405", "error")
-def non_finite_forward(non_finite: NonFinite | None) -> Iterator[Finding]:
-    """The first operation whose result is NaN or Inf although its inputs were finite.
+def non_finite_forward(non_finite_batch: NonFiniteBatch | None) -> Iterator[Finding]:
+    """An operation returns NaN or Inf although its inputs are finite.
 
     ## What it does
-    Where the loss of one of the first batches, or of a step of a watched loop, or its gradient, is not finite, it runs
-    that batch again and watches every operation. It names the first that made NaN or Inf of finite numbers and whose
-    result reaches the loss, your line, the range of its input, and the samples it happened in. NaN that is masked out
-    of the loss afterwards still ruins the gradient. Infinity that a mask put in is no fault until something makes NaN
-    of it.
+    If the loss of one of the first batches, or of a step of a watched loop, or its gradient, is not finite, runs that
+    batch again and monitors every operation. The finding names the first operation that turns finite numbers into NaN
+    or Inf and whose result reaches the loss, with your line, the range of its input, and the affected samples. NaN that
+    is masked out of the loss afterwards still corrupts the gradient. Infinity from a mask is not a fault until an
+    operation turns it into NaN.
 
     ## Why it matters
-    One step later every weight is NaN, and nothing says where it began.
+    One step later every weight is NaN, and nothing shows where it started.
 
     ## How it is measured
-    Exactly, under a dispatch mode that sees each operation of torch, in the modes the model is in. As long as all is
-    finite, it costs forward and backward pass of four batches.
+    Exactly, under a dispatch mode that monitors each torch operation, in the current modes of the model. As long as all
+    values are finite, the cost is a forward and a backward pass of four batches.
 
     ## How to fix
-    Keep the input of the operation inside its domain, or use the stable form that torch has for the pair of operations.
+    Keep the input of the operation inside its domain, or use torch's stable form for the pair of operations.
 
     ## When to ignore
-    Never: such a batch ruins the weights.
+    Never: such a batch corrupts the weights.
 
     ## References
     IEEE 754; N. Higham, Accuracy and Stability of Numerical Algorithms (2002).
     """
-    if non_finite is not None and non_finite.origin is not None:
-        yield finding(non_finite, non_finite.origin)
+    if non_finite_batch is not None and non_finite_batch.origin is not None:
+        yield _finding(non_finite_batch, non_finite_batch.origin)
 
 
-def finding(seen: NonFinite, origin: Origin) -> Finding:
-    """The operation, its place, and what it was given."""
-    samples = responsible(seen, origin)
+def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
+    samples = _affected_samples(non_finite, origin)
     return Finding(
-        message=f"The {seen.what} of {seen.named} is not finite: {origin.operation} gives {origin.made} for "
-        f"finite inputs from {origin.low:.4g} to {origin.high:.4g}{among(samples, seen.batch)}.",
-        where=replace(origin.where, sample=samples[0] if samples else None, step=seen.step),
-        cause=f"{origin.operation} is not finite everywhere, and these inputs are where it is not.",
-        fix=next((act for name, act in REPAIRS.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)"),
+        message=f"The {non_finite.quantity} of {non_finite.description} is not finite: {origin.operation} gives "
+        f"{origin.kind} for finite inputs from {origin.input_min:.4g} to "
+        f"{origin.input_max:.4g}{describe_samples(samples, non_finite.batch)}.",
+        where=replace(origin.where, sample=samples[0] if samples else None, step=non_finite.step),
+        cause=f"{origin.operation} is infinite, undefined or overflows for some of these inputs.",
+        fix=next((act for name, act in _FIXES.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)"),
         evidence={
             "operation": origin.operation,
-            "made": origin.made,
-            "input range": [origin.low, origin.high],
+            "made": origin.kind,
+            "input range": [origin.input_min, origin.input_max],
             "shape": origin.shape,
             "samples": samples[:50],
-            "batch": seen.number,
-            "loss": seen.loss,
+            "batch": non_finite.number,
+            "loss": non_finite.loss,
         },
-        explains=CONSEQUENCES,
+        explains=_CONSEQUENCES,
     )
 
 
-def among(samples: list[int], batch: Batch) -> str:
-    """Some samples as the end of a phrase; nothing where none are known."""
+def describe_samples(samples: list[int], batch: Batch) -> str:
+    """The affected samples as the end of a sentence; empty if none are known."""
     if not samples:
         return ""
     more = ", …" if len(samples) > 5 else ""
     return f", in sample {', '.join(map(str, samples[:5]))}{more}{' of the batch' if batch.indices is None else ''}"
 
 
-def responsible(seen: NonFinite, origin: Origin) -> list[int]:
-    """The samples of the batch in which it happened, where the result has one entry for each and some are fine."""
-    size = seen.batch.size
+def _affected_samples(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> list[int]:
+    """The affected samples of the batch, if the result has one row per sample and some rows are finite."""
+    size = non_finite.batch.size
     if not origin.shape or origin.shape[0] != size or len(origin.rows) == size:
         return []
-    return [seen.batch.sample(row) for row in origin.rows]
+    return [non_finite.batch.dataset_index(row) for row in origin.rows]
 
 
-def by_hand(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy by a softmax that underflows, and its logarithm."""
+def _unstable_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     chosen = torch.softmax(logits * 1e4, dim=1)[torch.arange(len(target)), target]
     return -torch.log(chosen).mean()
 
 
-def in_one(logits: Tensor, target: Tensor) -> Tensor:
-    """The same by the stable form."""
+def _stable_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -torch.log_softmax(logits, dim=1)[torch.arange(len(target)), target].mean()
 
 
 def bad() -> Setup:
-    """The logarithm of a probability that is zero."""
-    return classifier(loss_fn=by_hand)
+    """The logarithm of a probability that underflows to zero."""
+    return classifier(loss_fn=_unstable_cross_entropy)
 
 
 def good() -> Setup:
-    """The logarithm of a softmax in one operation."""
-    return classifier(loss_fn=in_one)
+    """The logarithm of a softmax in one stable operation."""
+    return classifier(loss_fn=_stable_cross_entropy)

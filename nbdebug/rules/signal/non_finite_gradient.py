@@ -1,4 +1,4 @@
-"""G406: the loss is finite, and its gradient is not."""
+"""G406: the loss is finite, but its gradient is not."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from nbdebug.evidence.gradient_origin import GradientOrigin
 from nbdebug.finding import Finding
-from nbdebug.registry import rule
-from nbdebug.rules.programs import points, program
-from nbdebug.rules.signal.non_finite_forward import DEAD, among
+from nbdebug.measurements.non_finite import GradientOrigin
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points
+from nbdebug.rules.signal.non_finite_forward import NAN_CONSEQUENCES, describe_samples
 from nbdebug.setup import Setup
 
-REPAIRS = {
-    "Sqrt": "torch.sqrt(x + 1e-12)   # its slope at zero is infinite",
-    "Pow": "(x + 1e-12) ** p   # below a power of one the slope at zero is infinite",
-    "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))   # its slope at -1 and 1 is infinite",
-    "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))   # its slope at -1 and 1 is infinite",
-    "Atan2": "torch.atan2(y, x + 1e-12)   # it has no slope where both are zero",
+_FIXES = {
+    "Sqrt": "torch.sqrt(x + 1e-12)   # the derivative at zero is infinite",
+    "Pow": "(x + 1e-12) ** p   # below a power of one the derivative at zero is infinite",
+    "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))   # the derivative at -1 and 1 is infinite",
+    "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))   # the derivative at -1 and 1 is infinite",
+    "Atan2": "torch.atan2(y, x + 1e-12)   # the derivative is undefined where both are zero",
     "Hypot": "torch.sqrt(x * x + y * y + 1e-12)",
-    "Std": "torch.sqrt(x.var(…) + 1e-12)   # the slope of a deviation of zero is infinite",
+    "Std": "torch.sqrt(x.var(…) + 1e-12)   # the derivative of a standard deviation of zero is infinite",
     "Div": "x / (y + 1e-6)",
     "Log": "torch.log(x.clamp_min(1e-8))",
 }
@@ -30,26 +30,26 @@ REPAIRS = {
 
 @rule("G406", "error")
 def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Finding]:
-    """The loss is finite, and its gradient is NaN or Inf.
+    """The loss is finite, but its gradient is NaN or Inf.
 
     ## What it does
-    Where the gradient of one of the first batches, or of a step of a watched loop, is not finite although its forward
-    pass is, names the first operation of the backward pass that makes NaN or Inf of a finite gradient: a square root or
-    a power at zero, an inverse cosine at one, a distance of a point to itself.
+    If the gradient of one of the first batches, or of a step of a watched loop, is not finite although its forward pass
+    is, names the first operation of the backward pass that turns a finite gradient into NaN or Inf: a square root or a
+    power at zero, an inverse cosine at one, or the distance of a point to itself.
 
     ## Why it matters
-    The printed loss looks right, and one step later every weight that the gradient reaches is NaN.
+    The printed loss looks correct, and one step later every weight that the gradient reaches is NaN.
 
     ## How it is measured
-    Exactly, by hooks on the operations of the autograd graph of that batch, run once more. The range is that of what
-    the operation kept of its forward pass.
+    Exactly, by hooks on the operations of the autograd graph of that batch, which is run once more. The reported range
+    is that of the values which the operation saved in its forward pass.
 
     ## How to fix
-    Keep the input of the operation away from where its slope is infinite: by a small constant before the root, or by a
-    clamp. A ``torch.where`` behind it does not help, since zero times infinity is NaN.
+    Keep the input of the operation away from points where its derivative is infinite: with a small constant before the
+    root, or with a clamp. A ``torch.where`` after it does not help, since zero times infinity is NaN.
 
     ## When to ignore
-    Never: such a batch ruins the weights.
+    Never: such a batch corrupts the weights.
 
     ## References
     PyTorch notes on autograd mechanics, gradients for non-differentiable functions; documentation of
@@ -58,53 +58,53 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
     if gradient_origin is None:
         return
     node, name = gradient_origin.node, gradient_origin.node.name
-    reach = gradient_origin.reach
-    span = f", for values from {reach[0]:.4g} to {reach[1]:.4g}" if reach else ""
-    seen, samples = gradient_origin.seen, gradient_origin.samples
+    value_range = gradient_origin.saved_range
+    range_text = f", for inputs from {value_range[0]:.4g} to {value_range[1]:.4g}" if value_range else ""
+    non_finite, samples = gradient_origin.non_finite_batch, gradient_origin.samples
     yield Finding(
-        message=f"The loss of {seen.named} is finite, its gradient is not: on the way back, {name} "
-        f"makes {gradient_origin.made} of a finite gradient{span}{among(samples, seen.batch)}.",
-        where=replace(node.where, sample=samples[0] if samples else None, step=seen.step),
-        cause=f"The slope of {name} is infinite, or no number, at some of these values.",
-        fix=next((act for part, act in REPAIRS.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
+        message=f"The loss of {non_finite.description} is finite, but its gradient is not: in the backward pass, "
+        f"{name} turns a finite gradient into "
+        f"{gradient_origin.kind}{range_text}{describe_samples(samples, non_finite.batch)}.",
+        where=replace(node.where, sample=samples[0] if samples else None, step=non_finite.step),
+        cause=f"The derivative of {name} is infinite or undefined at some of these values.",
+        fix=next((act for part, act in _FIXES.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
         evidence={
             "operation": name,
-            "made": gradient_origin.made,
-            "range": reach,
+            "made": gradient_origin.kind,
+            "range": value_range,
             "samples": samples[:50],
-            "batch": seen.number,
+            "batch": non_finite.number,
         },
-        explains=(*DEAD, "G416", "G410", "T601", "T602", "T603", "T608", "E706", "E709"),
+        explains=(*NAN_CONSEQUENCES, "G416", "G410", "T601", "T602", "T603", "T608", "E706", "E709"),
     )
 
 
-class Measured(nn.Module):
-    """A network that takes the distance of its hidden units from the first one."""
+class DistanceNetwork(nn.Module):
+    """A network with square roots of squared distances plus an offset."""
 
-    def __init__(self, least: float) -> None:
+    def __init__(self, offset: float) -> None:
         super().__init__()
-        self.least, self.body, self.head = least, nn.Linear(4, 8), nn.Linear(8, 3)
+        self.offset, self.body, self.head = offset, nn.Linear(4, 8), nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of roots of squares; ``least`` is added under each root."""
+        """Return the scores of 3 classes."""
         hidden = self.body(x)
-        scores: Tensor = self.head(torch.sqrt((hidden - hidden[:, :1]).square() + self.least))
+        scores: Tensor = self.head(torch.sqrt((hidden - hidden[:, :1]).square() + self.offset))
         return scores
 
 
-def measured(least: float) -> Setup:
-    """The same network each time, on points of three classes."""
+def _distance_setup(offset: float) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = Measured(least)
-    return program(model, *points(), nn.CrossEntropyLoss())
+        model = DistanceNetwork(offset)
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
     """A root of zero."""
-    return measured(0.0)
+    return _distance_setup(0.0)
 
 
 def good() -> Setup:
-    """A root of what is never zero."""
-    return measured(1e-6)
+    """A root of values above zero."""
+    return _distance_setup(1e-6)

@@ -1,4 +1,4 @@
-"""G402: sigmoids, tanhs or attentions are pinned at their ends."""
+"""G402: sigmoids, tanhs or attention weights are saturated."""
 
 from __future__ import annotations
 
@@ -7,137 +7,142 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.saturation import Saturated
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import called, looks, told
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.programs import points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.activations import Saturation
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import describe_values, get_layer_signal, module_of_output
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 
-WIDEST = 0.75
-BOTH_ENDS = 0.25  # the deviation of values that are not all pinned at one end, as those of an open gate are
+_MAX_SATURATED_SHARE = 0.75
+_MIN_SPREAD = 0.25  # below this standard deviation, all values lie at one bound, as for an open gate
 
-EXPLAINS = ("G403", "G409", "T601", "T606", "T607", "T608", "T610")
+_CONSEQUENCES = ("G403", "G409", "T601", "T606", "T607", "T608", "T610")
 
 
 @rule("G402", "warning")
 def saturated_activation(
-    saturation: list[Saturated] | NotChecked, record: Record | NotChecked, *, most: float = WIDEST
+    saturation: list[Saturation] | NotChecked, record: Record | NotChecked, *, most: float = _MAX_SATURATED_SHARE
 ) -> Iterator[Finding]:
-    """Sigmoids or tanhs inside the model, or the softmax of an attention, are pinned at their ends.
+    """Sigmoids or tanhs inside the model, or the softmax of an attention, are saturated.
 
     ## What it does
-    Reads what each hidden sigmoid and tanh, and each softmax over scores of attention, gave for the first batch. Speaks
-    when more than ``most`` of its values (for a softmax: of its rows) lie where the slope is under a hundredth of the
-    largest one. Names the first such activation of the model and counts the others. Once your loop was watched, it does
-    the same for sigmoids and tanhs that are modules, over the second half of the run.
+    Reads the output of each hidden sigmoid and tanh, and of each softmax over attention scores, for the first batch.
+    Reported when more than ``most`` of the values (for a softmax: of the rows) lie where the derivative is less than a
+    hundredth of its maximum. The finding names the first such activation of the model and counts the others. After your
+    loop was watched, the same is checked for sigmoid and tanh modules over the second half of the run.
 
     ## Why it matters
-    What lies before a pinned activation gets next to no gradient. An attention that puts all its weight on one place
-    can hardly learn to look elsewhere.
+    Layers before a saturated activation get almost no gradient. An attention that puts all its weight on one position
+    can hardly learn to attend to others.
 
     ## How it is measured
     On the first batch, before training: a sigmoid beyond -6 and 6, a tanh beyond -3 and 3, a softmax with all but half
-    a hundredth on one of several places that are not masked. Activations at the end of the model are left to the rules
-    about losses. In training, values count as pinned within 3 % of an end; a module that no layer of its part of the
-    model follows is left alone, and so is a gate, all of whose values lie at one end.
+    a hundredth of its weight on one of several unmasked positions. Activations at the end of the model are covered by
+    the rules about losses. In training, values count as saturated within 3 % of a bound; a module that no layer of its
+    part of the model follows is not checked, and neither is a gate whose values all lie at one bound.
 
     ## How to fix
-    Scale what comes in: inputs to mean 0 and standard deviation 1, weights by ``nn.init.xavier_uniform_``, and scores
-    of attention by ``1 / sqrt(d)``.
+    Scale the inputs of the activation: model inputs to mean 0 and standard deviation 1, weights by
+    ``nn.init.xavier_uniform_``, and attention scores by ``1 / sqrt(d)``.
 
     ## When to ignore
-    When a gate begins closed, or an attention sharp, on purpose.
+    When a gate starts closed, or an attention sharp, on purpose.
 
     ## References
     Glorot and Bengio 2010, Understanding the difficulty of training deep feedforward neural networks. Vaswani et al.
     2017, arXiv:1706.03762, section 3.2.1: dividing by sqrt(d), since large scores leave softmax without a gradient.
     """
     if isinstance(record, Record):
-        yield from in_training(record, most)
+        yield from _findings_in_training(record, most)
     elif isinstance(saturation, NotChecked):
         raise saturation
-    elif pinned := [one for one in saturation if one.share > most]:
-        yield finding(pinned[-1], len(pinned), most)
+    elif over_limit := [activation for activation in saturation if activation.saturated_share > most]:
+        yield _finding(over_limit[-1], len(over_limit), most)
 
 
-def finding(one: Saturated, count: int, most: float) -> Finding:
-    """The activation that is nearest to the input."""
-    call = one.node.name.lower()
-    what, fix = ("values", "x = norm(x)  # before this call: nn.LayerNorm, or inputs that are standardized")
+def _finding(activation: Saturation, count: int, max_share: float) -> Finding:
+    call = activation.node.name.lower()
+    unit, fix = ("values", "x = norm(x)  # before this call: nn.LayerNorm, or standardized inputs")
     if call == "softmax":
-        what, fix = "rows", "scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])"
-    more = f" ({count - 1} more activations are)" if count > 1 else ""
+        unit, fix = "rows", "scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])"
+    more = f"; {count - 1} more activations are saturated too" if count > 1 else ""
     return Finding(
-        message=f"{one.share:.0%} of the {what} of a {call} are pinned at their ends before training{more}; expected "
-        f"at most {most:.0%}.",
-        where=one.node.where,
-        cause="The scores are not divided by the root of their length, or what they are made of is large."
+        message=f"{activation.saturated_share:.0%} of the {unit} of a {call} are saturated before training (limit "
+        f"{max_share:.0%}){more}.",
+        where=activation.node.where,
+        cause="The scores are not divided by sqrt(d), or the queries and keys are large."
         if call == "softmax"
-        else "What it is given is large: unscaled inputs, or large initial weights.",
+        else "The inputs of the activation are large: the data are not scaled, or the initial weights are large.",
         fix=fix,
-        evidence={"share": one.share, "activations": count, "call": call},
-        explains=EXPLAINS,
+        evidence={"share": activation.saturated_share, "activations": count, "call": call},
+        explains=_CONSEQUENCES,
     )
 
 
-def in_training(record: Record, most: float) -> Iterator[Finding]:
-    """The hidden modules that stay pinned in the second half of a run."""
-    shares = looks(record, "activation.saturated")
-    inside = hidden(record)
-    names = [name for name in shares.places if inside.get(called(name)) in ("Sigmoid", "Tanh")]
+def _findings_in_training(record: Record, max_share: float) -> Iterator[Finding]:
+    shares = get_layer_signal(record, "activation.saturated")
+    hidden_kinds = _hidden_modules(record)
+    names = [name for name in shares.names if hidden_kinds.get(module_of_output(name)) in ("Sigmoid", "Tanh")]
     if not names:
-        raise NotChecked("no sigmoid or tanh that another layer follows is a module")
-    late, spread = shares.at(names).late.median, looks(record, "activation.std", names).late.median
-    pinned = [i for i in range(len(names)) if late[i] > most and spread[i] > BOTH_ENDS]
-    if not pinned:
+        raise NotChecked("no sigmoid or tanh module is followed by another layer")
+    late_share, spread = (
+        shares.select(names).second_half.median,
+        get_layer_signal(record, "activation.std", names).second_half.median,
+    )
+    over_limit = [i for i in range(len(names)) if late_share[i] > max_share and spread[i] > _MIN_SPREAD]
+    if not over_limit:
         return
-    others = [share for i, share in enumerate(late.tolist()) if i not in pinned]
-    beside = f"of the others at most {max(others):.0%}" if others else "as in all such layers"
-    found = [names[i] for i in pinned]
+    others = [share for i, share in enumerate(late_share.tolist()) if i not in over_limit]
+    comparison = f"at most {max(others):.0%} in the others" if others else "all such layers are affected"
+    saturated = [names[i] for i in over_limit]
     yield Finding(
-        message=f"Of the values of {len(found)} of {len(names)} activations most are pinned at their ends in training: "
-        f"share {told(found, late[pinned])}, {beside}; expected at most {most:.0%}.",
-        where=Where(found[0]),
-        cause="What they are given is large: unscaled inputs, or weights that grew by steps that were too large.",
-        fix="x = norm(x)  # before this module: nn.LayerNorm, or inputs that are standardized; and a lower rate",
-        evidence={"modules": found, "share": late[pinned].tolist(), "others": others},
-        explains=EXPLAINS,
+        message=f"In {len(saturated)} of {len(names)} activations, more than {max_share:.0%} of the values are "
+        f"saturated in training (share of values): {describe_values(saturated, late_share[over_limit])}; {comparison}.",
+        where=Location(saturated[0]),
+        cause="The inputs of these activations are large: the data are not scaled, or steps that were too large made "
+        "the weights grow.",
+        fix="x = norm(x)  # before this module: nn.LayerNorm, or standardized inputs; and a lower learning rate",
+        evidence={"modules": saturated, "share": late_share[over_limit].tolist(), "others": others},
+        explains=_CONSEQUENCES,
     )
 
 
-def hidden(record: Record) -> dict[str, str]:
-    """The kinds of modules that a layer follows in the same part of the model: what ends a part may well be pinned."""
-    parts = {one.name.partition(".")[0] for one in record.modules if "." in one.name}
+def _hidden_modules(record: Record) -> dict[str, str]:
+    """The kinds of modules that a layer follows in the same part; the end of a part may be saturated."""
+    parts = {module.name.partition(".")[0] for module in record.modules if "." in module.name}
     last: dict[str, int] = {}
-    for i, one in enumerate(record.modules):
-        if one.parameters:
-            last[part_of(one.name, parts)] = i
-    return {one.name: one.kind for i, one in enumerate(record.modules) if i < last.get(part_of(one.name, parts), -1)}
+    for i, module in enumerate(record.modules):
+        if module.parameters:
+            last[_enclosing_child(module.name, parts)] = i
+    return {
+        module.name: module.kind
+        for i, module in enumerate(record.modules)
+        if i < last.get(_enclosing_child(module.name, parts), -1)
+    }
 
 
-def part_of(name: str, parts: set[str]) -> str:
-    """The child of the model that holds a module; empty for what stands in the model itself."""
+def _enclosing_child(name: str, parts: set[str]) -> str:
+    """The child of the model that contains a module; empty for modules directly in the model."""
     first = name.partition(".")[0]
     return first if first in parts else ""
 
 
-def activated(scale: float) -> Setup:
-    """A network of tanhs whose first weights are drawn at a scale."""
+def _tanh_setup(std: float) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-        nn.init.normal_(model.get_parameter("0.weight"), std=scale)
-    return program(model, *points(), nn.CrossEntropyLoss())
+        nn.init.normal_(model.get_parameter("0.weight"), std=std)
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
-    """Weights a hundred times too large."""
-    return activated(50.0)
+    """Weights that are a hundred times too large."""
+    return _tanh_setup(50.0)
 
 
 def good() -> Setup:
-    """Weights by the width of the input."""
-    return activated(0.5)
+    """Weights scaled to the width of the input."""
+    return _tanh_setup(0.5)

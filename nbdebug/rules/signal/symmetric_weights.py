@@ -1,4 +1,4 @@
-"""G407: all units of a layer start, and so stay, equal."""
+"""G407: all units of a layer start equal, and stay equal."""
 
 from __future__ import annotations
 
@@ -7,79 +7,82 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.evidence.early_steps import STEPS, Early
-from nbdebug.finding import Finding, Where
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
-TABLES = (nn.Embedding, nn.EmbeddingBag)
+_EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
 
 @rule("G407", "error")
-def symmetric_weights(setup: Setup, early_steps: list[Early]) -> Iterator[Finding]:
+def symmetric_weights(setup: Setup, early_steps: list[EarlyGradient]) -> Iterator[Finding]:
     """All units of a layer start equal, get equal gradients and stay equal.
 
     ## What it does
-    Looks for weights whose rows, one for each unit, are all the same, and stay the same in the first steps.
+    Finds weights whose rows, one per unit, are all the same, and stay the same in the first steps.
 
     ## Why it matters
-    Equal units compute the same and learn the same: a layer of a hundred is worth one. No amount of training breaks it.
+    Equal units compute the same output and get the same gradient: a layer of a hundred units is worth one. Training
+    cannot break the symmetry.
 
     ## How it is measured
-    Rows are compared before, and again after four steps of gradient descent on a copy of the weights; units are equal
-    when their rows differ by under a thousandth of one step. At least half of the rows must have a twin (the gates of a
-    recurrent layer differ from one another even when their units do not). A layer of zeros whose units part in the
-    steps (the last one of a residual branch, an adapter, a head) is left alone, and so are embedding tables, whose rows
-    move only when they are looked up, and rows that part by dropout.
+    Rows are compared at the start, and again after four steps of gradient descent on a copy of the weights; units are
+    equal if their rows differ by less than a thousandth of one step. At least half of the rows must have an equal row
+    (the gates of a recurrent layer differ from one another even if their units do not). A layer of zeros whose units
+    differ after the steps (the last one of a residual branch, an adapter, a head) is not reported, and neither are
+    embedding tables, whose rows change only when they are looked up, and rows that differ because of dropout.
 
     ## How to fix
-    Draw the weights at random; only biases and last layers may begin at zero.
+    Initialize the weights randomly; only biases and last layers may start at zero.
 
     ## When to ignore
-    Never in a layer that is meant to learn.
+    Never for a layer that should learn.
 
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 8.4: initial parameters need to break symmetry.
     """
-    head = next((name for name, module in reversed(list(setup.eager.named_modules())) if is_head(module)), None)
-    for one in early_steps:
-        if one.rows is None or one.distinct is None or 2 * one.distinct > one.rows:
+    head = next(
+        (name for name, module in reversed(list(setup.eager_model.named_modules())) if _has_weight_matrix(module)), None
+    )
+    for early in early_steps:
+        if early.compared_rows is None or early.distinct_rows is None or 2 * early.distinct_rows > early.compared_rows:
             continue
-        module = setup.eager.get_submodule(one.entry.module)
-        if not isinstance(module, TABLES) and (one.entry.module != head or one.distinct == 1):
-            yield finding(one, one.rows, one.distinct)
+        module = setup.eager_model.get_submodule(early.entry.module)
+        if not isinstance(module, _EMBEDDINGS) and (early.entry.module != head or early.distinct_rows == 1):
+            yield _finding(early, early.compared_rows, early.distinct_rows)
 
 
-def finding(one: Early, rows: int, distinct: int) -> Finding:
-    """One layer whose units are the same."""
-    value = float(one.entry.parameter.detach().flatten()[0])
+def _finding(early: EarlyGradient, rows: int, distinct: int) -> Finding:
+    value = float(early.entry.parameter.detach().flatten()[0])
     return Finding(
-        message=f"All {len(one.entry.parameter)} units of {one.entry.name} start with the same weights; after {STEPS} "
-        f"steps {distinct} of {rows} compared differ, expected {rows}.",
-        where=Where(one.entry.module or None, one.entry.name),
-        cause=f"The weights were set to one value ({value:.3g}) instead of drawn at random.",
-        fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({one.entry.name!r}))",
-        evidence={"units": len(one.entry.parameter), "compared": rows, "distinct": distinct, "value": value},
+        message=f"All {len(early.entry.parameter)} units of {early.entry.name} start with the same weights. After "
+        f"{EARLY_STEPS} steps, {rows} compared units have only {distinct} distinct weight "
+        f"vector{'s' * (distinct > 1)}.",
+        where=Location(early.entry.module or None, early.entry.name),
+        cause=f"The weights were set to one value ({value:.3g}) instead of random values.",
+        fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({early.entry.name!r}))",
+        evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},
         explains=("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606", "T607", "T608", "T610", "M314"),
     )
 
 
-def is_head(module: nn.Module) -> bool:
-    """Whether a module has a weight of its own, as the last one of a model must have."""
+def _has_weight_matrix(module: nn.Module) -> bool:
+    """Return whether a module has its own weight matrix, as the last layer of a model must have."""
     return any(p.dim() > 1 for p in module.parameters(recurse=False))
 
 
 def bad() -> Setup:
-    """A network of which every weight is one tenth."""
+    """A network whose weights are all one tenth."""
     model = network(3)
     for parameter in model.parameters():
         torch.nn.init.constant_(parameter, 0.1)
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
-    """A network drawn at random, with a head of zeros."""
+    """A randomly initialized network with a head of zeros."""
     setup = classifier()
     nn.init.zeros_(setup.model.get_parameter("2.weight"))
     return setup

@@ -1,4 +1,4 @@
-"""G414: a parameter in the optimizer that does not change although it has a gradient."""
+"""G414: a parameter in the optimizer does not change although it has a gradient."""
 
 from __future__ import annotations
 
@@ -10,135 +10,153 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.evidence.parameters import Entry, listed
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import looks
-from nbdebug.loop import Loop
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import get_layer_signal
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 
 
 @rule("G414", "error")
 def unchanged_parameter(
-    setup: Setup, parameters: list[Entry], loop: Loop | NotChecked, record: Record | NotChecked, *, least: int = 5
+    setup: Setup,
+    parameters: list[ParameterEntry],
+    loop: LoopSummary | NotChecked,
+    record: Record | NotChecked,
+    *,
+    least: int = 5,
 ) -> Iterator[Finding]:
-    """A parameter that an optimizer holds has a gradient at every step, and does not change.
+    """A parameter in the optimizer has a gradient at every step but does not change.
 
     ## What it does
-    Keeps a ledger of your own loop: which parameters have a gradient that is not zero, and which have moved.
+    Tracks, in your own loop, which parameters have a nonzero gradient and which have changed.
 
     ## Why it matters
-    Its updates are lost on the way: written into a copy, rounded off, undone by something else. The rest of the model
-    learns around it, so that the loss falls and nothing looks wrong.
+    Its updates are lost: written to a copy, rounded away, or reverted by other code. The rest of the model compensates,
+    so the loss decreases and nothing looks wrong.
 
     ## How it is measured
-    Exactly: by sum and sum of squares in double precision, at the start, after eight steps and at the end. It takes
-    ``least`` = 5 looks at which the gradient was there each time. Groups whose rate is zero are left alone, and so is
-    a loop that never steps (O506). Of a loop that was only recorded: steps of exactly zero at all looks, and the same
-    norm, mean and deviation at each.
+    Exactly: by sum and sum of squares in double precision, at the start, after eight steps and at the end. At least
+    ``least`` = 5 inspected steps are needed, each with a gradient. Groups with a learning rate of zero are not checked,
+    and neither is a loop that never steps (O506). For a loop that was only recorded: steps of exactly zero in all
+    snapshots, and the same norm, mean and standard deviation in each of them.
 
     ## How to fix
     Change the parameter itself, in place: ``p.add_(...)`` under ``no_grad``; not a reshaped or cast copy of it.
 
     ## When to ignore
-    When the weight is put back on purpose after each step.
+    When the weight is reset on purpose after each step.
 
     ## References
-    Documentation of torch.Tensor.reshape: it returns a view if it can, and otherwise a copy.
+    Documentation of torch.Tensor.reshape: it returns a view if possible, and otherwise a copy.
     """
-    seen = of_loop(loop, least) if isinstance(loop, Loop) else of_record(record, least)
-    idle = [one for one in parameters if one.name in seen.idle and rate(setup, one) > 0]
-    if idle:
+    changes = _unchanged_in_loop(loop, least) if isinstance(loop, LoopSummary) else _unchanged_in_record(record, least)
+    unchanged = [entry for entry in parameters if entry.name in changes.names and _highest_rate(setup, entry) > 0]
+    if unchanged:
         yield Finding(
-            message=f"{listed(idle)} had a gradient at each of {seen.looks} looks and did not change in {seen.steps} "
-            f"steps; {seen.changed} other parameters did.",
-            where=Where(idle[0].module or None, idle[0].name),
-            cause="The optimizer computes its update and writes it somewhere else, or something undoes it.",
-            fix="with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself; not on p.reshape(-1)",
-            evidence={"parameters": [one.name for one in idle], "looks": seen.looks, "steps": seen.steps},
+            message=f"{format_names(unchanged)} had a gradient in each of {changes.inspected_steps} inspected steps "
+            f"but did not change in {changes.steps} steps; {changes.changed_count} other parameters did.",
+            where=Location(unchanged[0].module or None, unchanged[0].name),
+            cause="The optimizer writes its update to another tensor, or other code reverts it.",
+            fix="with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself, not on p.reshape(-1)",
+            evidence={
+                "parameters": [entry.name for entry in unchanged],
+                "looks": changes.inspected_steps,
+                "steps": changes.steps,
+            },
             explains=("G409", "T601", "T606", "T608", "E709"),
         )
 
 
 @dataclass(frozen=True)
-class Idle:
-    """The parameters that had a gradient at every look and did not change, and how many others did."""
+class UnchangedParameters:
+    """The parameters that had a gradient in every inspected step but did not change, and how many others did."""
 
-    idle: frozenset[str]
-    changed: int
-    looks: int
+    names: frozenset[str]
+    changed_count: int
+    inspected_steps: int
     steps: int
 
 
-def of_loop(loop: Loop, least: int) -> Idle:
-    """By the ledger of a loop; raises NotChecked where it says too little."""
-    if loop.looks < least or not loop.steps:
-        raise NotChecked(f"{loop.looks} steps of your loop were looked at, which are too few")
-    if loop.emptied:
-        raise NotChecked("gradients were cleared before the steps, which O506 follows")
-    return Idle(loop.pulled - loop.changed, len(loop.changed), loop.looks, loop.steps)
+def _unchanged_in_loop(loop: LoopSummary, min_steps: int) -> UnchangedParameters:
+    """Read a watched loop. Raises NotChecked for too few steps."""
+    if loop.gradient_checks < min_steps or not loop.steps:
+        raise NotChecked(
+            f"only {loop.gradient_checks} steps of your loop were inspected; at least {min_steps} are needed"
+        )
+    if loop.cleared_after_backward:
+        raise NotChecked("gradients were cleared before the steps; O506 covers this")
+    return UnchangedParameters(
+        loop.always_with_gradient - loop.changed, len(loop.changed), loop.gradient_checks, loop.steps
+    )
 
 
-def of_record(record: Record | NotChecked, least: int) -> Idle:
-    """By the looks of a record; raises NotChecked where there are too few."""
+def _unchanged_in_record(record: Record | NotChecked, min_steps: int) -> UnchangedParameters:
+    """Read the snapshots of a record. Raises NotChecked if there are too few."""
     if isinstance(record, NotChecked):
         raise record
-    pulls = looks(record, "gradient.norm", least=least)
-    names = np.array(pulls.places)
+    gradients = get_layer_signal(record, "gradient.norm", min_snapshots=min_steps)
+    names = np.array(gradients.names)
     with np.errstate(invalid="ignore"):
-        pulled = (np.nan_to_num(pulls.values) > 0).all(0) & np.isfinite(pulls.values).all(0)
-        still = ~(looks(record, "update.norm", names, least).values > 0).any(0)
-    for what in ("norm", "mean", "std"):
-        still &= np.ptp(looks(record, f"weight.{what}", names, least).values, axis=0) == 0
-    return Idle(frozenset(names[pulled & still].tolist()), int((~still).sum()), len(pulls.steps), record.steps)
+        has_gradient = (np.nan_to_num(gradients.values) > 0).all(0) & np.isfinite(gradients.values).all(0)
+        is_unchanged = ~(get_layer_signal(record, "update.norm", names, min_steps).values > 0).any(0)
+    for statistic in ("norm", "mean", "std"):
+        is_unchanged &= np.ptp(get_layer_signal(record, f"weight.{statistic}", names, min_steps).values, axis=0) == 0
+    return UnchangedParameters(
+        frozenset(names[has_gradient & is_unchanged].tolist()),
+        int((~is_unchanged).sum()),
+        len(gradients.steps),
+        record.steps,
+    )
 
 
-def rate(setup: Setup, entry: Entry) -> float:
-    """The highest learning rate that a parameter has in any group that holds it; 1 where no rate is known."""
+def _highest_rate(setup: Setup, entry: ParameterEntry) -> float:
+    """The highest learning rate of a parameter in any group that holds it; 1 if no rate is known."""
     groups = [setup.optimizers[i].param_groups[j] for i, j in entry.groups]
     return max((float(group.get("lr", 1.0)) for group in groups), default=0.0)
 
 
-class Flat(torch.optim.Optimizer):
-    """Plain descent on flattened parameters."""
+class FlattenedSGD(torch.optim.Optimizer):
+    """Plain SGD on flattened parameters; ``reshape`` copies weights that are not contiguous."""
 
     def __init__(self, parameters: Any, lr: float) -> None:
         super().__init__(parameters, {"lr": lr})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Descends on what ``reshape`` gives, which is a copy where the weights do not lie in order."""
+        """Update every parameter by -lr times its gradient; ``closure`` is ignored."""
         for group in self.param_groups:
             for p in group["params"]:
                 p.reshape(-1).sub_(group["lr"] * p.grad.reshape(-1))
 
 
-def turned(contiguous: bool) -> Setup:
-    """A network whose first weight is a transposed one."""
+def _transposed_setup(is_contiguous: bool) -> Setup:
+    """A network whose first weight is a transposed tensor."""
     model = network(3)
     layer: Any = model[0]
     weight = layer.weight.detach().t().contiguous().t()
-    layer.weight = nn.Parameter(weight.contiguous() if contiguous else weight)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(Flat(model.parameters(), lr=0.1),))
+    layer.weight = nn.Parameter(weight.contiguous() if is_contiguous else weight)
+    return minimal_setup(
+        model, *points(), nn.CrossEntropyLoss(), optimizers=(FlattenedSGD(model.parameters(), lr=0.1),)
+    )
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop."""
+def _train_loop(setup: Setup) -> None:
     train(setup, 2)
 
 
 def bad() -> Setup:
-    """A weight that does not lie in order, so that the step goes into a copy."""
-    return turned(contiguous=False)
+    """A weight that is not contiguous, so that the step changes a copy."""
+    return _transposed_setup(is_contiguous=False)
 
 
 def good() -> Setup:
-    """One that does."""
-    return turned(contiguous=True)
+    """A contiguous weight."""
+    return _transposed_setup(is_contiguous=True)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _train_loop

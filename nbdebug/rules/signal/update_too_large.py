@@ -1,4 +1,4 @@
-"""G410: the steps are a large fraction of the weights."""
+"""G410: steps are a large fraction of the weights."""
 
 from __future__ import annotations
 
@@ -9,119 +9,135 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, settled, told, weights
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import (
+    LayerSignal,
+    Values,
+    describe_values,
+    get_layer_signal,
+    has_learned,
+    is_settled,
+    layer_weights,
+    module_of_parameter,
+    zero_initialized,
+)
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
 
-WHOLE = 0.5  # a step of half the weight, twice of which replaces it
-LEAST_STEPS = 50
-EARLY = 10  # steps within which a run that begins so is lost
+_LARGE_SINGLE_STEP = 0.5  # two steps of half the weight replace it
+_MIN_STEPS = 50
+_LOSS_WINDOW = 10  # steps before and after a jump of the loss
 
 
 @rule("G410", "error")
 def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]:
-    """The steps are a large fraction of the weights: each few of them replace what was learned.
+    """Steps are a large fraction of the weights: a few of them replace what was learned.
 
     ## What it does
     Compares each step of each weight with the size of that weight, over the whole run.
 
     ## Why it matters
-    Weights that become others within ten steps keep nothing of what earlier batches taught them. ReLUs die, sigmoids
-    are pinned, and the loss jumps and then rests at that of a constant answer.
+    Weights that are replaced within ten steps keep nothing of what earlier batches taught them. ReLUs die, sigmoids
+    saturate, and the loss jumps and then stays at that of a constant prediction.
 
     ## How it is measured
-    By the true change at each look, momentum and Adam's scaling included. It speaks where the median over the second
-    half of the run is over ``ratio`` = 0.1, or single steps were over half of the weight while the loss rose with them;
-    in both cases only if the loss has not fallen by a third since the beginning. Weights that
-    began at zero take large steps by right, at which the loss falls. Biases, norms and embeddings are left out.
+    By the actual change in each snapshot, including momentum and Adam's scaling. Reported if the median over the second
+    half of the run is above ``ratio`` = 0.1, or if single steps were above half of the weight while the loss rose with
+    them; in both cases only if the loss has not decreased by a third since the start. Weights that started at zero take
+    large steps by design, while the loss decreases. Biases, normalization weights and embeddings are excluded.
 
     ## How to fix
-    A rate lower by the factor that brings the steps to about 1e-3; a warm-up; clipping, where single steps are meant.
+    Reduce the learning rate by the factor that brings the steps to about 1e-3; use a warm-up; use clipping against
+    single large steps.
 
     ## When to ignore
-    When the weights come right before a normalization that makes their size irrelevant, and the loss falls.
+    When the weights come directly before a normalization that makes their size irrelevant, and the loss decreases.
 
     ## References
     Karpathy, CS231n notes 3: the ratio of updates to weights should be near 1e-3. Ten steps to replace a weight (0.1)
     is a choice.
     """
-    found = looks(record, "update.ratio", least=2, most=record.layers.most)
-    fit = {name for name, largest in zip(found.places, found.largest, strict=True) if np.isfinite(largest)}
-    steps = found.at([name for name in weights(record) if name in fit])
-    steps.values[np.isinf(steps.values)] = np.nan  # of weights that are not finite any more, which others speak of
-    if not steps.places:
-        raise NotChecked("no weight took a step that is finite")
-    lasting, largest = lasting_of(record, steps), steps.largest
-    large = [i for i in range(len(steps.places)) if lasting[i] > ratio or largest[i] > WHOLE]
-    if large and not learned(record) and (np.nanmax(lasting, initial=0.0) > ratio or jumped(record, steps)):
-        yield finding(steps, lasting, largest, large)
+    ratios = get_layer_signal(record, "update.ratio", min_snapshots=2, max_snapshots=record.layers.max_rows)
+    finite_names = {name for name, largest in zip(ratios.names, ratios.largest, strict=True) if np.isfinite(largest)}
+    steps = ratios.select([name for name in layer_weights(record) if name in finite_names])
+    steps.values[np.isinf(steps.values)] = np.nan  # weights that are not finite any more, which other rules report
+    if not steps.names:
+        raise NotChecked("no weight has finite updates")
+    lasting_ratios, largest = _late_medians(record, steps), steps.largest
+    over_limit = [i for i in range(len(steps.names)) if lasting_ratios[i] > ratio or largest[i] > _LARGE_SINGLE_STEP]
+    if (
+        over_limit
+        and not has_learned(record)
+        and (np.nanmax(lasting_ratios, initial=0.0) > ratio or _loss_jumped(record, steps))
+    ):
+        yield _finding(steps, lasting_ratios, largest, over_limit)
 
 
-def lasting_of(record: Record, steps: Looks) -> Values:
-    """The median over the second half of the run; NaN for weights that began at zero, and while a run is young."""
-    new = from_zero(record)
-    known = settled(record) and record.steps >= LEAST_STEPS
-    fit = np.array([known and name not in new for name in steps.places], bool)
-    return np.where(fit, steps.late.median, np.nan)
+def _late_medians(record: Record, steps: LayerSignal) -> Values:
+    """The median over the second half of the run; NaN for weights that started at zero and in a young run."""
+    started_at_zero = zero_initialized(record)
+    is_long_enough = is_settled(record) and record.steps >= _MIN_STEPS
+    applies = np.array([is_long_enough and name not in started_at_zero for name in steps.names], bool)
+    return np.where(applies, steps.second_half.median, np.nan)
 
 
-def jumped(record: Record, steps: Looks) -> bool:
-    """Whether the loss was far higher right after the largest step than before it, or not finite since."""
-    at = int(steps.steps[np.unravel_index(np.nanargmax(steps.values), steps.values.shape)[0]])
-    when, losses = record.series("loss")
-    before, after = losses[when <= at][-EARLY:], losses[when > at][:EARLY]
-    if not len(before) or not len(after):
+def _loss_jumped(record: Record, steps: LayerSignal) -> bool:
+    """Return whether the loss was much higher after the largest step than before it, or is not finite since."""
+    jump_step = int(steps.steps[np.unravel_index(np.nanargmax(steps.values), steps.values.shape)[0]])
+    loss_steps, losses = record.series("loss")
+    losses_before, losses_after = (
+        losses[loss_steps <= jump_step][-_LOSS_WINDOW:],
+        losses[loss_steps > jump_step][:_LOSS_WINDOW],
+    )
+    if not len(losses_before) or not len(losses_after):
         return False
-    return not np.isfinite(losses[-1]) or float(np.max(np.abs(after))) > 2 * abs(float(np.median(before)))
+    return not np.isfinite(losses[-1]) or float(np.max(np.abs(losses_after))) > 2 * abs(float(np.median(losses_before)))
 
 
-def finding(steps: Looks, lasting: Values, largest: Values, large: list[int]) -> Finding:
-    """The places that take large steps, and what the others do."""
-    names = [steps.places[i] for i in large]
-    sizes = np.array([lasting[i] if lasting[i] > 0.1 else largest[i] for i in large])
-    worst = int(np.argmax(sizes))
-    at = int(steps.steps[np.nanargmax(steps.values[:, large[worst]])])
-    rest = np.delete(steps.late.median, large)
-    others = float(np.median(rest)) if len(rest) else float("nan")
-    beside = f"the median of the other layers is {others:.2g}" if len(rest) else "as do all layers"
+def _finding(steps: LayerSignal, lasting_ratios: Values, largest: Values, over_limit: list[int]) -> Finding:
+    names = [steps.names[i] for i in over_limit]
+    sizes = np.array([lasting_ratios[i] if lasting_ratios[i] > 0.1 else largest[i] for i in over_limit])
+    worst_index = int(np.argmax(sizes))
+    worst_step = int(steps.steps[np.nanargmax(steps.values[:, over_limit[worst_index]])])
+    other_ratios = np.delete(steps.second_half.median, over_limit)
+    others = float(np.median(other_ratios)) if len(other_ratios) else float("nan")
+    comparison = f"the median of the other layers is {others:.2g}" if len(other_ratios) else "all layers are affected"
     factor = 10 ** round(np.log10(1e-3 / min(max(sizes), 1e3)))
     return Finding(
-        message=f"{len(large)} of {len(steps.places)} weights take steps as large as a good part of themselves: "
-        f"{told(names, sizes)} of their size; {beside}; expected about 0.001.",
-        where=Where(module_of(names[worst]), names[worst], step=at),
+        message=f"The ratio of update norm to weight norm is too large in {len(over_limit)} of {len(steps.names)} "
+        f"weight tensors: {describe_values(names, sizes)}; {comparison}; about 0.001 is usual.",
+        where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
         cause="The learning rate is far too high for these weights, or one gradient was far too large.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
-        evidence={"parameters": names, "ratio": sizes.tolist(), "median of the others": others, "step": at},
+        evidence={"parameters": names, "ratio": sizes.tolist(), "median of the others": others, "step": worst_step},
         explains=("G401", "G402", "G412", "T602", "T604", "T605", "T607"),
     )
 
 
-def trained_at(rate: float) -> Setup:
-    """A network of tanhs under Adam at a rate."""
+def _adam_setup(rate: float) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layers = [nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)]
         model = nn.Sequential(*layers)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters(), rate),))
+    return minimal_setup(
+        model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters(), rate),)
+    )
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop of sixty steps."""
+def _train_loop(setup: Setup) -> None:
     train(setup, 15)
 
 
 def bad() -> Setup:
-    """A rate of three."""
-    return trained_at(3.0)
+    """A learning rate of three."""
+    return _adam_setup(3.0)
 
 
 def good() -> Setup:
-    """A usual rate."""
-    return trained_at(1e-2)
+    """A usual learning rate."""
+    return _adam_setup(1e-2)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _train_loop

@@ -1,4 +1,4 @@
-"""G409: the steps are a vanishing fraction of the weights."""
+"""G409: steps are a tiny fraction of the weights."""
 
 from __future__ import annotations
 
@@ -9,111 +9,126 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import Looks, Values, from_zero, learned, looks, module_of, settled, told, weights
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import (
+    LayerSignal,
+    Values,
+    describe_values,
+    get_layer_signal,
+    has_learned,
+    is_settled,
+    layer_weights,
+    module_of_parameter,
+    zero_initialized,
+)
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 
-BEHIND = 1000.0
+_LAG_FACTOR = 1000.0
 
 
 @rule("G409", "warning")
 def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) -> Iterator[Finding]:
-    """The steps are a vanishing fraction of the weights, so that nothing changes in the time there is.
+    """Steps are so small compared with the weights that training hardly changes them.
 
     ## What it does
     Compares each step of each weight with the size of that weight, over the whole run.
 
     ## Why it matters
-    At 1e-3 a step, as is usual, weights can become others within a thousand steps; at 1e-6 they would take a million.
-    The loss is flat, and looks like a model that cannot learn.
+    At the usual 1e-3 per step, weights can be replaced within a thousand steps; at 1e-6 this takes a million. The loss
+    is flat, which looks like a model that cannot learn.
 
     ## How it is measured
-    By the true change at each look, momentum and Adam's scaling and decay included. It speaks of all layers where none
-    has ever (nine tenths of the looks) moved by more than ``ratio`` = 1e-5 of its size a step, and of single ones where
-    they move a thousand times less than the median of the others, and under a tenth of that ratio. It takes ``least`` =
-    30 steps, a hundred while the run goes on. Silent where the loss has fallen all the same, or the rate still rises;
-    weights without steps, biases, norms, embeddings and those that began at zero are left out, and the end of a
-    schedule counts for nothing.
+    By the actual change in each snapshot, including momentum, Adam's scaling and decay. All layers are reported if none
+    of them ever (in nine tenths of the snapshots) changed by more than ``ratio`` = 1e-5 of its size per step; single
+    layers are reported if they change a thousand times less than the median of the others and less than a tenth of that
+    ratio. At least ``least`` = 30 steps are needed, a hundred while the run continues. Nothing is reported if the loss
+    has decreased anyway, or if the learning rate still rises; weights without steps, biases, normalization weights,
+    embeddings and weights that started at zero are excluded, and the end of a schedule does not count.
 
     ## How to fix
-    A higher rate: 1e-3 for Adam and 0.1 for SGD are where to start; the same rate for a group left behind.
+    Use a higher learning rate: 1e-3 for Adam and 0.1 for SGD are good starting points; use the same rate for all
+    groups.
 
     ## When to ignore
-    When a part is meant to move as little.
+    When a part is meant to change this little.
 
     ## References
-    Karpathy, CS231n notes 3: the ratio of updates to weights should be near 1e-3. One bound for all, as 1e-8 in older
-    tools, sees only what stands still.
+    Karpathy, CS231n notes 3: the ratio of updates to weights should be near 1e-3. A fixed bound for all layers, such as
+    1e-8 in older tools, only detects layers that do not change at all.
     """
     if record.steps < least:
-        raise NotChecked(f"{record.steps} steps were recorded; it takes {least} to call them too small")
-    if not settled(record):
-        raise NotChecked("the run is young, or its rate still rises")
-    moved = moving(record)
-    most = moved.quantile(0.9)
-    others = np.array([np.median(np.delete(most, i)) if len(most) > 1 else 0.0 for i in range(len(most))])
-    few = np.max(most) > ratio
-    small = np.flatnonzero((most <= ratio / 10) & (most * BEHIND <= others) if few else most <= ratio).tolist()
-    if len(small) == len(most) and learned(record, 0.9):
+        raise NotChecked(f"only {record.steps} steps were recorded; at least {least} are needed")
+    if not is_settled(record):
+        raise NotChecked("the run is too short, or its learning rate still rises")
+    relative_steps = _changing_weights(record)
+    largest = relative_steps.quantile(0.9)
+    others = np.array(
+        [np.median(np.delete(largest, index)) if len(largest) > 1 else 0.0 for index in range(len(largest))]
+    )
+    some_change = np.max(largest) > ratio
+    too_small = np.flatnonzero(
+        (largest <= ratio / 10) & (largest * _LAG_FACTOR <= others) if some_change else largest <= ratio
+    ).tolist()
+    if len(too_small) == len(largest) and has_learned(record, 0.9):
         return
-    if small:
-        yield finding(moved.places, most, small)
+    if too_small:
+        yield _finding(relative_steps.names, largest, too_small)
 
 
-def moving(record: Record) -> Looks:
-    """The steps of the weights that have any, over their sizes; raises NotChecked where there is none."""
-    ratios = looks(record, "update.ratio")
-    known = set(ratios.places) - from_zero(record)
-    names = [name for name in weights(record) if name in known]
-    found = ratios.at(names)
-    alive = [name for name, one in zip(names, found.quantile(0.9), strict=True) if np.isfinite(one) and one > 0]
-    if not alive:
-        raise NotChecked("no weight with finite steps was seen that did not begin at zero")
-    return ratios.at(alive)
+def _changing_weights(record: Record) -> LayerSignal:
+    """The relative steps of the weights that change. Raises NotChecked if there are none."""
+    ratios = get_layer_signal(record, "update.ratio")
+    measured = set(ratios.names) - zero_initialized(record)
+    names = [name for name in layer_weights(record) if name in measured]
+    selected = ratios.select(names)
+    changing = [
+        name for name, ratio in zip(names, selected.quantile(0.9), strict=True) if np.isfinite(ratio) and ratio > 0
+    ]
+    if not changing:
+        raise NotChecked("no weight has finite updates (weights that start at zero do not count)")
+    return ratios.select(changing)
 
 
-def finding(places: tuple[str, ...], most: Values, small: list[int]) -> Finding:
-    """The places that stand nearly still, and what the others do."""
-    names, every = [places[i] for i in small], len(small) == len(places)
-    others = float(np.median(np.delete(most, small))) if not every else float("nan")
-    beside = "as do all layers" if every else f"the median of the other layers is {others:.2g}"
-    factor = 10 ** round(-3 - np.log10(most[small].max()))
+def _finding(parameters: tuple[str, ...], largest: Values, too_small: list[int]) -> Finding:
+    names, is_all = [parameters[i] for i in too_small], len(too_small) == len(parameters)
+    others = float(np.median(np.delete(largest, too_small))) if not is_all else float("nan")
+    comparison = "all layers are affected" if is_all else f"the median of the other layers is {others:.2g}"
+    factor = 10 ** round(-3 - np.log10(largest[too_small].max()))
     return Finding(
-        message=f"{len(small)} of {len(places)} weights change by next to nothing in a step, as a share of their size: "
-        f"{told(names, most[small])}; {beside}; expected about 1e-3.",
-        where=Where(module_of(names[0]), names[0]),
+        message=f"The ratio of update norm to weight norm is too small in {len(too_small)} of {len(parameters)} weight "
+        f"tensors: {describe_values(names, largest[too_small])}; {comparison}; about 0.001 is usual.",
+        where=Location(module_of_parameter(names[0]), names[0]),
         cause="The learning rate is orders of magnitude too low for these gradients."
-        if every
-        else "Their group has a far lower rate, or hardly any gradient reaches them.",
+        if is_all
+        else "Their parameter group has a far lower learning rate, or almost no gradient reaches them.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
-        evidence={"parameters": names, "ratio": most[small].tolist(), "median of the others": others},
+        evidence={"parameters": names, "ratio": largest[too_small].tolist(), "median of the others": others},
         explains=("T601", "T606", "T607", "T608", "T610", "T614"),
     )
 
 
-def trained_at(rate: float) -> Setup:
-    """A small network under Adam at a rate."""
+def _adam_setup(rate: float) -> Setup:
     model = network(3)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters(), rate),))
+    return minimal_setup(
+        model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters(), rate),)
+    )
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop of sixty steps."""
+def _train_loop(setup: Setup) -> None:
     train(setup, 15)
 
 
 def bad() -> Setup:
-    """A rate of a ten-millionth."""
-    return trained_at(1e-7)
+    """A learning rate of 1e-7."""
+    return _adam_setup(1e-7)
 
 
 def good() -> Setup:
-    """A usual rate."""
-    return trained_at(1e-2)
+    """A usual learning rate."""
+    return _adam_setup(1e-2)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _train_loop

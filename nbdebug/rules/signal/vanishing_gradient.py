@@ -8,71 +8,79 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.depth import TREND, Depth, depth
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import LEAST, settled, told
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import points, program
+from nbdebug.finding import Finding, Location, format_module
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import (
+    MIN_DEPTH_CORRELATION,
+    MIN_SNAPSHOTS,
+    DepthProfile,
+    depth_profile,
+    describe_values,
+    is_settled,
+)
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
 
 
 @rule("G403", "warning")
-def vanishing_gradient(record: Record, *, decades: float = 4.0, least: int = LEAST) -> Iterator[Finding]:
+def vanishing_gradient(record: Record, *, decades: float = 4.0, least: int = MIN_SNAPSHOTS) -> Iterator[Finding]:
     """Gradients shrink from layer to layer towards the input.
 
     ## What it does
-    Compares the gradients of the layers of your run with each other, each by itself and as a share of its weights.
+    Compares the gradients of the layers of your run with each other, both absolute and relative to the weights.
 
     ## Why it matters
-    With plain descent the first layers stand still; with Adam they follow what rounding leaves of the gradient. The
-    loss stays near that of a constant answer, or the last layers learn alone.
+    With plain SGD the first layers do not change; with Adam they follow rounding errors of the gradient. The loss stays
+    near that of a constant prediction, or only the last layers learn.
 
     ## How it is measured
-    By the median norm over all looks but the first ones, weights and biases of a layer together. It speaks where a
-    layer gets ``decades`` = 4 powers of ten less for its weights than a later one, at least three powers less in
-    itself, and the shrinking goes with depth. Layers without any gradient (frozen, waiting behind a branch that starts
-    at zero) are left out, as are norms and embeddings; it takes four layers, and a hundred steps while the run goes on.
+    By the median norm over all snapshots except the first ones, weights and biases of a layer together. Reported if the
+    gradient of a layer, relative to its weights, is ``decades`` = 4 powers of ten smaller than that of a later one, at
+    least three powers smaller in absolute terms, and it shrinks with depth. Layers without any gradient (frozen, or
+    after a branch that starts at zero) are excluded, as are normalization layers and embeddings; at least four layers
+    are needed, and a hundred steps while the run continues.
 
     ## How to fix
-    ReLU or GELU in place of sigmoids, weights drawn for the activation, normalization or residual connections.
+    Use ReLU or GELU instead of sigmoids, an initialization that fits the activation, normalization or residual
+    connections.
 
     ## When to ignore
-    When the first layers are meant to stay as they are.
+    When the first layers are meant to stay fixed.
 
     ## References
-    Hochreiter 1991; Glorot and Bengio 2010. Rules with a fixed bound (a mean of 1e-7) misfire under low precision and
-    small losses; the comparison with the other layers of the same run does not.
+    Hochreiter 1991; Glorot and Bengio 2010. Rules with a fixed bound (a mean of 1e-7) give false alarms under low
+    precision and small losses; the comparison with the other layers of the same run does not.
     """
-    if not settled(record):
-        raise NotChecked("the run is young; gradients of its first steps may still grow")
-    seen = depth(record, least)
-    low = int(np.argmin(seen.relative))
-    top = low + int(np.argmax(seen.relative[low:]))
-    gap, alone = (float(values[top] - values[low]) for values in (seen.relative, seen.gradient))
-    if gap >= decades and alone >= decades - 1 and seen.trend >= TREND:
-        yield finding(seen, low, top)
+    if not is_settled(record):
+        raise NotChecked("the run is too short; gradients of its first steps may still grow")
+    by_layer = depth_profile(record, least)
+    smallest = int(np.argmin(by_layer.relative))
+    largest = smallest + int(np.argmax(by_layer.relative[smallest:]))
+    gap, absolute_gap = (float(values[largest] - values[smallest]) for values in (by_layer.relative, by_layer.gradient))
+    if gap >= decades and absolute_gap >= decades - 1 and by_layer.trend >= MIN_DEPTH_CORRELATION:
+        yield _finding(by_layer, smallest, largest)
 
 
-def finding(seen: Depth, low: int, top: int) -> Finding:
-    """The layer that gets least, and how far the others are above it."""
-    sizes, shares = 10.0**seen.gradient, 10.0**seen.relative
-    few = [i for i in range(top) if seen.relative[i] < seen.relative[top] - 3]
-    each = 10 ** ((seen.relative[top] - seen.relative[low]) / max(top - low, 1))
+def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
+    sizes, shares = 10.0**by_layer.gradient, 10.0**by_layer.relative
+    much_smaller = [i for i in range(largest) if by_layer.relative[i] < by_layer.relative[largest] - 3]
+    factor_per_layer = 10 ** ((by_layer.relative[largest] - by_layer.relative[smallest]) / max(largest - smallest, 1))
     return Finding(
-        message=f"The gradient shrinks by {each:.2g} times a layer towards the input: {seen.layers[top]} gets "
-        f"{shares[top]:.2g} of its weights, {seen.layers[low]} {shares[low]:.2g} (norms {sizes[top]:.2g} and "
-        f"{sizes[low]:.2g}); more than 1000 times less: {told([seen.layers[i] for i in few], shares[few])}. The median "
-        f"of all layers is {np.median(shares):.2g}.",
-        where=Where(seen.layers[low]),
-        cause="Each layer on the way back multiplies the gradient by its weights and by the slope of its activation, "
-        "and that product is far under 1.",
-        fix="act = torch.nn.ReLU()   # in place of sigmoids; with\n"
+        message=f"The gradient shrinks by a factor of {factor_per_layer:.2g} per layer towards the input: the ratio "
+        f"of gradient norm to weight norm is {shares[largest]:.2g} in {format_module(by_layer.layers[largest])} and "
+        f"{shares[smallest]:.2g} in {format_module(by_layer.layers[smallest])} (gradient norms {sizes[largest]:.2g} "
+        f"and {sizes[smallest]:.2g}); the median over all layers is {np.median(shares):.2g}. Layers in which it is "
+        "more than 1000 times smaller than the largest: "
+        f"{describe_values([by_layer.layers[i] for i in much_smaller], shares[much_smaller])}.",
+        where=Location(by_layer.layers[smallest]),
+        cause="In the backward pass, each layer multiplies the gradient by its weights and by the derivative of its "
+        "activation, and that product is far below 1.",
+        fix="act = torch.nn.ReLU()   # instead of sigmoids; with\n"
         "torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # or x = x + layer(norm(x))",
         evidence={
-            "layers": list(seen.layers),
+            "layers": list(by_layer.layers),
             "gradient": sizes.tolist(),
             "gradient / weight": shares.tolist(),
             "median": float(np.median(shares)),
@@ -81,28 +89,26 @@ def finding(seen: Depth, low: int, top: int) -> Finding:
     )
 
 
-def deep(act: type[nn.Module]) -> Setup:
-    """Eight layers of one activation."""
+def _deep_setup(activation: type[nn.Module]) -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        layers = [one for i in range(8) for one in (nn.Linear(16 if i else 4, 16), act())]
+        layers = [module for i in range(8) for module in (nn.Linear(16 if i else 4, 16), activation())]
         model = nn.Sequential(*layers, nn.Linear(16, 3))
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop of eighty steps."""
+def _train_loop(setup: Setup) -> None:
     train(setup, 20)
 
 
 def bad() -> Setup:
-    """Sigmoids, whose slope is a quarter at most."""
-    return deep(nn.Sigmoid)
+    """Sigmoids, whose derivative is at most a quarter."""
+    return _deep_setup(nn.Sigmoid)
 
 
 def good() -> Setup:
-    """GELUs."""
-    return deep(nn.GELU)
+    """GELU activations."""
+    return _deep_setup(nn.GELU)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _train_loop

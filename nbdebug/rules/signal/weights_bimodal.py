@@ -1,4 +1,4 @@
-"""G413: the weights of a layer fall into two separate populations."""
+"""G413: the weights of a layer form two separate populations."""
 
 from __future__ import annotations
 
@@ -11,110 +11,127 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import counts, module_of, weights
-from nbdebug.record import Record
-from nbdebug.record.bins import MIDDLE, edges, shares
-from nbdebug.registry import rule
-from nbdebug.rules.programs import points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import layer_weights, module_of_parameter, value_counts
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.tensors.histogram_bins import ZERO_BIN, bin_edges, bin_shares
 
-FEWEST = 0.1  # the share of the smaller population
-VALLEY = 0.15  # how low it must be between them, as a share of the lower peak
-LEAST_WEIGHTS = 256
-EMPTY = 0.01  # of the weights may lie in the middle
-APART = 4  # bins from peak to peak: two octaves
+_MIN_POPULATION_SHARE = 0.1  # minimum share of the smaller population
+_MAX_VALLEY = 0.15  # maximum height of the valley, as a share of the lower peak
+_MIN_WEIGHTS = 256
+_MAX_MIDDLE_SHARE = 0.01  # maximum share of the weights in the middle
+_MIN_PEAK_DISTANCE = 4  # minimum number of bins between the peaks: two octaves
 
 
 @rule("G413", "note")
-def weights_bimodal(record: Record, *, fewest: float = FEWEST, valley: float = VALLEY) -> Iterator[Finding]:
-    """The weights of a layer fall into two separate populations.
+def weights_bimodal(
+    record: Record, *, fewest: float = _MIN_POPULATION_SHARE, valley: float = _MAX_VALLEY
+) -> Iterator[Finding]:
+    """The weights of a layer form two separate populations.
 
     ## What it does
-    Looks at the last histogram of each weight: how many are how large, regardless of their sign.
+    Inspects the last histogram of the absolute values of each weight.
 
     ## Why it matters
-    A part of a layer that lives on another scale than the rest is mostly units that died, rows that no sample reaches,
-    or inputs that were never scaled. It may also be meant, so that this is a note.
+    A part of a layer on a different scale than the rest often consists of dead units, rows that no sample reaches, or
+    inputs that were never scaled. It may also be intended, so this is a note.
 
     ## How it is measured
-    On a logarithmic scale of two bins an octave. It speaks of two peaks at least two octaves apart, each with
+    On a logarithmic scale with two bins per octave. Reported are two peaks at least two octaves apart, each with
     ``fewest`` = 10 % of the weights on its side of the valley, which is lower than ``valley`` = 15 % of the lower peak;
-    and of weights that leave out the middle, as those do that were made binary. Zeros are not counted, nor weights that
-    looked so at their first histogram.
+    and positive and negative weights with almost none between them, such as binarized weights. Zeros are not counted,
+    and neither are weights that already had two populations in their first histogram.
 
     ## How to fix
-    Look at which rows or columns are the small ones, and whether their inputs are constant or their units dead.
+    Check which rows or columns contain the small values, and whether their inputs are constant or their units dead.
 
     ## When to ignore
-    When weights are pruned, made sparse or binary on purpose.
+    When weights are pruned, made sparse or binarized on purpose.
 
     ## References
-    Hartigan and Hartigan 1985, The dip test of unimodality: the wish for a valley between two peaks. The shares are a
+    Hartigan and Hartigan 1985, The dip test of unimodality: the idea of a valley between two peaks. The shares are a
     choice.
     """
-    drawn = [name for name in weights(record) if f"weight|{name}" in record.drawn]
-    names = [name for name, count in zip(drawn, counts(record, drawn), strict=True) if count >= LEAST_WEIGHTS]
+    recorded = [name for name in layer_weights(record) if f"weight|{name}" in record.histogram_names]
+    names = [
+        name for name, count in zip(recorded, value_counts(record, recorded), strict=True) if count >= _MIN_WEIGHTS
+    ]
     if not names or len(record.shapes.steps) < 2:
-        raise NotChecked(f"no two histograms of {LEAST_WEIGHTS} weights or more were recorded")
+        raise NotChecked(f"needs two histograms of a tensor with at least {_MIN_WEIGHTS} weights")
     for name in names:
-        first, last = (split_of(one, fewest, valley) for one in sides(record, name))
+        first, last = (_find_populations(histogram, fewest, valley) for histogram in _signed_histograms(record, name))
         if last is not None and first is None:
-            yield finding(name, last, record.shapes.steps[-1])
+            yield _finding(name, last, record.shapes.steps[-1])
 
 
 @dataclass(frozen=True)
-class Split:
-    """Two populations: where each lies, as a phrase, and the share of the first."""
+class TwoPopulations:
+    """Two populations: the position of each as text, and the share of the first."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     share: float
 
 
-def sides(record: Record, name: str) -> list[NDArray[np.float64]]:
-    """The shares of a weight's histogram at the first and at the last look: negative and positive sizes, from small."""
-    at = record.drawn.index(f"weight|{name}")
-    found = [shares(record.shapes.row(i)[at]) for i in (0, len(record.shapes.rows) - 1)]
-    return [np.stack([one[:MIDDLE][::-1], one[MIDDLE + 1 :]]) for one in found]
+def _signed_histograms(record: Record, name: str) -> list[NDArray[np.float64]]:
+    """The first and the last histogram of a weight: negative and positive values, by increasing size."""
+    column = record.histogram_names.index(f"weight|{name}")
+    histograms = [bin_shares(record.shapes.row(row)[column]) for row in (0, len(record.shapes.rows) - 1)]
+    return [np.stack([histogram[:ZERO_BIN][::-1], histogram[ZERO_BIN + 1 :]]) for histogram in histograms]
 
 
-def split_of(signs: NDArray[np.float64], fewest: float, valley: float) -> Split | None:
-    """Two populations, by size or by sign, if there are."""
-    if signs.sum() < 0.5:
+def _find_populations(histogram: NDArray[np.float64], fewest: float, valley: float) -> TwoPopulations | None:
+    if histogram.sum() < 0.5:
         return None
-    sizes = signs.sum(0) / signs.sum()
-    return by_size(sizes, fewest, valley) or by_sign(sizes, signs.sum(1) / signs.sum(), fewest)
+    shares_by_size = histogram.sum(0) / histogram.sum()
+    return _populations_by_size(shares_by_size, fewest, valley) or _populations_by_sign(
+        shares_by_size, histogram.sum(1) / histogram.sum(), fewest
+    )
 
 
-def by_size(sizes: NDArray[np.float64], fewest: float, valley: float) -> Split | None:
-    """Two peaks of the sizes with a valley between them."""
-    smooth, mass = np.convolve(sizes, [0.25, 0.5, 0.25], "same"), np.cumsum(sizes)
-    for low in np.flatnonzero((mass >= fewest) & (mass <= 1 - fewest)):
-        left, right = int(np.argmax(smooth[: low + 1])), int(low + np.argmax(smooth[low:]))
-        if right - left >= APART and smooth[low] < valley * min(smooth[left], smooth[right]):
-            return Split(f"±{edges()[left]:.2g}", f"±{edges()[right]:.2g}", float(mass[low]))
+def _populations_by_size(shares_by_size: NDArray[np.float64], fewest: float, valley: float) -> TwoPopulations | None:
+    smoothed, cumulative = np.convolve(shares_by_size, [0.25, 0.5, 0.25], "same"), np.cumsum(shares_by_size)
+    for valley_bin in np.flatnonzero((cumulative >= fewest) & (cumulative <= 1 - fewest)):
+        lower_peak, upper_peak = (
+            int(np.argmax(smoothed[: valley_bin + 1])),
+            int(valley_bin + np.argmax(smoothed[valley_bin:])),
+        )
+        if upper_peak - lower_peak >= _MIN_PEAK_DISTANCE and smoothed[valley_bin] < valley * min(
+            smoothed[lower_peak], smoothed[upper_peak]
+        ):
+            return TwoPopulations(
+                f"±{bin_edges()[lower_peak]:.2g}", f"±{bin_edges()[upper_peak]:.2g}", float(cumulative[valley_bin])
+            )
     return None
 
 
-def by_sign(sizes: NDArray[np.float64], sides: NDArray[np.float64], fewest: float) -> Split | None:
-    """Weights on both sides of a middle that is empty."""
-    peak = int(np.argmax(sizes))
-    if sides.min() < fewest or sizes[: max(peak - APART, 0)].sum() > EMPTY:
+def _populations_by_sign(
+    shares_by_size: NDArray[np.float64], sign_shares: NDArray[np.float64], fewest: float
+) -> TwoPopulations | None:
+    peak = int(np.argmax(shares_by_size))
+    if sign_shares.min() < fewest or shares_by_size[: max(peak - _MIN_PEAK_DISTANCE, 0)].sum() > _MAX_MIDDLE_SHARE:
         return None
-    return Split(f"-{edges()[peak]:.2g}", f"+{edges()[peak]:.2g}", float(sides[0]))
+    return TwoPopulations(f"-{bin_edges()[peak]:.2g}", f"+{bin_edges()[peak]:.2g}", float(sign_shares[0]))
 
 
-def finding(name: str, split: Split, step: int) -> Finding:
-    """Where the two populations lie."""
+def _finding(name: str, populations: TwoPopulations, step: int) -> Finding:
     return Finding(
-        message=f"The weights of {name} fall into two populations: {split.share:.0%} of them near {split.one}, "
-        f"the others near {split.other}, and next to none between.",
-        where=Where(module_of(name), name, step=step),
-        cause="Some rows or columns are trained and the others only decay, inputs differ in scale, or a bound holds "
-        "them.",
-        fix="(weight.abs() < bound).float().mean(0)   # which inputs, and by mean(1) which units, hold the small ones",
-        evidence={"parameter": name, "first": split.one, "second": split.other, "share of the first": split.share},
+        message=f"The weights of {name} form two populations: {populations.share:.0%} are near {populations.first}, "
+        f"the others near {populations.second}, and almost none lie between them.",
+        where=Location(module_of_parameter(name), name, step=step),
+        cause="Some rows or columns are trained while the others only decay, inputs differ in scale, or weights are "
+        "clamped.",
+        fix="(weight.abs() < bound).float().mean(0)   # bound: between the two; mean(0) shows which inputs, mean(1) "
+        "which units",
+        evidence={
+            "parameter": name,
+            "first": populations.first,
+            "second": populations.second,
+            "share of the first": populations.share,
+        },
     )
 
 
@@ -123,14 +140,14 @@ def bad() -> Setup:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 3))
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 good = bad
 
 
 def bad_loop(setup: Setup) -> None:
-    """A loop that halves half of the columns of the first layer at each step."""
+    """Halve every second column of the first layer at each step."""
     for x, y in [*setup.train_loader] * 20:
         setup.optimizers[0].zero_grad()
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
@@ -140,7 +157,7 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good_loop(setup: Setup) -> None:
-    """A plain loop."""
+    """Train with a plain loop."""
     for x, y in [*setup.train_loader] * 20:
         setup.optimizers[0].zero_grad()
         setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]

@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from nbdebug.finding import Finding, Where
-from nbdebug.looks import looks, module_of, told, weights
-from nbdebug.record import Record
-from nbdebug.registry import rule
-from nbdebug.rules.loops import train
-from nbdebug.rules.programs import network, points, program
+from nbdebug.finding import Finding, Location
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import describe_values, get_layer_signal, layer_weights, module_of_parameter
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 
 
@@ -22,67 +21,67 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
     """The weights of a layer shrink to zero.
 
     ## What it does
-    Follows the size of the weights of each layer over your run.
+    Follows the norm of the weights of each layer over your run.
 
     ## Why it matters
-    A layer without weights gives the same output for every input, and hands no gradient to those before it: the model
-    becomes a constant.
+    A layer whose weights are zero returns the same output for every input, and passes no gradient to the layers before
+    it: the model becomes a constant.
 
     ## How it is measured
-    It speaks where the norm of a weight ends at less than ``share`` = 1 % of the largest it had, and the median of its
-    last looks does so too. Biases, norms and embeddings are left out.
+    Reported if the norm of a weight ends at less than ``share`` = 1 % of its maximum, and so does the median of its
+    last snapshots. Biases, normalization weights and embeddings are excluded.
 
     ## How to fix
-    Less weight decay (1e-2 for AdamW, 1e-4 for SGD are usual), or a smaller penalty in the loss.
+    Use less weight decay (1e-2 for AdamW, 1e-4 for SGD are usual), or a smaller penalty in the loss.
 
     ## When to ignore
-    When a layer is to be pruned away.
+    When a layer is meant to be pruned.
 
     ## References
-    Loshchilov and Hutter 2019, arXiv:1711.05101: what decay does to each step, (1 - rate · decay) of the weight. The
-    bound of 1 % is a choice.
+    Loshchilov and Hutter 2019, arXiv:1711.05101: the effect of decay on each step, (1 - rate · decay) of the weight.
+    The bound of 1 % is a choice.
     """
-    sizes = looks(record, "weight.norm")
-    known = set(sizes.places)
-    sizes = sizes.at([name for name in weights(record) if name in known])
+    sizes = get_layer_signal(record, "weight.norm")
+    measured = set(sizes.names)
+    sizes = sizes.select([name for name in layer_weights(record) if name in measured])
     with np.errstate(all="ignore"):
-        left = np.maximum(sizes.values[-1], sizes[-3:].median) / sizes.largest
-    gone = [i for i in range(len(left)) if left[i] < share]
-    if not gone:
+        remaining = np.maximum(sizes.values[-1], sizes[-3:].median) / sizes.largest
+    collapsed = [i for i in range(len(remaining)) if remaining[i] < share]
+    if not collapsed:
         return
-    names, others = [sizes.places[i] for i in gone], np.delete(left, gone)
-    beside = f"the median of the other layers is {np.median(others):.2g}" if len(others) else "as do all layers"
+    names, others = [sizes.names[i] for i in collapsed], np.delete(remaining, collapsed)
+    comparison = (
+        f"the median of the other layers is {np.median(others):.2g}" if len(others) else "all layers are affected"
+    )
     yield Finding(
-        message=f"The weights of {len(gone)} of {len(left)} layers shrank to next to nothing: of their largest norm "
-        f"are left {told(names, left[gone])}; {beside}.",
-        where=Where(module_of(names[0]), names[0]),
-        cause="Weight decay, or a penalty in the loss, pulls harder than the gradient of the task.",
-        fix="optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)   # a hundredth is usual",
-        evidence={"parameters": names, "left": left[gone].tolist()},
+        message=f"The weights of {len(collapsed)} of {len(remaining)} layers shrank to almost zero (final norm "
+        f"divided by the largest norm of the run): {describe_values(names, remaining[collapsed])}; {comparison}.",
+        where=Location(module_of_parameter(names[0]), names[0]),
+        cause="Weight decay, or a penalty in the loss, is stronger than the gradient of the task.",
+        fix="optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)   # 0.01 is usual",
+        evidence={"parameters": names, "left": remaining[collapsed].tolist()},
         explains=("G401", "G403", "G410", "G415", "T601", "T606", "T607", "T608", "T610"),
     )
 
 
-def decayed(decay: float) -> Setup:
-    """A small network under plain descent with weight decay."""
+def _decayed_setup(decay: float) -> Setup:
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
-def loop(setup: Setup) -> None:
-    """A plain loop of eighty steps."""
+def _train_loop(setup: Setup) -> None:
     train(setup, 20)
 
 
 def bad() -> Setup:
-    """A decay that takes a fifth of the weights at each step."""
-    return decayed(2.0)
+    """A decay that removes a fifth of the weights at each step."""
+    return _decayed_setup(2.0)
 
 
 def good() -> Setup:
-    """One that takes a hundred-thousandth."""
-    return decayed(1e-4)
+    """A decay that removes a hundred-thousandth of the weights at each step."""
+    return _decayed_setup(1e-4)
 
 
-bad_loop = good_loop = loop
+bad_loop = good_loop = _train_loop

@@ -1,4 +1,4 @@
-"""P804: graphs of steps that are over are kept alive."""
+"""P804: autograd graphs of past steps are kept alive."""
 
 from __future__ import annotations
 
@@ -7,71 +7,71 @@ from typing import Any
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.graph.source import where_of
-from nbdebug.loop import Loop
-from nbdebug.loop.keepers import keeper
-from nbdebug.registry import rule
-from nbdebug.rules.programs import classifier
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import graph_retaining_line
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 
 @rule("P804", "error")
-def growing_memory(loop: Loop, *, least: int = 12, share: float = 0.75) -> Iterator[Finding]:
-    """Memory grows from step to step, since graphs of steps that are over are kept alive.
+def growing_memory(loop: LoopSummary, *, least: int = 12, share: float = 0.75) -> Iterator[Finding]:
+    """Memory grows at every step, because autograd graphs of past steps are kept alive.
 
     ## What it does
-    Hangs an object on the graph behind each output, which lives exactly as long as that graph, and counts how many of
-    the last steps' are still alive.
+    Attaches a marker object to the graph of each output, which lives exactly as long as the graph, and counts how many
+    markers of the last steps are still alive.
 
     ## Why it matters
-    A loss that is added to a total, or put into a list, takes along all that it was computed from. The run slows down,
-    and ends for lack of memory after hours.
+    A loss that is added to a total or appended to a list keeps everything alive that it was computed from. The run
+    slows down and runs out of memory after hours.
 
     ## How it is measured
-    Exactly, over up to 64 passes, at the steps that are looked at and at the end. It takes ``least`` = 12 graphs that
-    are alive though two more steps were made, and a ``share`` of three quarters of all: the last loss, those of one
-    accumulation and those of an episode that is still to be learned from do not count. A graph whose backward pass has
-    run has given up its activations; it is a warning then. Where no optimizer steps, backward passes count as steps.
+    Exactly, over up to 64 forward passes, at the inspected steps and at the end. It requires ``least`` = 12 graphs that
+    are alive although two more steps have followed, and a ``share`` of three quarters of all: the last loss, those of
+    one gradient accumulation and those of an unfinished episode do not count. A graph whose backward pass has run has
+    released its activations; then it is a warning. If no optimizer steps, backward passes count as steps.
 
     ## How to fix
     ``total += loss.item()``, ``losses.append(loss.detach())``.
 
     ## When to ignore
-    When a later backward pass is to go through all those steps.
+    When a later backward pass is meant to go through all those steps.
 
     ## References
     PyTorch FAQ: my model reports "cuda runtime error(2): out of memory": don't accumulate history across your training
     loop.
     """
-    if (steps := loop.steps or loop.backwards) < least:
-        raise NotChecked(f"{steps} steps of your loop were seen, which are too few")
-    held = loop.held
-    if held.alive < least or held.alive < share * held.among:
+    if (steps := loop.steps or loop.backward_passes) < least:
+        raise NotChecked(f"only {steps} steps of your loop were recorded; at least {least} are needed")
+    graphs = loop.retained_graphs
+    if graphs.alive < least or graphs.alive < share * graphs.checked:
         return
-    found = keeper(loop)
-    name, line = found if found else ("", None)
+    source = graph_retaining_line(loop)
+    name, line = source if source else ("", None)
     yield Finding(
-        message=f"The graphs of {held.alive} of {held.among} passes are still alive though their steps are over; "
-        "expected 1 at most.",
-        where=where_of(line),
-        cause=f"{name} keeps a tensor of each step together with all that it was computed from."
-        if found
-        else "Something keeps a tensor of each step with its graph: a total, a list, or a state that is carried on.",
-        fix=f"{name}: keep loss.item() or loss.detach(), not the loss itself"
-        if found
-        else "loss.detach()   # where losses are kept\nstate = state.detach()   # before the next step",
-        evidence={"alive": held.alive, "passes": held.among, "activations kept": held.full},
-        severity=None if held.full else "warning",
+        message=f"The autograd graphs of {graphs.alive} of {graphs.checked} forward passes are still alive after "
+        "their steps; expected at most 1.",
+        where=get_location(line),
+        cause=f"{name} stores a tensor of each step together with its autograd graph."
+        if source
+        else "A tensor of each step is stored together with its autograd graph: in a total, a list, or a hidden state.",
+        fix=f"{name}: store loss.item() or loss.detach(), not the loss itself"
+        if source
+        else "loss.detach()   # where losses are stored\nstate = state.detach()   # before the next step",
+        evidence={"alive": graphs.alive, "passes": graphs.checked, "activations kept": graphs.with_activations},
+        severity=None if graphs.with_activations else "warning",
     )
 
 
 def bad() -> Setup:
-    """Three classes."""
+    """A classifier of three classes."""
     return classifier()
 
 
 def bad_loop(setup: Setup) -> None:
-    """A total with the history of each loss."""
+    """Adds up the losses with their graphs."""
     total: Any = 0.0
     for x, y in [*setup.train_loader] * 5:
         setup.optimizers[0].zero_grad()
@@ -82,12 +82,12 @@ def bad_loop(setup: Setup) -> None:
 
 
 def good() -> Setup:
-    """The same."""
+    """The same classifier."""
     return classifier()
 
 
 def good_loop(setup: Setup) -> None:
-    """A total of numbers."""
+    """Adds up numbers."""
     total = 0.0
     for x, y in [*setup.train_loader] * 5:
         setup.optimizers[0].zero_grad()

@@ -1,4 +1,4 @@
-"""The memory of one training step at its peak, and how much of it there is."""
+"""Peak memory of a training step, and available memory."""
 
 from __future__ import annotations
 
@@ -13,92 +13,95 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nbdebug.setup.trees import tensors
+from nbdebug.tensors.pytree import tree_tensors
 
 BY_ALLOCATOR = "by the allocator of the device (max_memory_allocated)"
-BY_FOLLOWING = "by following every tensor that the step made until it was freed; workspaces of kernels are not seen"
-TEXTS = ("can't allocate memory", "out of memory", "not enough memory")
-CGROUP = Path("/sys/fs/cgroup")
+BY_TRACKING = "by tracking every tensor that the step allocated until it was freed; kernel workspaces are not included"
+CGROUP_PATH = Path("/sys/fs/cgroup")
 
 
-class Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all tensors that are made inside it and still live; ``peak`` is the most there were."""
+class _AllocationTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of all live tensors that are created inside it; ``peak`` is the maximum."""
 
-    def __init__(self, known: Iterable[Tensor]) -> None:
+    def __init__(self, existing: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.live, self.peak = 0, 0
-        self.known = {one.untyped_storage()._cdata for each in known for one in stored(each)}
-        self.seen: dict[int, weakref.ref[Any]] = {}
+        self.existing = {part.untyped_storage()._cdata for tensor in existing for part in _dense_parts(tensor)}
+        self.tracked: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs an operation as it is, and notes what it made."""
-        made = func(*args, **(kwargs or {}))
-        for each in tensors(made):
-            for one in stored(each):
-                self.note(one.untyped_storage())
-        return made
+        """Run an operation and track its outputs."""
+        outputs = func(*args, **(kwargs or {}))
+        for tensor in tree_tensors(outputs):
+            for part in _dense_parts(tensor):
+                self.track(part.untyped_storage())
+        return outputs
 
-    def note(self, storage: torch.UntypedStorage) -> None:
-        """Counts a storage until it is freed."""
+    def track(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage until it is freed."""
         key, size = storage._cdata, storage.nbytes()
-        if key in self.known or key in self.seen:
+        if key in self.existing or key in self.tracked:
             return
-        self.seen[key] = weakref.ref(storage, lambda _: self.freed(key, size))
+        self.tracked[key] = weakref.ref(storage, lambda _: self.untrack(key, size))
         self.live += size
         self.peak = max(self.peak, self.live)
 
-    def freed(self, key: int, size: int) -> None:
-        """Takes a storage off the count."""
-        if self.seen.pop(key, None) is not None:
+    def untrack(self, key: int, size: int) -> None:
+        """Remove a storage from the count."""
+        if self.tracked.pop(key, None) is not None:
             self.live -= size
 
 
-def stored(tensor: Tensor) -> list[Tensor]:
-    """The dense tensors that hold what a tensor holds; none for one without data."""
+def _dense_parts(tensor: Tensor) -> list[Tensor]:
+    """Return the dense tensors that hold the data of a tensor; none for a tensor without data."""
     if tensor.layout is torch.sparse_coo:
         return [tensor._indices(), tensor._values()]
     return [tensor] if tensor.layout is torch.strided and tensor.device.type != "meta" else []
 
 
-def peak(step: Callable[[], object], held: list[Tensor], device: torch.device) -> int:
-    """The bytes on the device at the peak of a step: those of ``held``, which were there before, and those it added.
+def peak_bytes(step: Callable[[], object], resident_tensors: list[Tensor], device: torch.device) -> int:
+    """Return the bytes on the device at the peak of a step: those of ``held``, which existed before, and those it adds.
 
-    What else lies there, such as the copies from which a tool restores, does not count.
+    Other memory, such as the copies from which a tool restores the state, does not count.
     """
-    resident = size_of(held)
+    resident = total_bytes(resident_tensors)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before: int = torch.cuda.memory_allocated(device)
         step()
         torch.cuda.synchronize(device)
-        most: int = torch.cuda.max_memory_allocated(device)
-        return resident + most - before
-    seen = Following(held)
-    with seen:
+        allocated_peak: int = torch.cuda.max_memory_allocated(device)
+        return resident + allocated_peak - before
+    tracker = _AllocationTracker(resident_tensors)
+    with tracker:
         step()
-    return resident + seen.peak
+    return resident + tracker.peak
 
 
-def size_of(held: Iterable[Tensor]) -> int:
-    """The bytes of some tensors, those that share memory counted once."""
-    found = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for each in held for one in stored(each)}
-    return sum(found.values())
+def total_bytes(all_tensors: Iterable[Tensor]) -> int:
+    """Return the bytes of some tensors; shared memory is counted once."""
+    bytes_by_storage = {
+        part.untyped_storage()._cdata: part.untyped_storage().nbytes()
+        for tensor in all_tensors
+        for part in _dense_parts(tensor)
+    }
+    return sum(bytes_by_storage.values())
 
 
-def left(device: torch.device) -> int | None:
-    """The bytes that are still free on a device, or in the memory of this process; None where that is not told."""
+def available_bytes(device: torch.device) -> int | None:
+    """Return the free bytes on a device, or in the memory available to this process; None if unknown."""
     if device.type == "cuda":
         free = int(torch.cuda.mem_get_info(device)[0])
         return free + int(torch.cuda.memory_reserved(device)) - int(torch.cuda.memory_allocated(device))
     if device.type != "cpu":
         return None
-    known = [one for one in (left_of_machine(), left_of_group()) if one is not None]
-    return min(known) if known else None
+    limits = [limit for limit in (_available_system_memory(), available_cgroup_memory()) if limit is not None]
+    return min(limits) if limits else None
 
 
-def left_of_machine() -> int | None:
-    """What Linux calls available."""
+def _available_system_memory() -> int | None:
+    """Return the available memory as reported by Linux."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -106,27 +109,21 @@ def left_of_machine() -> int | None:
     return None
 
 
-def left_of_group() -> int | None:
-    """What a container may still take, by either version of control groups; its file cache counts as free."""
-    for most, used, stat, cache in (
+def available_cgroup_memory() -> int | None:
+    """Return the memory that a container may still use, by either version of cgroups; its file cache counts as free."""
+    for limit_file, usage_file, stat_file, cache_key in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         (*(f"memory/memory.{name}" for name in ("limit_in_bytes", "usage_in_bytes", "stat")), "total_inactive_file"),
     ):
         with suppress(OSError, ValueError):
-            limit, now = (int((CGROUP / name).read_text()) for name in (most, used))
-            pairs = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
-            return limit - now + int(pairs.get(cache, 0))
+            limit, usage = (int((CGROUP_PATH / name).read_text()) for name in (limit_file, usage_file))
+            pairs = dict(line.split() for line in (CGROUP_PATH / stat_file).read_text().splitlines())
+            return limit - usage + int(pairs.get(cache_key, 0))
     return None
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there is too little memory, on any device."""
-    told = isinstance(error, RuntimeError) and any(text in str(error).lower() for text in TEXTS)
-    return told or isinstance(error, (torch.OutOfMemoryError, MemoryError))
-
-
-def free(device: torch.device) -> None:
-    """Gives back what a step that failed has left behind."""
+def release_memory(device: torch.device) -> None:
+    """Release the memory that a failed step has left allocated."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

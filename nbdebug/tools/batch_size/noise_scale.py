@@ -1,10 +1,4 @@
-"""The gradient-noise scale of McCandlish et al. 2018 (arXiv:1812.06162), from the norms of small and large gradients.
-
-With small batches of b samples and large ones of B, ``(B |G_B|² - b |G_b|²) / (B - b)`` is free of bias for the squared
-norm of the true gradient, and ``(|G_b|² - |G_B|²) / (1/b - 1/B)`` for the sum of the variances (appendix A.1). Their
-ratio is the batch whose gradient is as much noise as signal. Each group of small batches gives both, a large one being
-the mean of its small ones; over the groups they are averaged before they are divided.
-"""
+"""Gradient noise scale, from the gradient norms of small and large batches."""
 
 from __future__ import annotations
 
@@ -16,90 +10,95 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.numbers import squared_norm
+from nbdebug.statistics.intervals import student_quantile
+from nbdebug.tensors.sampling import squared_norm
 from nbdebug.tools.batch_size.result import NoiseScale
-from nbdebug.tools.batch_size.step import Steps
-from nbdebug.tools.batch_size.supply import Supply
+from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 
-SMALL, IN_GROUP, GROUPS, FEWEST_GROUPS = 8, 8, 16, 4
-# The 97.5 % points of Student's t, from three degrees of freedom.
-STUDENT = (3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
+_SMALL_BATCH, _BATCHES_PER_GROUP, _MAX_GROUPS, _MIN_GROUPS = 8, 8, 16, 4
 
 
-def noise_scale(steps: Steps, supply: Supply, seconds: float, ends: Callable[[], bool]) -> NoiseScale:
-    """The noise scale at the weights as they are, in at most about ``seconds``, or why it cannot be had."""
+def noise_scale(
+    steps: TrainingStep, supply: BatchBuilder, seconds: float, should_stop: Callable[[], bool]
+) -> NoiseScale:
+    """Return the noise scale at the current weights, in at most about ``seconds``, or the reason why it is unknown."""
     try:
-        return measured(steps, supply, seconds, ends)
+        return _measure_noise_scale(steps, supply, seconds, should_stop)
     except NotChecked as why:
         return NoiseScale(why=str(why))
 
 
-def measured(steps: Steps, supply: Supply, seconds: float, ends: Callable[[], bool]) -> NoiseScale:
-    """The noise scale; raises NotChecked with the reason where it would mean nothing."""
-    refuse(steps)
-    group, until = SMALL * IN_GROUP, time.perf_counter() + seconds
-    count = min(supply.count or 0, GROUPS * group) // group
-    if count < FEWEST_GROUPS:
-        raise NotChecked(f"it takes {FEWEST_GROUPS * group} different samples with indices")
-    drawn = supply.drawn(count * group, seed=0)
+def _measure_noise_scale(
+    steps: TrainingStep, supply: BatchBuilder, seconds: float, should_stop: Callable[[], bool]
+) -> NoiseScale:
+    """Return the noise scale; raise NotChecked with the reason if it would be meaningless."""
+    _check_applicable(steps)
+    group, deadline = _SMALL_BATCH * _BATCHES_PER_GROUP, time.perf_counter() + seconds
+    count = min(supply.sample_count or 0, _MAX_GROUPS * group) // group
+    if count < _MIN_GROUPS:
+        raise NotChecked(f"needs {_MIN_GROUPS * group} different samples with indices")
+    samples = supply.draw_samples(count * group, seed=0)
     pairs: list[tuple[float, float]] = []
-    for start in range(0, len(drawn), group):
-        if ends() or (pairs and time.perf_counter() > until):
+    for start in range(0, len(samples), group):
+        if should_stop() or (pairs and time.perf_counter() > deadline):
             break
-        pairs.append(norms(steps, supply, drawn[start : start + group]))
-    if len(pairs) < FEWEST_GROUPS:
-        raise NotChecked("there was no time for it")
-    return scale(pairs, SMALL, group)
+        pairs.append(_gradient_norms(steps, supply, samples[start : start + group]))
+    if len(pairs) < _MIN_GROUPS:
+        raise NotChecked("the time limit was reached")
+    return noise_scale_from_norms(pairs, _SMALL_BATCH, group)
 
 
-def refuse(steps: Steps) -> None:
-    """Raises NotChecked where the norms would not scale as those of a mean over independent samples."""
+def _check_applicable(steps: TrainingStep) -> None:
+    """Raise NotChecked if the norms do not scale like those of a mean over independent samples."""
     if getattr(steps.setup.loss_fn, "reduction", "mean") != "mean":
         raise NotChecked("the loss is not a mean over the samples")
-    if any(isinstance(one, nn.modules.batchnorm._BatchNorm) and one.training for one in steps.setup.eager.modules()):
-        raise NotChecked("batch normalization makes each gradient depend on the size of its batch")
+    if any(
+        isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training
+        for module in steps.setup.eager_model.modules()
+    ):
+        raise NotChecked("with batch normalization, each gradient depends on the batch size")
 
 
-def norms(steps: Steps, supply: Supply, chosen: list[object]) -> tuple[float, float]:
-    """The mean squared norm of the gradients of small batches, and that of their mean."""
+def _gradient_norms(steps: TrainingStep, supply: BatchBuilder, samples: list[object]) -> tuple[float, float]:
+    """Return the mean squared norm of the gradients of small batches, and that of their mean."""
     total: list[Tensor] = []
     small = 0.0
-    for start in range(0, len(chosen), SMALL):
-        found = gradient(steps, supply, chosen[start : start + SMALL])
-        small += float(squared_norm(found, steps.device)) / IN_GROUP
-        total = [a + b for a, b in zip(total, found, strict=True)] if total else found
-    large = float(squared_norm(total, steps.device)) / IN_GROUP**2
+    for start in range(0, len(samples), _SMALL_BATCH):
+        gradients = _gradient(steps, supply, samples[start : start + _SMALL_BATCH])
+        small += float(squared_norm(gradients, steps.device)) / _BATCHES_PER_GROUP
+        total = [a + b for a, b in zip(total, gradients, strict=True)] if total else gradients
+    large = float(squared_norm(total, steps.device)) / _BATCHES_PER_GROUP**2
     if not np.isfinite(small):
         raise NotChecked("the gradient is not finite")
     return small, large
 
 
-def gradient(steps: Steps, supply: Supply, chosen: list[object]) -> list[Tensor]:
-    """The gradient of one small batch, zero where a parameter has none."""
+def _gradient(steps: TrainingStep, supply: BatchBuilder, samples: list[object]) -> list[Tensor]:
+    """Return the gradient of one small batch, zero for parameters without one."""
     with torch.enable_grad():
-        steps.passed(supply.collated(chosen))
-    found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in steps.trained]
+        steps.loss_and_backward(supply.collate(samples))
+    gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in steps.parameters]
     steps.clear()
-    return [one.to_dense() if one.is_sparse else one for one in found]
+    return [grad.to_dense() if grad.is_sparse else grad for grad in gradients]
 
 
-def scale(pairs: Sequence[tuple[float, float]], small: int, large: int) -> NoiseScale:
-    """The ratio of noise to signal with its interval, from (small, large) squared norms, one pair a group."""
-    one, many = np.array(pairs, np.float64).T
-    signal = (large * many - small * one) / (large - small)
-    noise = float(((one - many) / (1 / small - 1 / large)).mean())
-    middle, half = (
+def noise_scale_from_norms(pairs: Sequence[tuple[float, float]], small: int, large: int) -> NoiseScale:
+    """Return the ratio of noise to signal with its interval, from (small, large) squared norms, one pair per group."""
+    small_norms, large_norms = np.array(pairs, np.float64).T
+    signal = (large * large_norms - small * small_norms) / (large - small)
+    noise = float(((small_norms - large_norms) / (1 / small - 1 / large)).mean())
+    mean_signal, half_width = (
         float(signal.mean()),
-        STUDENT[len(pairs) - FEWEST_GROUPS] * float(signal.std(ddof=1)) / len(pairs) ** 0.5,
+        student_quantile(len(pairs) - 1) * float(signal.std(ddof=1)) / len(pairs) ** 0.5,
     )
     if noise <= 0:
         raise NotChecked("the gradients of different samples do not differ")
-    if middle + half <= 0:
-        raise NotChecked(f"at {len(pairs) * large} samples the gradient cannot be told from noise")
-    known = middle - half > 0
+    if mean_signal + half_width <= 0:
+        raise NotChecked(f"with {len(pairs) * large} samples, the gradient cannot be distinguished from noise")
+    is_bounded = mean_signal - half_width > 0
     return NoiseScale(
-        value=noise / middle if known else None,
-        low=noise / (middle + half),
-        high=noise / (middle - half) if known else None,
+        value=noise / mean_signal if is_bounded else None,
+        low=noise / (mean_signal + half_width),
+        high=noise / (mean_signal - half_width) if is_bounded else None,
         samples=len(pairs) * large,
     )

@@ -1,4 +1,6 @@
-"""The error browser: from one number to the samples behind it."""
+"""The error browser: from an error count to the samples behind it."""
+
+from __future__ import annotations
 
 from nbdebug.tools.errors.result import Errors as Errors
 from nbdebug.tools.errors.tool import errors as errors

@@ -1,65 +1,176 @@
-"""Rows as cards: the sample, what was said of it, and what the user wrote on it."""
+"""Cards of rows: the sample, its prediction, overlays, tags and note; summaries of columns."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nbdebug.predictions.query import Query
-from nbdebug.tools.errors.dressed import dressed
-from nbdebug.views.plain import plain
+from nbdebug.exceptions import SetupError
+from nbdebug.formatting import to_json_value
+from nbdebug.predictions.segmentation import SegmentationTable
+from nbdebug.predictions.sequences import SequenceTable
+from nbdebug.predictions.table import PredictionTable, Query
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.table import Table
-    from nbdebug.tools.errors.result import Errors
+    from nbdebug.predictions.table import PredictionTable
+    from nbdebug.tools.errors.data import ErrorData
+
+_MAX_TOKENS = {False: 40, True: 2_000}  # tokens on a card and on the open sample
+# RGBA of wrong pixels, and of correct pixels outside class 0, the background.
+_WRONG_COLOR, _RIGHT_COLOR = (209, 82, 10, 170), (0, 102, 179, 70)
+_MAX_SUMMARIZED_ROWS = 100_000  # evenly spaced rows of a longer column
+_MAX_CHOICES = 50
+_HISTOGRAM_BINS = 24
 
 
-def card(errors: Errors, row: int, full: bool = False) -> dict[str, Any]:
-    """One row, ready for JSON."""
-    return cards_of(errors, [row], full)[0]
+def _add_overlay(table: PredictionTable, row: int, state: dict[str, Any] | None, full: bool) -> dict[str, Any] | None:
+    """Add a mask overlay to the image of a card, or the loss of each token to its text."""
+    if state is None or (not full and not getattr(table, "is_at_hand", True)):
+        return state
+    try:
+        if isinstance(table, SegmentationTable) and state["kind"] == "image":
+            return {**state, "overlay": _mask_overlay(table.overlay(row), full)}
+        if isinstance(table, SequenceTable) and state["kind"] == "text":
+            return {**state, "tokens": table.tokens(row)[: _MAX_TOKENS[full]]}
+    except SetupError:
+        return state
+    return state
 
 
-def cards_of(errors: Errors, rows: Any, full: bool = False) -> list[dict[str, Any]]:
-    """Some rows, ready for JSON; the table, which may be on disk, and the data set are asked for them once."""
+def _mask_overlay(masks: dict[str, NDArray[np.int16]], full: bool) -> str:
+    """Return a transparent image of wrong pixels and of correct foreground pixels as a data: URL."""
+    from nbdebug.sample_display.images import MAX_SIDE, downscale, image_data_url, pil_image_from_bytes
+
+    target, prediction = masks["target"], masks["prediction"]
+    pixels = np.zeros((*target.shape, 4), np.uint8)
+    pixels[(target == prediction) & (target > 0)] = _RIGHT_COLOR
+    pixels[(target != prediction) & (target >= 0)] = _WRONG_COLOR
+    return image_data_url(downscale(pil_image_from_bytes(pixels), MAX_SIDE[full]))
+
+
+def sample_card(errors: ErrorData, row: int, full: bool = False) -> dict[str, Any]:
+    """Return one row as a card, ready for JSON."""
+    return _cards_for_rows(errors, [row], full)[0]
+
+
+def _cards_for_rows(errors: ErrorData, rows: Any, full: bool = False) -> list[dict[str, Any]]:
+    """Return rows as cards, ready for JSON; reads the table and the data set once."""
     table = errors.table.take(rows)
     keys = [int(key) for key in (table.keys(range(len(table))) if table.index is not None else rows)]
-    shown: list[Any] = errors.samples.many(keys, full) if errors.samples is not None else [None] * len(keys)
+    sample_states: list[Any] = (
+        errors.samples.show_many(keys, full) if errors.samples is not None else [None] * len(keys)
+    )
     return [
         {
-            **(top(table, at) if full else {}),
+            **(_most_probable_classes(table, position) if full else {}),
             "row": int(row),
             "key": key,
-            "said": plain(table.said(at)),
-            "right": None if table.right is None else bool(table.right[at]),
-            "values": {name: plain(item(values[at])) for name, values in table.columns.items()},
-            **written(errors, key),
-            "shown": dressed(table, at, shown[at], full),
+            "said": to_json_value(table.describe_row(position)),
+            "right": None if table.right is None else bool(table.right[position]),
+            "values": {
+                name: to_json_value(_to_python_scalar(values[position])) for name, values in table.columns.items()
+            },
+            **tags_of_sample(errors, key),
+            "shown": _add_overlay(table, position, sample_states[position], full),
         }
-        for at, (row, key) in enumerate(zip(rows, keys, strict=True))
+        for position, (row, key) in enumerate(zip(rows, keys, strict=True))
     ]
 
 
-def item(value: Any) -> Any:
-    """A value of a column as Python's own."""
+def _to_python_scalar(value: Any) -> Any:
+    """Return a NumPy scalar as a Python scalar."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def top(table: Table, row: int) -> dict[str, Any]:
-    """The likeliest classes of one row with their chances, where there are any."""
-    found, chances, names = (getattr(table, name, None) for name in ("top", "chances", "classes"))
-    if found is None or chances is None or names is None or np.ndim(found) != 2:
+def _most_probable_classes(table: PredictionTable, row: int) -> dict[str, Any]:
+    """Return the most probable classes of a row, if available."""
+    top_classes, probabilities, names = (getattr(table, name, None) for name in ("top", "chances", "classes"))
+    if top_classes is None or probabilities is None or names is None or np.ndim(top_classes) != 2:
         return {}
-    pairs = zip(found[row].tolist(), chances[row].tolist(), strict=True)
-    return {"top": [[names[one], plain(chance)] for one, chance in pairs if one >= 0]}
+    pairs = zip(top_classes[row].tolist(), probabilities[row].tolist(), strict=True)
+    return {
+        "top": [
+            [names[class_index], to_json_value(probability)] for class_index, probability in pairs if class_index >= 0
+        ]
+    }
 
 
-def written(errors: Errors, key: int) -> dict[str, Any]:
-    """What the user wrote on one sample."""
-    return {"tags": sorted(errors.marks.tags.get(key, ())), "note": errors.marks.notes.get(key, "")}
+def tags_of_sample(errors: ErrorData, key: int) -> dict[str, Any]:
+    """Return the tags and the note of a sample."""
+    return {"tags": sorted(errors.tags.by_key.get(key, ())), "note": errors.tags.notes.get(key, "")}
 
 
-def cards(errors: Errors, query: Query) -> dict[str, Any]:
-    """The cards of a query, and how many rows it has in all."""
+def query_cards(errors: ErrorData, query: Query) -> dict[str, Any]:
+    """Return the cards of a query, and its number of rows."""
     page = errors.table.page(query)
-    return {"total": page.total, "start": query.start, "cards": cards_of(errors, page.rows)}
+    return {"total": page.total, "start": query.start, "cards": _cards_for_rows(errors, page.rows)}
+
+
+def summarize_column(values: NDArray[Any]) -> dict[str, Any]:
+    """Return the kind of a column, with a histogram of its numbers or the most frequent of its texts.
+
+    ``part`` is True if only a subset of the rows was read.
+    """
+    stride = -(-len(values) // _MAX_SUMMARIZED_ROWS) or 1
+    sampled, is_sampled = values[::stride], stride > 1
+    if values.dtype.kind in "fiu":
+        return {"kind": "number", "part": is_sampled, **_summarize_numbers(sampled[np.isfinite(sampled)])}
+    text_counts = Counter(str(value) for value in sampled.tolist())
+    choices = [[text[:200], count] for text, count in text_counts.most_common(_MAX_CHOICES)]
+    return {"kind": "text", "part": is_sampled, "choices": choices, "more": max(0, len(text_counts) - _MAX_CHOICES)}
+
+
+def _summarize_numbers(values: NDArray[Any]) -> dict[str, Any]:
+    if not len(values):
+        return {"low": None, "high": None, "bins": []}
+    low, high = float(values.min()), float(values.max())
+    bins = np.histogram(values.astype(np.float64), _HISTOGRAM_BINS, (low, high))[0].tolist() if low < high else []
+    return {"low": float(f"{low:.4g}"), "high": float(f"{high:.4g}"), "bins": bins}
+
+
+def metadata_columns(metadata: Any, table: PredictionTable) -> dict[str, NDArray[Any]]:
+    """Align the columns of a frame or mapping with the rows of a table, by dataset index or else in order.
+
+    Raises SetupError for objects without columns, for lengths that fit neither, and for existing column names.
+    """
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping) and not hasattr(metadata, "columns"):
+        type_name = type(metadata).__name__
+        raise SetupError(f"metadata is a {type_name}; expected a DataFrame or a mapping of columns. Name the columns.")
+    columns = {str(name): _to_column_array(metadata[name]) for name in metadata}
+    if existing_names := sorted({*columns} & {*table.columns}):
+        raise SetupError(f"metadata has a column {existing_names[0]!r}; expected a name that is not in use. Rename it.")
+    return {name: _align_with_rows(name, values, table) for name, values in columns.items()}
+
+
+def _to_column_array(column: Any) -> NDArray[Any]:
+    """Return a column as an array of numbers or texts; missing values are NaN or ""."""
+    values = np.asarray(column.detach().cpu() if hasattr(column, "detach") else column)
+    if values.dtype.kind in "fiu":
+        return values
+    if values.dtype.kind == "b":
+        return np.where(values, "yes", "no")
+    if values.dtype.kind == "O":
+        import pandas as pd
+
+        missing = np.asarray(pd.isna(values))
+        return np.array(["" if is_missing else str(value) for value, is_missing in zip(values, missing, strict=True)])
+    return values.astype(str)
+
+
+def _align_with_rows(name: str, values: NDArray[Any], table: PredictionTable) -> NDArray[Any]:
+    """Return the value of a column for each row of the table."""
+    if table.index is not None and len(values) > int(table.index.max(initial=-1)):
+        return np.asarray(values[table.index])
+    if table.index is None and len(values) == len(table):
+        return values
+    expected_rows = len(table) if table.index is None else int(table.index.max()) + 1
+    raise SetupError(
+        f"metadata column {name!r} has {len(values)} rows; expected {expected_rows}, one for each sample of the data "
+        "set. Pass all of them, in the order of the data set."
+    )

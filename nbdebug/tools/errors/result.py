@@ -1,193 +1,208 @@
-"""What the error browser knows: the table, the samples, and what the user wrote on them."""
+"""Results of the error browser, and the comparison of two of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.query import Query, Rows
-from nbdebug.predictions.table import Table
-from nbdebug.tools.errors.analyses import Analyses
-from nbdebug.tools.errors.marks import Marks
+from nbdebug.predictions.table import Query, Rows
+from nbdebug.result import Result
+from nbdebug.tools.errors.comparison import (
+    accuracy_gain,
+    check_same_targets,
+    classify_changes,
+    gain_text,
+    match_rows,
+    names_by_index,
+    unmatched_note,
+)
+from nbdebug.tools.errors.data import ErrorData, check_classification, confused_pair_lines
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from torch.utils.data import Subset, SubsetRandomSampler
 
-    from nbdebug.attribution.scores import Target
-    from nbdebug.baselines import Baselines
-    from nbdebug.neighbors.search import Metric
-    from nbdebug.samples import Samples
-    from nbdebug.setup import Setup
-    from nbdebug.tools.errors.compare import Flips
+    from nbdebug.inference.outputs import Target
+    from nbdebug.metrics import comparison
+    from nbdebug.nearest_neighbors import Metric
     from nbdebug.tools.explain import Explanation
-    from nbdebug.views.base import View
-
+    from nbdebug.views.page import View
 
 Render = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Errors(Analyses):
-    """The predictions of a model on a data set, and the way from each number to the samples behind it.
+class Errors(ErrorData, Result):
+    """The predictions of a model on a data set, with a browser from each number to its samples.
 
-    ``table`` has a row for each sample; ``samples`` fetches them, where they are at hand. ``headline`` is the result in
-    a line. ``dataset`` is what ``subset()`` is a part of, ``setup`` what the predictions were made with.
+    ``table`` has one row per sample; ``samples`` shows the samples, if available. ``headline`` summarizes the result in
+    one line. ``dataset`` is what ``subset()`` selects from; ``setup`` made the predictions.
     """
-
-    table: Table
-    headline: str
-    samples: Samples | None = field(default=None, repr=False)
-    dataset: Any = field(default=None, repr=False)
-    marks: Marks = field(default_factory=Marks, repr=False)
-    title: str = "What it gets wrong"
-    seconds: float = 0.0
-    chosen: list[int] = field(default_factory=list, repr=False)
-    setup: Setup | None = field(default=None, repr=False)
-    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def brief(self) -> str:
-        """What is left of it under a cell that goes on to show another browser."""
+        """The line that replaces the browser when the same cell displays another one."""
         return str(self).partition("\n")[0]
 
     @property
     def selected(self) -> list[int]:
-        """What is selected in the picture: places in the data set, where known, else rows."""
-        return self.table.keys(self.chosen)
+        """The keys of the samples selected in the browser: dataset indices, or else row numbers."""
+        return self.table.keys(self.selected_rows)
 
-    def key(self, row: int) -> int:
-        """By what a sample is known: its place in the data set, else its row."""
-        return self.table.keys([row])[0]
+    def rows(self, **query: Any) -> pandas.DataFrame:
+        """Return the rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count``.
 
-    def rows(self, **asked: Any) -> pandas.DataFrame:
-        """The rows of a query as a frame: ``cells``, ``ranges``, ``values``, ``right``, ``sort``, ``count`` …
-
-        See ``nbdebug.predictions.query.Query``. Raises SetupError for a column that there is not.
+        See ``nbdebug.predictions.table.Query``. Raises SetupError for an unknown column.
         """
-        return self.frame(self.table.page(Query(**asked)).rows)
+        return self.frame(self.table.page(Query(**query)).rows)
 
     def frame(self, rows: Rows) -> pandas.DataFrame:
-        """Some rows as a frame whose index is what samples are known by."""
-        found = self.table.take(rows)
-        return found.to_frame() if found.index is not None else found.to_frame().set_axis(rows)
+        """Return some rows as a frame indexed by sample key."""
+        table = self.table.take(rows)
+        return table.to_frame() if table.index is not None else table.to_frame().set_axis(rows)
 
     def tag(self, keys: Iterable[int], tag: str, note: str = "") -> None:
-        """Tags samples, known as ``selected`` knows them, and writes a note on them where one is given."""
+        """Tag samples by their keys, and set a note on them if ``note`` is given."""
         keys = list(keys)
-        self.marks.tag(keys, tag)
+        self.tags.tag(keys, tag)
         if note:
-            self.marks.note(keys, note)
+            self.tags.note(keys, note)
 
     def tagged(self, tag: str | None = None) -> pandas.DataFrame:
-        """The rows with a tag, or with any, with their tags and notes."""
-        keys = set(self.marks.tagged(tag))
+        """Return the rows with a tag, or with any tag, with their tags and notes."""
+        keys = set(self.tags.tagged(tag))
         rows = self.rows_of(keys)
-        found = self.table.keys(rows)
+        row_keys = self.table.keys(rows)
         return self.frame(rows).assign(
-            tags=[", ".join(sorted(self.marks.tags.get(key, ()))) for key in found],
-            note=[self.marks.notes.get(key, "") for key in found],
+            tags=[", ".join(sorted(self.tags.by_key.get(key, ()))) for key in row_keys],
+            note=[self.tags.notes.get(key, "") for key in row_keys],
         )
 
     def save_tags(self, path: str | Path) -> None:
-        """Saves tags and notes as CSV, from now on with each change; raises SetupError for a file that is none."""
-        self.marks.save(path)
-
-    def rows_of(self, keys: Iterable[int]) -> Rows:
-        """The rows of samples."""
-        return self.table.rows_of(keys)
+        """Save tags and notes as CSV, now and after each change; raise SetupError for other files."""
+        self.tags.save(path)
 
     def subset(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
-        """The samples that are selected, or have a tag, or are given, as a data set; SetupError without samples."""
+        """Return samples as a data set: by keys, by tag, or the selected ones; raise SetupError without a data set."""
         from torch.utils.data import Subset
 
         if self.dataset is None:
-            raise SetupError("dataset is None; expected samples to take a part of. Pass inputs=, or a DataLoader.")
-        return Subset(self.dataset, self.places(keys))
+            raise SetupError("dataset is None; expected a data set. Pass inputs=, or a DataLoader.")
+        return Subset(self.dataset, self.dataset_indices(keys))
 
     def sampler(self, keys: Iterable[int] | str | None = None) -> SubsetRandomSampler:
-        """A sampler that draws them in random order."""
+        """Return a sampler that draws the same samples in random order."""
         from torch.utils.data import SubsetRandomSampler
 
-        return SubsetRandomSampler(self.places(keys))
+        return SubsetRandomSampler(self.dataset_indices(keys))
 
-    def places(self, keys: Iterable[int] | str | None) -> Sequence[int]:
-        """The places of samples in the data set: a tag's, those given, else the selected ones."""
+    def dataset_indices(self, keys: Iterable[int] | str | None) -> Sequence[int]:
+        """Return the dataset indices of samples: by tag, by keys, or the selected ones."""
         if isinstance(keys, str):
-            return self.marks.tagged(keys)
+            return self.tags.tagged(keys)
         return self.selected if keys is None else [int(key) for key in keys]
 
-    def baselines(self, *, seconds: float = 3.0) -> Baselines:
-        """What the model has to beat on these rows, measured once; see ``nbdebug.baselines.baselines``."""
-        from nbdebug.baselines import baselines
+    def compare(self, before: Errors) -> ErrorComparison:
+        """Compare with ``before``, the errors of another model or an earlier epoch: which samples are fixed and broken.
 
-        given, found = self.known.get("baselines", (0.0, None))
-        if found is None or seconds > given:
-            found = baselines(self.setup, self, seconds=seconds)
-            self.known["baselines"] = seconds, found
-        measured: Baselines = found
-        return measured
-
-    def compare(self, before: Errors) -> Flips:
-        """What is fixed and what is broken since ``before``, the browser of another model or an earlier epoch.
-
-        Raises SetupError where the samples of both cannot be matched.
+        Raises SetupError if the samples of both cannot be matched.
         """
-        from nbdebug.tools.errors.compare import compare
-
-        return compare(self, before)
+        return _compare_errors(self, before)
 
     def neighbors(
         self, key: int | None = None, k: int = 8, *, layer: Any = None, metric: Metric = "cosine"
     ) -> pandas.DataFrame:
-        """The training samples nearest to a sample, in the input of the last linear layer or the output of ``layer``.
+        """Return the training samples nearest to a sample, by the input of the last linear layer or by ``layer``.
 
-        Without ``key`` all rows, with the share of training samples that are nearer to their own neighbors in
-        ``train_distance`` and the share of neighbors with another label in ``neighbors_disagree``; wrong labels are
-        likeliest at the top. Raises SetupError without a model or a data set.
+        Without ``key`` return all rows: ``train_distance`` is the share of training samples that are closer to their
+        own neighbors, ``neighbors_disagree`` the share of neighbors with another label; likely label errors come first.
+        Raises SetupError without a model or a data set.
         """
-        from nbdebug.tools.errors.neighbors import frame
+        from nbdebug.tools.errors.training_neighbors import neighbors_frame
 
-        return frame(self, key, k, layer, metric)
+        return neighbors_frame(self, key, k, layer, metric)
 
     def explain(self, key: int, method: str = "auto", target: Target = "predicted", **options: Any) -> Explanation:
-        """Why the model says what it says of one of the samples; takes the options of ``Debugger.explain``.
+        """Explain the prediction for one sample; takes the options of ``Debugger.explain``.
 
-        Raises SetupError without a model, and where it is not known which row is which sample.
+        Raises SetupError without a model, or if rows have no dataset index.
         """
-        from nbdebug.tools.errors.explained import explained
+        from nbdebug.tools.errors.page_requests import explain_sample
 
-        return explained(self, key, method=method, target=target, **options)
+        return explain_sample(self, key, method=method, target=target, **options)
 
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a click in the picture does and is told."""
-        from nbdebug.tools.errors.answers import answered
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a request of the page."""
+        from nbdebug.tools.errors.page_requests import answer_request
 
-        return answered(self, asked)
+        return answer_request(self, request)
 
     def view(self) -> View:
-        """The browser: overview, gallery, panels."""
-        from nbdebug.tools.errors.picture import view
+        """Return the browser: overview, gallery, panels."""
+        from nbdebug.tools.errors.presentation import create_view
 
-        return view(self)
+        return create_view(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a sample, with all columns."""
+        """Return all columns, one row per sample."""
         return self.table.to_frame()
 
     def draw(self, ax: Axes) -> None:
-        """The overview: the counts of the grid."""
-        from nbdebug.tools.errors.picture import draw
+        """Draw the confusion matrix, or a histogram of the losses."""
+        from nbdebug.tools.errors.presentation import draw_overview
 
-        draw(self, ax)
+        draw_overview(self, ax)
 
     def __str__(self) -> str:
-        """The headline, what was most often taken for what, and the notes."""
-        from nbdebug.tools.errors.by_class import pair_lines
+        lines = [f"nbdebug errors: {self.headline}", *confused_pair_lines(self.table)]
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.table.notes)])
 
-        lines = [f"nbdebug errors: {self.headline}", *pair_lines(self.table)]
-        return "\n".join([*lines, *(f"  note: {one}" for one in self.table.notes)])
+
+@dataclass(frozen=True, eq=False)
+class ErrorComparison(Errors):
+    """The errors of the later of two models, with the earlier prediction for each sample.
+
+    The table has two more columns: ``before``, the earlier predicted class, and ``change``: broken, fixed, both wrong
+    or both right, "" without a target. ``gain`` is the difference in accuracy with its interval and McNemar's test.
+    ``rows(values={"change": ["broken"]})`` are the broken samples.
+    """
+
+    title: str = "Comparison of two models"
+
+    @property
+    def gain(self) -> comparison.PairedComparison:
+        """Counts of fixed and broken rows, and the difference in accuracy with its interval and test."""
+        return accuracy_gain(self.table)
+
+    def draw(self, ax: Axes) -> None:
+        """Draw the fixed and broken samples of each class, the most changed classes first."""
+        from nbdebug.tools.errors.comparison import draw_changes
+
+        draw_changes(check_classification(self.table), ax)
+        ax.set_title(self.headline)
+
+
+def _compare_errors(after: Errors, before: Errors) -> ErrorComparison:
+    """Compare two results sample by sample.
+
+    Samples are matched by dataset index, or else by row. Raises SetupError if only one has indices, a sample occurs
+    twice, targets differ, or no sample is shared.
+    """
+    new, old = check_classification(after.table), check_classification(before.table)
+    new_rows, old_rows = match_rows(new, old)
+    if not len(new_rows):
+        raise SetupError("the two tables share no sample; expected the same samples. Run both on one loader.")
+    new_matched, old_matched = new.take(new_rows), old.take(old_rows)
+    check_same_targets(new_matched, old_matched)
+    before_names, change = (
+        names_by_index(old_matched.classes, old_matched.prediction),
+        classify_changes(old_matched, new_matched),
+    )
+    table = new_matched.with_columns({"before": before_names, "change": change}).replace(
+        notes=(*new.notes, *unmatched_note(len(new_rows), len(new), len(old)))
+    )
+    return ErrorComparison(table, gain_text(accuracy_gain(table)), after.samples, after.dataset, after.tags)

@@ -1,26 +1,29 @@
-"""The tool: a pass over the data, and the browser of what the model gets wrong in them."""
+"""The tool errors(): predicts a data set, or takes predictions, and browses the errors."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions.collect import collect
-from nbdebug.predictions.table import Table
-from nbdebug.predictions.tokens import Decode
-from nbdebug.samples import Samples
-from nbdebug.samples.parts import inputs_of
+from nbdebug.options import Decode
+from nbdebug.predictions.collection import collect_predictions
+from nbdebug.predictions.dataframes import make_table
+from nbdebug.predictions.table import PredictionTable
+from nbdebug.sample_display import SampleDisplay
+from nbdebug.sample_display.modality import input_selector
 from nbdebug.setup import Batch, Setup
-from nbdebug.slices.properties import Properties
-from nbdebug.tools.errors.marks import marks_of, unlike
-from nbdebug.tools.errors.metadata import described
+from nbdebug.setup.loaders import dataset_length
+from nbdebug.slices.input_properties import InputProperties, measure_properties
+from nbdebug.tools.errors.cards import metadata_columns
 from nbdebug.tools.errors.result import Errors, Render
-from nbdebug.views.progress import ProgressView
-from nbdebug.views.screen import LiveScreen, show
+from nbdebug.tools.errors.tags import changed_samples_note, create_tags
+from nbdebug.views.live import LiveScreen, ProgressView, show_view
 
 
 def errors(
@@ -35,70 +38,85 @@ def errors(
     decode: Decode = None,
     tags: str | Path | None = None,
 ) -> Errors:
-    """The predictions of the model on a loader ("val", "train" or one of your own), and the samples behind them.
+    """Predict all samples of a loader ("val", "train" or your own) and return them with their errors.
 
-    ``index`` holds the places of the samples in the data set, for a loader that does not tell them. ``metadata`` is a
-    frame, or a mapping of columns, with a row for each sample of the data set; ``properties`` says whether brightness,
-    length and the like of the inputs are measured too. ``embed`` is a layer whose output is kept as an embedding,
-    ``render(sample)`` your way to show a sample, ``decode`` what turns tokens into text, and ``tags`` a CSV file in
-    which tags and notes are kept. An interrupt in a notebook is a Stop and gives what there is; elsewhere it is raised.
-    Nothing of the user's is changed. Raises SetupError for what cannot be used.
+    ``index`` holds the dataset indices of the samples, for a loader that does not reveal them. ``metadata`` is a frame
+    or mapping of columns with a row per sample of the data set. ``properties`` adds measured columns such as brightness
+    and length. ``embed`` is a layer whose output is stored as an embedding. ``render(sample)`` shows a sample,
+    ``decode`` turns tokens into text, and ``tags`` is a CSV file of tags and notes. In a notebook, an interrupt stops
+    the pass and returns the samples so far; in a script it raises. User objects are unchanged. Raises SetupError for
+    invalid arguments.
     """
-    start, found = time.perf_counter(), chosen(setup, loader)
-    measured = Properties()
+    start, resolved_loader = time.perf_counter(), setup.resolve_loader(loader)
+    measured = InputProperties()
 
-    def more(batch: Batch, _: Any) -> dict[str, Any]:
+    def measure_properties(batch: Batch, _: Any) -> dict[str, Any]:
         measured.add(batch.inputs)
         return {}
 
-    waiting = ProgressView("What it gets wrong", total=length(found))
-    with show(waiting) as screen:
+    progress = ProgressView("Model errors", total=dataset_length(resolved_loader))
+    with show_view(progress) as screen:
 
-        def seen(rows: int) -> bool:
-            screen.update(ProgressView(waiting.title, rows, waiting.total))
+        def on_progress(rows: int) -> bool:
+            screen.update(ProgressView(progress.title, rows, progress.total))
             return screen.stopped
 
         live = isinstance(screen, LiveScreen)
-        told = {"more": more if properties else None, "index": index, "embed": embed, "decode": decode}
-        table = collect(setup, found, seen, partial=live, **told)
-        table = table.with_columns({**measured.columns(len(table)), **described(metadata, table)})
-        result = browser(setup, found, table, render, decode, tags, time.perf_counter() - start)
+        options = {"more": measure_properties if properties else None, "index": index, "embed": embed, "decode": decode}
+        table = collect_predictions(setup, resolved_loader, on_progress, partial=live, **options)
+        table = table.with_columns({**measured.columns(len(table)), **metadata_columns(metadata, table)})
+        result = _create_errors(setup, resolved_loader, table, render, decode, tags, time.perf_counter() - start)
         screen.finish(result)
     return result
 
 
-def browser(
-    setup: Setup, loader: Any, table: Table, render: Render | None, decode: Decode, tags: Any, seconds: float
+def _create_errors(
+    setup: Setup, loader: Any, table: PredictionTable, render: Render | None, decode: Decode, tags: Any, seconds: float
 ) -> Errors:
-    """The browser of a table that was made of a loader."""
+    """Return the result for a table computed from a loader."""
     dataset = getattr(loader, "dataset", None) if table.index is not None else None
     samples = None
     if dataset is not None:
         near = [getattr(loader, "collate_fn", None)]
-        given: dict[str, Any] = {"inputs": inputs_of(setup), "render": render, "decode": decode, "near": near}
-        samples = Samples(dataset, feature_names=setup.feature_names, **given)
-    marks = marks_of(tags, table, samples)
-    table = table.replaced(notes=(*table.notes, *unlike(marks)))
+        options: dict[str, Any] = {"inputs": input_selector(setup), "render": render, "decode": decode, "near": near}
+        samples = SampleDisplay(dataset, feature_names=setup.feature_names, **options)
+    marks = create_tags(tags, table, samples)
+    table = table.replace(notes=(*table.notes, *changed_samples_note(marks)))
     return Errors(table, table.headline(), samples, dataset, marks, seconds=seconds, setup=setup)
 
 
-def chosen(setup: Setup, loader: Any) -> Any:
-    """A loader as given, or by the name of its split; the validation loader, where nothing is said and there is one."""
-    splits = {"val": setup.val_loader, "train": setup.train_loader}
-    if loader is None:
-        return next(one for one in splits.values() if one is not None)
-    if not isinstance(loader, str):
-        return loader
-    if loader not in splits:
-        raise SetupError(f"loader is {loader!r}; expected 'val', 'train' or a loader. Pass one of these.")
-    if splits[loader] is None:
-        raise SetupError("loader is 'val' and there is no val_loader; expected one. Pass it to Debugger.")
-    return splits[loader]
+def errors_from_predictions(
+    predictions: Any,
+    targets: Any = None,
+    inputs: Any = None,
+    *,
+    target: str | None = None,
+    prediction: str | None = None,
+    scores: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    columns: Mapping[str, Any] | None = None,
+    render: Render | None = None,
+    tags: str | Path | None = None,
+) -> Errors:
+    """Browse existing predictions; ``inputs[i]`` is the sample of row i, if available.
 
-
-def length(loader: Any) -> int | None:
-    """How many samples a loader has, where it tells."""
-    try:
-        return len(loader.dataset)
-    except (AttributeError, TypeError, NotImplementedError):
-        return None
+    ``predictions`` are arrays, a DataFrame or a path of Parquet files; for the latter two, ``target``, ``prediction``
+    and ``scores`` name columns. ``columns`` are additional columns; for inputs in memory, properties such as brightness
+    and length are added. ``tags`` is a CSV file of tags and notes. Raises SetupError for inconsistent arguments.
+    """
+    targets = targets if target is None else target
+    table = make_table(
+        predictions, targets, prediction=prediction, scores=scores, class_names=class_names, columns=columns
+    )
+    if inputs is not None and len(inputs) != len(table):
+        raise SetupError(f"inputs has {len(inputs)} rows; expected {len(table)}, as targets. Pass the same rows.")
+    if isinstance(inputs, (Tensor, np.ndarray, list)):
+        table = table.with_columns(
+            {
+                name: values
+                for name, values in measure_properties(inputs).items()
+                if len(values) == len(table) and name not in table.columns
+            }
+        )
+    samples = SampleDisplay(inputs, render=render) if inputs is not None else None
+    return Errors(table, table.headline(), samples, inputs, create_tags(tags, table, samples))

@@ -1,4 +1,6 @@
-"""Explanations: why a model said that of a sample, how exact the answer is, and whether to believe it."""
+"""Explanations: the contributions to one prediction, their exactness and reliability."""
+
+from __future__ import annotations
 
 from nbdebug.tools.explain.result import Explanation as Explanation
 from nbdebug.tools.explain.tool import explain as explain

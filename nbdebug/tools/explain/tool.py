@@ -1,4 +1,4 @@
-"""The tool: some samples, what they are compared with, and the first explanation of them."""
+"""The tool explain(): samples, their background, and the first attribution."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from nbdebug.arguments import function
-from nbdebug.attribution.given import as_batch, count, inputs_of
-from nbdebug.attribution.scores import Target
 from nbdebug.exceptions import SetupError
-from nbdebug.samples import Samples
-from nbdebug.samples.vocabulary import given
+from nbdebug.inference.inputs import ModelInputs, as_inputs
+from nbdebug.inference.outputs import Target
+from nbdebug.sample_display import SampleDisplay
+from nbdebug.sample_display.vocabulary import user_vocabulary
 from nbdebug.setup import Batch, Setup
-from nbdebug.tools.errors.tool import chosen
-from nbdebug.tools.explain.asked import Asked
-from nbdebug.tools.explain.cases import Cases, cases
-from nbdebug.tools.explain.compared import data_of
+from nbdebug.tools.explain.backgrounds import default_background
+from nbdebug.tools.explain.request import ExplanationRequest
 from nbdebug.tools.explain.result import Explanation
+from nbdebug.tools.explain.samples import ExplainedSamples, resolve_samples
+from nbdebug.validation import validate_callable
 
 
 def explain(
@@ -35,66 +34,65 @@ def explain(
     decode: Any = None,
     **options: Any,
 ) -> Explanation:
-    """Why the model says what it says of a sample: what each number of it contributes, and how exact that is.
+    """Explain a prediction: the contribution of each input value, and how exact it is.
 
-    ``sample`` is a place in the data set of ``loader`` ("val", "train" or one of your own; the validation loader where
-    there is one), several places, or samples themselves. ``method`` is an engine of ``nbdebug.attribution`` or "auto";
-    ``target`` "predicted", "true" or a class. ``background`` are samples to compare with, or "data", "mean", "zeros"
-    or "shuffled". ``space`` is "logits" or "probability"; ``score(output)`` picks samples × classes from an output of
-    another form; ``decode`` reads tokens. ``options`` are those of the engine. Nothing of the user's is changed. Raises
-    SetupError for what cannot be explained.
+    ``sample`` is an index in the data set of ``loader`` ("val", "train" or your own; by default the validation loader
+    if there is one), several indices, or samples. ``method`` is a method of ``nbdebug.attribution`` or "auto";
+    ``target`` is "predicted", "true" or a class. ``background`` holds comparison samples, or is "data", "mean", "zeros"
+    or "shuffled". ``space`` is "logits" or "probability"; ``score(output)`` extracts samples × classes from other
+    outputs; ``decode`` reads tokens. ``options`` are those of the method. User objects are unchanged. Raises SetupError
+    for invalid arguments.
     """
-    begun = time.perf_counter()
-    asked = Asked(method, target, background if isinstance(background, str) else "data", space, options)
-    function("score", score, "the model's output", "Pass lambda y: y[0]")
+    start = time.perf_counter()
+    options = {name: value for name, value in options.items() if value is not None}
+    request = ExplanationRequest(method, target, background if isinstance(background, str) else "data", space, options)
+    validate_callable("score", score, "the model's output", "Pass lambda y: y[0]")
     if decode is not None:
-        given(decode)
+        user_vocabulary(decode)
     setup = setup_or_model if isinstance(setup_or_model, Setup) else None
     if isinstance(setup_or_model, nn.Module):
         setup = Setup(setup_or_model, ())
-    found = found_cases(setup, setup_or_model, sample, loader)
-    data = None if background is None else as_background(data_of(setup, background), setup, setup_or_model)
-    model = setup_or_model if setup is None else setup.eager
-    samples = drawn_like(found, data, setup, decode)
-    return Explanation.of(model, setup, found, data, asked, samples, score, time.perf_counter() - begun)
+    samples = resolve_samples(setup, setup_or_model, sample, loader)
+    background_batch = (
+        None
+        if background is None
+        else _to_background_batch(default_background(setup, background), setup, setup_or_model)
+    )
+    background_inputs = None if background_batch is None else as_inputs(background_batch, None, "background")
+    display = _create_display(samples, background_inputs, setup, decode)
+    attribution = samples.attribute(setup_or_model if setup is None else setup, background_inputs, request, score)
+    model = setup_or_model if setup is None else setup.eager_model
+    seconds = time.perf_counter() - start
+    return Explanation(model, samples, request, attribution, background_batch, setup, display, score, seconds)
 
 
-def found_cases(setup: Setup | None, model: Any, sample: Any, loader: Any) -> Cases:
-    """The samples, of a set-up or of a model alone."""
-    if setup is None:
-        batch = as_batch(sample, model)
-        return Cases(batch, (None,) * count(batch))
-    return cases(setup, sample, chosen(setup, loader) if setup.has_data or not isinstance(loader, str | None) else None)
-
-
-def as_background(given: Any, setup: Setup | None, model: Any) -> Batch | None:
-    """What is compared with as a batch; a loader gives its first one."""
-    if given is None or isinstance(given, Batch):
-        return given
-    if hasattr(given, "dataset") or hasattr(given, "__next__"):
+def _to_background_batch(background: Any, setup: Setup | None, model: Any) -> Batch | None:
+    if background is None or isinstance(background, Batch):
+        return background
+    if isinstance(background, ModelInputs):
+        return background.batch
+    if hasattr(background, "dataset") or hasattr(background, "__next__"):
         raise SetupError(
-            f"background is a {type(given).__name__}; expected samples. Pass next(iter(loader))[0], or leave it out."
+            f"background is a {type(background).__name__}; expected samples. Pass next(iter(loader))[0], "
+            "or leave it out."
         )
-    return as_batch(given, model if setup is None else setup.eager, "background")
+    return as_inputs(background, model if setup is None else setup.eager_model, "background").batch
 
 
-def drawn_like(found: Cases, data: Batch | None, setup: Setup | None, decode: Any) -> Samples:
-    """How the samples are shown: as others of the background, on one scale with them."""
-    rows = [*rows_of(found.batch), *(rows_of(data) if data is not None else [])]
-    loader = found.loader if found.loader is not None or setup is None else setup.train_loader
+def _create_display(
+    samples: ExplainedSamples, background: ModelInputs | None, setup: Setup | None, decode: Any
+) -> SampleDisplay:
+    """Return the display of the samples, on one scale with the background."""
+    rows = [
+        {name: tensor[row] for name, tensor in tensors.items()}
+        for inputs in (samples.inputs, background)
+        if inputs is not None
+        for tensors in [{name: leaf.detach().to("cpu") for _, name, leaf in inputs.sample_leaves}]
+        for row in range(inputs.size)
+    ]
+    loader = samples.loader if samples.loader is not None or setup is None else setup.train_loader
     names = setup.feature_names if setup is not None else None
     near = [getattr(loader, "collate_fn", None)]
-    made = Samples(rows, inputs=lambda row: row, feature_names=names, decode=decode, near=near)
-    made.hints.source = getattr(loader, "dataset", None)
-    return made
-
-
-def rows_of(batch: Batch) -> list[dict[str, Any]]:
-    """Each sample of a batch with its inputs by name."""
-    size = count(batch)
-    leaves = {
-        name: leaf.detach().to("cpu")
-        for name, leaf in inputs_of(batch)
-        if isinstance(leaf, Tensor) and leaf.dim() and len(leaf) == size
-    }
-    return [{name: leaf[row] for name, leaf in leaves.items()} for row in range(size)]
+    display = SampleDisplay(rows, inputs=lambda row: row, feature_names=names, decode=decode, near=near)
+    display.hints.source = getattr(loader, "dataset", None)
+    return display

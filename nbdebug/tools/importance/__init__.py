@@ -1,4 +1,6 @@
-"""Which inputs the whole model goes by, how sure that is, and how it changes."""
+"""Feature importance of the whole model, with intervals, and its drift."""
+
+from __future__ import annotations
 
 from nbdebug.tools.importance.drift import Drift, drift
 from nbdebug.tools.importance.result import Importance

@@ -1,10 +1,9 @@
-"""What importance is asked of: columns, steps, channels, patches of pictures, tokens."""
+"""Features of the inputs: columns, steps, channels, image patches, tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,178 +11,178 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nbdebug.attribution.given import inputs_of
-from nbdebug.attribution.parts import Listener, column_of, is_integer
-from nbdebug.attribution.problem import cut
-from nbdebug.attribution.rows import per_sample
+from nbdebug.attribution.input_features import EmbeddingRecorder, is_integer, matching_column
 from nbdebug.exceptions import SetupError
-from nbdebug.samples.parts import NOT_SEEN
-from nbdebug.setup import Batch, Setup
-from nbdebug.setup.unpack import TARGET_KEYS
+from nbdebug.formatting import named_patches, range_name, split_evenly
+from nbdebug.inference.dataset_sampling import SampledBatch
+from nbdebug.inference.inputs import ModelInputs, has_row_per_sample
+from nbdebug.sample_display.modality import HIDDEN_KEYS
+from nbdebug.setup import Setup
+from nbdebug.setup.batch import TARGET_KEYS
 
-Array = NDArray[Any]
-REPLACED = (
-    "a token is permuted by what stands at its places in other samples: what that brings in costs too, so that tokens "
-    "which say nothing seem needed beside some that say much"
+_Array = NDArray[Any]
+_TOKEN_CAVEAT = (
+    "a token is permuted by inserting the tokens of other samples at its positions; these also affect the metric, so "
+    "uninformative tokens may seem important next to informative ones"
 )
-PATCHES, STEPS, TOKENS, CHANNELS, LOOK = 6, 16, 40, 64, 64
+_MAX_STEPS, _MAX_TOKENS, _MAX_CHANNELS, _INSPECTED_SAMPLES = 16, 40, 64, 64
 
 
 @dataclass(frozen=True)
-class Feature:
-    """A part of one input: ``cut`` of each sample, or wherever a ``token`` stands.
+class InputFeature:
+    """A part of one input: the slices ``slices`` of each sample, or all positions of a ``token``.
 
-    ``kind`` is "column", "step", "channel", "patch", "token" or "input"; ``leaf`` the number of the input.
+    ``kind`` is "column", "step", "channel", "patch", "token" or "input"; ``leaf`` is the index of the input.
     """
 
     name: str
     input: str
     kind: str
     leaf: int
-    cut: tuple[slice, ...] = ()
+    slices: tuple[slice, ...] = ()
     token: int | None = None
 
-    def permuted(self, leaf: Tensor, donors: Tensor) -> Tensor:
-        """The input with this part taken from other samples."""
+    def with_donors(self, leaf: Tensor, donors: Tensor) -> Tensor:
+        """Replace the feature with its values in other samples."""
         if self.token is not None:
             return torch.where(leaf == self.token, leaf[donors], leaf)
-        changed, at = leaf.clone(), (slice(None), *self.cut)
-        changed[at] = leaf[at][donors]
-        return changed
+        result, index = leaf.clone(), (slice(None), *self.slices)
+        result[index] = leaf[index][donors]
+        return result
 
-    def total(self, values: Array, leaf: Array) -> Array:
-        """The sum of attributions to this part, a number a sample."""
+    def sum_attributions(self, values: _Array, leaf: _Array) -> _Array:
+        """Sum the attributions to the feature, one number per sample."""
         if self.token is not None:
             return np.asarray((values * (leaf == self.token)).sum(1))
-        return np.asarray(values[(slice(None), *self.cut)].reshape(len(values), -1).sum(1))
+        return np.asarray(values[(slice(None), *self.slices)].reshape(len(values), -1).sum(1))
 
-    def value(self, leaf: Tensor) -> Array:
-        """What stands there, a number a sample: the value, the mean of several, how often a token occurs."""
-        found = leaf == self.token if self.token is not None else leaf[(slice(None), *self.cut)]
-        wide = found.reshape(len(leaf), -1).double()
-        return (wide.sum(1) if self.token is not None else wide.mean(1)).cpu().numpy()
+    def sample_values(self, leaf: Tensor) -> _Array:
+        """Return the feature's value per sample: the value, the mean of several, or the count of a token."""
+        selected = leaf == self.token if self.token is not None else leaf[(slice(None), *self.slices)]
+        values = selected.reshape(len(leaf), -1).double()
+        return (values.sum(1) if self.token is not None else values.mean(1)).cpu().numpy()
 
 
-def features_of(
-    setup: Setup, batch: Batch, decode: Callable[[int], str] | None = None
-) -> tuple[list[Feature], list[str]]:
-    """The parts of all inputs, and notes on them; raises SetupError where no input has a row for each sample."""
-    size, found = batch.size, list[Feature]()
-    fits = [
+def find_features(
+    setup: Setup, sampled: SampledBatch, decode: Callable[[int], str] | None = None
+) -> tuple[list[InputFeature], list[str]]:
+    """Return the features of all inputs, and notes; raise SetupError if no input has a row per sample."""
+    inputs, features = sampled.inputs, list[InputFeature]()
+    usable_inputs = [
         (number, name, leaf)
-        for number, (name, leaf) in enumerate(inputs_of(batch))
-        if per_sample(leaf, size) and seen(name) and not leaf.is_complex()
+        for number, (name, leaf) in enumerate(zip(inputs.names, inputs.leaves, strict=True))
+        if has_row_per_sample(leaf, len(sampled)) and _is_model_input(name) and not leaf.is_complex()
     ]
-    for number, name, leaf in fits:
-        found += of_input(setup, batch, number, name, leaf, decode)
-    if not found:
+    for number, name, leaf in usable_inputs:
+        features += _input_features(setup, inputs, number, name, leaf, decode)
+    if not features:
         raise SetupError(
-            "the inputs have no tensor with a row for each sample; expected numbers or tokens. Pass forward= and "
-            "unpack= so that the model is given tensors."
+            "the inputs have no tensor with one row per sample; expected numbers or tokens. Pass forward= and "
+            "unpack= so that the model gets tensors."
         )
-    if len(fits) > 1:
-        found = [replace(one, name=f"{one.input}: {one.name}") for one in found]
-    notes = unnamed(setup, [leaf.shape[1] for _, _, leaf in fits if leaf.dim() == 2])
-    return found, [*notes, *([REPLACED] if any(one.token is not None for one in found) else [])]
+    if len(usable_inputs) > 1:
+        features = [replace(feature, name=f"{feature.input}: {feature.name}") for feature in features]
+    notes = _name_count_notes(setup, [leaf.shape[1] for _, _, leaf in usable_inputs if leaf.dim() == 2])
+    return features, [*notes, *([_TOKEN_CAVEAT] if any(feature.token is not None for feature in features) else [])]
 
 
-def seen(name: str) -> bool:
-    """Whether an input holds samples, and no mask and no target."""
-    last = name.rsplit(".")[-1]
-    return last not in NOT_SEEN and last not in TARGET_KEYS
+def _is_model_input(name: str) -> bool:
+    """Check for an input that is neither a mask nor a target."""
+    input_name = name.rsplit(".")[-1]
+    return input_name not in HIDDEN_KEYS and input_name not in TARGET_KEYS
 
 
-def unnamed(setup: Setup, widths: list[int]) -> list[str]:
-    """A note on names that fit no input."""
+def _name_count_notes(setup: Setup, widths: list[int]) -> list[str]:
+    """Return a note if the number of feature names fits no input."""
     names = setup.feature_names
     if not names or len(names) in widths:
         return []
-    wanted = " or ".join(map(str, widths)) or "none, since no input is a table"
-    return [f"feature_names has {len(names)} names; expected {wanted}. Columns are numbered instead"]
+    expected = " or ".join(map(str, widths)) or "none, since no input is a table"
+    return [f"feature_names has {len(names)} names; expected {expected}. Column numbers are used instead"]
 
 
-def of_input(
-    setup: Setup, batch: Batch, number: int, name: str, leaf: Tensor, decode: Callable[[int], str] | None
-) -> Iterator[Feature]:
-    """The parts of one input by its shape."""
-    if leaf.dim() == 2 and is_integer(leaf) and is_tokens(setup, batch, leaf):
-        yield from tokens(name, number, leaf, decode)
+def _input_features(
+    setup: Setup, inputs: ModelInputs, number: int, name: str, leaf: Tensor, decode: Callable[[int], str] | None
+) -> Iterator[InputFeature]:
+    """Yield the features of one input according to its shape."""
+    if leaf.dim() == 2 and is_integer(leaf) and _is_tokens(setup, inputs, leaf):
+        yield from _token_features(name, number, leaf, decode)
     elif leaf.dim() == 2:
         names = setup.feature_names or []
-        named = names if len(names) == leaf.shape[1] else [f"column {j}" for j in range(leaf.shape[1])]
-        yield from (Feature(one, name, "column", number, (slice(j, j + 1),)) for j, one in enumerate(named))
+        column_names = names if len(names) == leaf.shape[1] else [f"column {j}" for j in range(leaf.shape[1])]
+        yield from (
+            InputFeature(column_name, name, "column", number, (slice(j, j + 1),))
+            for j, column_name in enumerate(column_names)
+        )
     elif leaf.dim() == 3:
-        yield from series(name, number, leaf.shape[1:])
+        yield from _series_features(name, number, leaf.shape[1:])
     elif leaf.dim() == 4:
-        yield from picture(name, number, leaf.shape[1:])
+        yield from _image_features(name, number, leaf.shape[1:])
     else:
-        yield Feature(name, name, "column" if leaf.dim() == 1 else "input", number)
+        yield InputFeature(name, name, "column" if leaf.dim() == 1 else "input", number)
 
 
-def is_tokens(setup: Setup, batch: Batch, leaf: Tensor) -> bool:
-    """Whether one embedding takes all of an input; where each column has one of its own they are categories."""
-    rows = torch.arange(min(LOOK, len(leaf)))
-    few, listener = cut(batch, rows), Listener(setup.eager)
-    with torch.no_grad(), listener.listening():
-        setup.predict(few)
-    return any(column_of(ids, leaf[: len(rows)]) == -1 for _, _, ids, _ in listener.seen)
+def _is_tokens(setup: Setup, inputs: ModelInputs, leaf: Tensor) -> bool:
+    """Check for an embedding that takes the whole input; columns with separate embeddings are categories."""
+    rows = torch.arange(min(_INSPECTED_SAMPLES, len(leaf)))
+    first_samples, recorder = inputs.take(rows).batch, EmbeddingRecorder(setup.eager_model)
+    with torch.no_grad(), recorder.recording():
+        setup.predict(first_samples)
+    return any(matching_column(ids, leaf[: len(rows)]) == -1 for _, _, ids, _ in recorder.calls)
 
 
-def tokens(name: str, number: int, leaf: Tensor, decode: Callable[[int], str] | None) -> Iterator[Feature]:
-    """The tokens that are in most samples."""
-    found, counts = torch.unique(
-        torch.cat([one.unique() for one in leaf]) if len(leaf) else leaf.reshape(-1), return_counts=True
+def _token_features(
+    name: str, number: int, leaf: Tensor, decode: Callable[[int], str] | None
+) -> Iterator[InputFeature]:
+    """Yield the tokens that occur in most samples."""
+    token_ids, counts = torch.unique(
+        torch.cat([sample.unique() for sample in leaf]) if len(leaf) else leaf.reshape(-1), return_counts=True
     )
-    for at in torch.argsort(counts, descending=True, stable=True)[:TOKENS].tolist():
-        token = int(found[at])
-        yield Feature(decode(token) if decode else f"token {token}", name, "token", number, (), token)
+    for i in torch.argsort(counts, descending=True, stable=True)[:_MAX_TOKENS].tolist():
+        token = int(token_ids[i])
+        yield InputFeature(decode(token) if decode else f"token {token}", name, "token", number, (), token)
 
 
-def series(name: str, number: int, shape: Sequence[int]) -> Iterator[Feature]:
-    """Stretches of time along the longer axis, and the channels of the other one."""
+def _series_features(name: str, number: int, shape: Sequence[int]) -> Iterator[InputFeature]:
+    """Yield time steps along the longer axis, and the channels of the other axis."""
     time = 0 if shape[0] >= shape[1] else 1
-    every = slice(None)
-    for start, stop in parts_of(shape[time], STEPS):
-        said = span("step", start, stop)
-        yield Feature(said, name, "step", number, (slice(start, stop),) if time == 0 else (every, slice(start, stop)))
-    if 1 < shape[1 - time] <= CHANNELS:
+    everything = slice(None)
+    for start, stop in split_evenly(shape[time], _MAX_STEPS):
+        step_name = range_name("step", start, stop)
+        yield InputFeature(
+            step_name, name, "step", number, (slice(start, stop),) if time == 0 else (everything, slice(start, stop))
+        )
+    if 1 < shape[1 - time] <= _MAX_CHANNELS:
         for c in range(shape[1 - time]):
-            one = slice(c, c + 1)
-            yield Feature(f"channel {c}", name, "channel", number, (every, one) if time == 0 else (one,))
+            channel_slice = slice(c, c + 1)
+            yield InputFeature(
+                f"channel {c}", name, "channel", number, (everything, channel_slice) if time == 0 else (channel_slice,)
+            )
 
 
-def picture(name: str, number: int, shape: Sequence[int]) -> Iterator[Feature]:
-    """Patches of a grid, and the channels, which come first or last."""
-    last, every = is_last(shape), slice(None)
-    channels, height, width = (shape[2], shape[0], shape[1]) if last else tuple(shape)
-    for top, bottom in parts_of(height, PATCHES):
-        for left, right in parts_of(width, PATCHES):
-            said = f"{span('row', top, bottom)}, {span('column', left, right)}"
-            box = (slice(top, bottom), slice(left, right))
-            yield Feature(said, name, "patch", number, box if last else (every, *box))
-    if 1 < channels <= CHANNELS:
+def _image_features(name: str, number: int, shape: Sequence[int]) -> Iterator[InputFeature]:
+    """Yield the patches of a grid, and the channels, which come first or last."""
+    channels_last, everything = has_channels_last(shape), slice(None)
+    channels, height, width = (shape[2], shape[0], shape[1]) if channels_last else tuple(shape)
+    for *box, patch_name in named_patches(height, width):
+        yield InputFeature(patch_name, name, "patch", number, tuple(box) if channels_last else (everything, *box))
+    if 1 < channels <= _MAX_CHANNELS:
         for c in range(channels):
-            one = slice(c, c + 1)
-            yield Feature(f"channel {c}", name, "channel", number, (every, every, one) if last else (one,))
+            channel_slice = slice(c, c + 1)
+            yield InputFeature(
+                f"channel {c}",
+                name,
+                "channel",
+                number,
+                (everything, everything, channel_slice) if channels_last else (channel_slice,),
+            )
 
 
-def span(what: str, start: int, stop: int) -> str:
-    """A stretch of an axis in words."""
-    return f"{what} {start}" if stop == start + 1 else f"{what}s {start}–{stop - 1}"
-
-
-def is_last(shape: Sequence[int]) -> bool:
-    """Whether the channels of a picture come last."""
+def has_channels_last(shape: Sequence[int]) -> bool:
+    """Check for images with channels last."""
     return shape[2] <= 4 < shape[0]
 
 
-def parts_of(length: int, most: int) -> list[tuple[int, int]]:
-    """An axis in at most so many parts of nearly equal length."""
-    ends = np.linspace(0, length, min(length, most) + 1).round().astype(int).tolist()
-    return list(pairwise(ends))
-
-
-def values_of(batch: Batch, features: Sequence[Feature]) -> Array:
-    """What stands at each feature, samples × features."""
-    leaves = inputs_of(batch)
-    return np.stack([one.value(leaves[one.leaf][1]) for one in features], 1)
+def feature_matrix(inputs: ModelInputs, features: Sequence[InputFeature]) -> _Array:
+    """Return the values of the features, samples × features."""
+    return np.stack([feature.sample_values(inputs.leaves[feature.leaf]) for feature in features], 1)

@@ -1,11 +1,13 @@
-"""The learning-rate range test: which rates train, which do nothing, which wreck, and how sure that is."""
+"""Learning rate range test: sweeps, confirmation runs and a recommendation."""
 
-from nbdebug.tools.lr_range.plan import Plan as Plan
-from nbdebug.tools.lr_range.proof import Proof as Proof
-from nbdebug.tools.lr_range.proof import Training as Training
+from __future__ import annotations
+
+from nbdebug.tools.lr_range.confirmation import Confirmation as Confirmation
+from nbdebug.tools.lr_range.confirmation import ConfirmationRun as ConfirmationRun
+from nbdebug.tools.lr_range.data import Suggestion as Suggestion
+from nbdebug.tools.lr_range.data import Sweep as Sweep
 from nbdebug.tools.lr_range.result import LrRange as LrRange
-from nbdebug.tools.lr_range.result import Suggestion as Suggestion
-from nbdebug.tools.lr_range.result import Sweep as Sweep
+from nbdebug.tools.lr_range.sweep import SweepPlan as SweepPlan
 from nbdebug.tools.lr_range.tool import lr_range as lr_range
 
-__all__ = ["LrRange", "Plan", "Proof", "Suggestion", "Sweep", "Training", "lr_range"]
+__all__ = ["Confirmation", "ConfirmationRun", "LrRange", "Suggestion", "Sweep", "SweepPlan", "lr_range"]

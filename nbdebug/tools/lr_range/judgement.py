@@ -1,4 +1,4 @@
-"""What is said of the value that the user has set, in the light of the sweeps."""
+"""Judge whether the current value is too high or too low."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Literal
 
 import numpy as np
 
-from nbdebug.tools.lr_range.pooled import Descent, pooled
-from nbdebug.tools.lr_range.result import LrRange, Suggestion, Sweep
-from nbdebug.tools.lr_range.suggestions import LEAST, lost
+from nbdebug.tools.lr_range.data import Suggestion, Sweep
+from nbdebug.tools.lr_range.result import LrRange
+from nbdebug.tools.lr_range.suggestions import MIN_POINTS, PooledCurve, divergence_start, pool_sweeps
 
-BELOW = 10.0  # times under the interval that is recommended
-UNMOVED = 0.1  # of the way down: less than this, and the loss has hardly begun to fall
+_TOO_LOW_RATIO = 10.0  # a rate this many times below the recommended interval may be too low
+_MIN_PROGRESS = 0.1  # share of the descent below which the loss has hardly begun to fall
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Whether a value is "too high", "too low" or "fine", and at which value the loss is lost; "" where not known."""
+class _RateJudgement:
+    """Verdict on a value, "too high", "too low" or "fine" ("" if unknown), and the value at which the loss diverges."""
 
-    word: Literal["too high", "too low", "fine", ""]
-    lost: float | None = None
-    way: float | None = None
+    verdict: Literal["too high", "too low", "fine", ""]
+    divergence_value: float | None = None
+    progress: float | None = None
 
     def sentence(self, current: float, recommended: Suggestion | None) -> str:
-        """The judgement in words."""
-        if self.word == "too high":
-            return f"{current:.2g} is too high: the loss is lost from {self.lost:.2g} on"
-        if self.word == "too low":
-            return f"{current:.2g} is too low: there the loss has made {self.way:.0%} of its way down"
-        if self.word == "" or recommended is None or recommended.low is None or recommended.high is None:
+        """Return the judgement as text."""
+        if self.verdict == "too high":
+            return f"{current:.2g} is too high: the loss diverges from {self.divergence_value:.2g} on"
+        if self.verdict == "too low":
+            return f"{current:.2g} is too low: at this value the loss reached {self.progress:.0%} of its total decrease"
+        if self.verdict == "" or recommended is None or recommended.low is None or recommended.high is None:
             return ""
         if recommended.low <= current <= recommended.high:
             return f"{current:.2g} is fine"
@@ -39,37 +39,49 @@ class Judged:
         return f"{current:.2g} is fine, on the {side} side of the recommended {recommended.value:.2g}"
 
 
-def judge(current: float, sweeps: Sequence[Sweep], low: float | None) -> Judged:
-    """Too high where most sweeps have lost the loss, too low far under ``low`` where the loss has hardly moved."""
-    ends = [found for one in sweeps if len(one.losses) >= LEAST and (found := lost(one)) is not None]
-    end = median(ends) if ends and 2 * len(ends) > len(sweeps) else None
-    if end is not None and current >= end:
-        return Judged("too high", end)
-    if low is None:
-        return Judged("", end)
-    way = way_down(Descent(pooled([one for one in sweeps if len(one.losses) >= LEAST])), current)
-    if current * BELOW < low and way < UNMOVED:
-        return Judged("too low", end, way)
-    return Judged("fine", end, way)
+def judge_rate(current: float, sweeps: Sequence[Sweep], interval_low: float | None) -> _RateJudgement:
+    """Too high if most sweeps have diverged; too low if far below ``interval_low`` with hardly any descent."""
+    divergence_values = [
+        diverged_at
+        for sweep in sweeps
+        if len(sweep.losses) >= MIN_POINTS and (diverged_at := divergence_start(sweep)) is not None
+    ]
+    divergence_value = (
+        median(divergence_values) if divergence_values and 2 * len(divergence_values) > len(sweeps) else None
+    )
+    if divergence_value is not None and current >= divergence_value:
+        return _RateJudgement("too high", divergence_value)
+    if interval_low is None:
+        return _RateJudgement("", divergence_value)
+    progress = _descent_progress(
+        PooledCurve(pool_sweeps([sweep for sweep in sweeps if len(sweep.losses) >= MIN_POINTS])), current
+    )
+    if current * _TOO_LOW_RATIO < interval_low and progress < _MIN_PROGRESS:
+        return _RateJudgement("too low", divergence_value, progress)
+    return _RateJudgement("fine", divergence_value, progress)
 
 
-def judged(result: LrRange) -> Judged:
-    """The judgement of a result; of a flat one there is none."""
+def judge_result(result: LrRange) -> _RateJudgement:
+    """Judge the present value of a result; a flat result gives no judgement."""
     if result.current is None or result.quantity != "lr" or result.verdict == "flat":
-        return Judged("")
-    return judge(result.current, result.sweeps, result.recommended.low if result.recommended is not None else None)
+        return _RateJudgement("")
+    return judge_rate(result.current, result.sweeps, result.recommended.low if result.recommended is not None else None)
 
 
-def sentence(result: LrRange) -> str:
-    """The judgement of a result in words; empty where there is none."""
-    if result.current is None or not (found := judged(result)).word:
+def judgement_text(result: LrRange) -> str:
+    """Return the judgement of a result as text, or an empty string."""
+    if result.current is None or not (judgement := judge_result(result)).verdict:
         return ""
-    return found.sentence(result.current, result.recommended)
+    return judgement.sentence(result.current, result.recommended)
 
 
-def way_down(descent: Descent, value: float) -> float:
-    """The share of the way down that a curve has made for good at a value."""
-    values = np.asarray(descent.sweep.values)
-    ahead = descent.loss[int((values < value).sum()) : descent.lowest + 1]
-    left = float(ahead.max() - descent.loss.min()) / descent.depth if len(ahead) and descent.depth > 0 else 0.0
-    return min(max(0.0, 1 - left), 1.0)
+def _descent_progress(curve: PooledCurve, value: float) -> float:
+    """Return the share of the descent that a curve has permanently made at a value."""
+    values = np.asarray(curve.sweep.values)
+    remaining_losses = curve.loss[int((values < value).sum()) : curve.lowest_index + 1]
+    remaining_share = (
+        float(remaining_losses.max() - curve.loss.min()) / curve.depth
+        if len(remaining_losses) and curve.depth > 0
+        else 0.0
+    )
+    return min(max(0.0, 1 - remaining_share), 1.0)

@@ -1,74 +1,36 @@
-"""What a range test found, as plain data."""
+"""Result of a range test, and its view."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from nbdebug.options import Mode
 from nbdebug.result import Result
-from nbdebug.tools.lr_range import recipes
-from nbdebug.tools.lr_range.proof import Proof
+from nbdebug.tools.lr_range import apply
+from nbdebug.tools.lr_range.confirmation import Confirmation
+from nbdebug.tools.lr_range.data import QUANTITY_NAMES, RangeVerdict, Suggestion, Sweep
+from nbdebug.training.hyperparameters import Quantity
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
     from nbdebug.tools.lr_range.apply import Setter
-    from nbdebug.views.base import View
-
-Quantity = Literal["lr", "momentum", "weight_decay"]
-Mode = Literal["exp", "linear"]
-Ended = Literal["finished", "diverged", "not finite", "stopped", "interrupted"]
-Verdict = Literal["clear", "unclear", "flat", "diverges at once", "stopped"]
-NAMES = {"lr": "learning rate", "momentum": "momentum", "weight_decay": "weight decay"}
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One pass over the values, from the same weights, under one seed, which orders the batches and drives dropout.
-
-    ``values`` are those of the first group of the first optimizer. ``losses`` are of one length with them: of the batch
-    that the step at this value is about to learn, or of a fixed validation batch after that step. What was not finite
-    is left out. Of what is no rate they are what lies over the losses of the same batches at the user's own value.
-    ``smooth`` is the same curve without its noise.
-    """
-
-    seed: int
-    values: tuple[float, ...] = field(repr=False)
-    losses: tuple[float, ...] = field(repr=False)
-    smooth: tuple[float, ...] = field(repr=False)
-    ended: Ended = "finished"
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """What one way of reading the curve says: its median over the sweeps, the spread, and what it says of each.
-
-    None where a curve has no such place.
-    """
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    each: tuple[float | None, ...] = ()
-
-    def __str__(self) -> str:
-        """The value with its spread."""
-        if self.value is None or self.low is None or self.high is None:
-            return f"{self.name}: none"
-        return f"{self.name}: {self.value:.2g} ({self.low:.2g} to {self.high:.2g})"
+    from nbdebug.tools.lr_range.sweep import SweepPlan
+    from nbdebug.tools.lr_range.view import LrRangeView
+    from nbdebug.views.page import View
 
 
 @dataclass(frozen=True)
 class LrRange(Result):
-    """The curves of a range test, what is suggested and recommended, and what is said of the present setting.
+    """The curves of a range test, suggestions, the recommendation, and a judgement of the present setting.
 
-    ``quantity`` is what was swept: "lr", "momentum" or "weight_decay". ``recommended`` is None where there is no clear
-    answer, and ``reasons`` say why. ``notes`` are what else is part of the curve. ``current`` is the user's own value,
-    ``judgement`` what is said of it. ``steps`` counts the training steps of all sweeps, and of the trainings in
-    ``proof``, which tells how the recommended rate was confirmed; None where that was not asked for.
+    ``quantity`` is "lr", "momentum" or "weight_decay". ``recommended`` is None without a clear answer, and ``reasons``
+    say why. ``notes`` list what else affects the curves. ``current`` is the user's own value, ``judgement`` its
+    assessment. ``steps`` counts the training steps of all sweeps and confirmation runs. ``proof`` describes how the
+    recommended rate was confirmed; None without ``confirm``.
     """
 
     quantity: Quantity
@@ -76,7 +38,7 @@ class LrRange(Result):
     sweeps: tuple[Sweep, ...] = field(repr=False)
     suggestions: tuple[Suggestion, ...]
     recommended: Suggestion | None
-    verdict: Verdict
+    verdict: RangeVerdict
     headline: str
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -84,99 +46,165 @@ class LrRange(Result):
     judgement: str = ""
     seconds: float = 0.0
     steps: int = 0
-    proof: Proof | None = None
+    proof: Confirmation | None = None
     setter: Setter | None = field(default=None, repr=False, compare=False)
 
     @property
     def suggestion(self) -> float | None:
-        """The recommended value; None where there is no clear answer."""
+        """The recommended value, or None without a clear answer."""
         return self.recommended.value if self.recommended is not None else None
 
     @property
-    def passes(self) -> str:
-        """How many sweeps and trainings there were, in words."""
+    def passes_text(self) -> str:
+        """The number of sweeps and trainings as text."""
         parts = [(len(self.sweeps), "sweep")]
         parts += [(len(self.proof.trainings), "training")] if self.proof is not None else []
         return " and ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in parts)
 
     @property
     def code(self) -> str:
-        """The line to paste: a one-cycle schedule up to the recommended rate, or the option to set; may be empty."""
-        return recipes.code(self.quantity, self.suggestion, self.setter)
+        """Code to paste: a one-cycle schedule up to the recommended rate, or the option to set; may be empty."""
+        return apply.recommended_code(self.quantity, self.suggestion, self.setter)
 
     @property
     def warmup_code(self) -> str:
-        """Lines to paste: a warm-up to the recommended rate and a cosine down from it; may be empty."""
-        return recipes.warmup_code(self.quantity, self.suggestion, self.setter)
+        """Code to paste: a warm-up to the recommended rate, then a cosine; may be empty."""
+        return apply.warmup_code(self.quantity, self.suggestion, self.setter)
 
     def apply(self, value: float | None = None) -> float:
-        """Sets ``value``, else what is recommended, in the user's optimizers, and gives what was set.
+        """Set ``value``, or else the recommended one, in the user's optimizers, and return it.
 
-        Groups keep their ratios, as in the sweep; a schedule starts from the new rates. It is written into the log of
-        the Debugger. Raises SetupError where there is nothing to set.
+        Groups keep their ratios, as in the sweep; a schedule starts from the new rates. The change is added to the log
+        of the Debugger. Raises SetupError if there is nothing to set.
         """
-        from nbdebug.tools.lr_range.apply import apply
+        return apply.apply_value(self.setter, self.quantity, self.suggestion if value is None else value)
 
-        return apply(self, value)
-
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a click in the picture does and is told: the value that it reads is set."""
-        value = self.apply(asked["value"])
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Handle a click in the view: set the selected value."""
+        value = self.apply(request["value"])
         return {"current": value, "said": f"{self.quantity} is {value:.3g} now."}
 
     def view(self) -> View:
-        """The curves of all sweeps over the values, with what is suggested."""
-        from nbdebug.tools.lr_range.picture import view
+        """Return the view: the curves of all sweeps, with suggestions."""
 
-        return view(self)
+        return _result_view(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a step: sweep, seed, step, value, loss, smooth, part.
+        """Return one row per step: sweep, seed, step, value, loss, smooth, part.
 
-        ``part`` is "sweep" or "training"; trainings are numbered from 0 as sweeps are, and have the seed 0.
+        ``part`` is "sweep" or "training"; trainings are numbered from 0 like sweeps, and have the seed 0.
         """
         import pandas as pd
 
         columns = ["sweep", "seed", "step", self.quantity, "loss", "smooth", "part"]
         rows: list[tuple[Any, ...]] = [
-            (number, one.seed, step, *numbers, "sweep")
-            for number, one in enumerate(self.sweeps)
-            for step, numbers in enumerate(zip(one.values, one.losses, one.smooth, strict=True))
+            (number, sweep.seed, step, *numbers, "sweep")
+            for number, sweep in enumerate(self.sweeps)
+            for step, numbers in enumerate(zip(sweep.values, sweep.losses, sweep.smooth, strict=True))
         ]
         rows += [
-            (number, 0, step, one.rate, *numbers, "training")
-            for number, one in enumerate(self.proof.trainings if self.proof is not None else ())
-            for step, numbers in enumerate(zip(one.losses, one.smooth, strict=True))
+            (number, 0, step, run.rate, *numbers, "training")
+            for number, run in enumerate(self.proof.trainings if self.proof is not None else ())
+            for step, numbers in enumerate(zip(run.losses, run.smooth, strict=True))
         ]
         return pd.DataFrame(rows, columns=columns)
 
     def draw(self, ax: Axes) -> None:
-        """Raw and smoothed losses of each sweep, the recommended value with its interval, and the present one."""
-        for one in self.sweeps:
-            (drawn,) = ax.plot(one.values, one.smooth, label=f"seed {one.seed}")
-            ax.plot(one.values, one.losses, color=drawn.get_color(), alpha=0.25, linewidth=0.8)
-        best = self.recommended
-        if best is not None and best.value is not None and best.low is not None and best.high is not None:
-            ax.axvspan(best.low, best.high, color="tab:green", alpha=0.15)
-            ax.axvline(best.value, color="tab:green", label=f"recommended {best.value:.2g}")
-        if self.proof is not None and self.proof.asked != self.proof.kept:
+        """Draw raw and smoothed losses of each sweep, the recommended value with its interval, and the present one."""
+        for sweep in self.sweeps:
+            (line,) = ax.plot(sweep.values, sweep.smooth, label=f"seed {sweep.seed}")
+            ax.plot(sweep.values, sweep.losses, color=line.get_color(), alpha=0.25, linewidth=0.8)
+        recommended = self.recommended
+        if (
+            recommended is not None
+            and recommended.value is not None
+            and recommended.low is not None
+            and recommended.high is not None
+        ):
+            ax.axvspan(recommended.low, recommended.high, color="tab:green", alpha=0.15)
+            ax.axvline(recommended.value, color="tab:green", label=f"recommended {recommended.value:.2g}")
+        if self.proof is not None and self.proof.sweep_rate != self.proof.kept_rate:
             ax.axvline(
-                self.proof.asked, color="tab:green", linestyle=":", label=f"by the sweeps {self.proof.asked:.2g}"
+                self.proof.sweep_rate,
+                color="tab:green",
+                linestyle=":",
+                label=f"by the sweeps {self.proof.sweep_rate:.2g}",
             )
         if self.current is not None:
             ax.axvline(self.current, color="gray", linestyle="--", label=f"yours {self.current:.2g}")
         scale = "log" if self.mode == "exp" else "linear"
-        ax.set(xlabel=NAMES[self.quantity], ylabel="loss", xscale=scale, title=f"range test: {self.verdict}")
+        ax.set(xlabel=QUANTITY_NAMES[self.quantity], ylabel="loss", xscale=scale, title=f"range test: {self.verdict}")
         if self.sweeps:
             ax.legend()
 
     def __str__(self) -> str:
-        """The verdict with its reasons, the suggestions side by side, what is said of the present value, the notes."""
         lines = [f"nbdebug {self.quantity}_range: {self.verdict}. {self.headline}"]
-        lines += [f"  - {one}" for one in self.reasons]
-        lines += [f"  {one}" for one in self.suggestions]
-        lines += [f"  {one}" for one in (self.proof.standings if self.proof is not None else ())]
+        lines += [f"  - {item}" for item in self.reasons]
+        lines += [f"  {item}" for item in self.suggestions]
+        lines += [f"  {item}" for item in (self.proof.comparisons if self.proof is not None else ())]
         lines += [f"  yours: {self.judgement}"] if self.judgement else []
         lines += [f"  {self.code}"] if self.code else []
-        lines += [f"  note: {one}" for one in self.notes]
-        return "\n".join([*lines, f"  {self.passes}, {self.steps} steps in {self.seconds:.1f} s; nothing was changed"])
+        lines += [f"  note: {item}" for item in self.notes]
+        return "\n".join(
+            [*lines, f"  {self.passes_text}, {self.steps} steps in {self.seconds:.1f} s; nothing was changed"]
+        )
+
+
+def _result_view(result: LrRange) -> LrRangeView:
+    """Return the view of a finished test."""
+    return _create_view(
+        result,
+        span=_value_range(result),
+        verdict=result.verdict,
+        headline=result.headline,
+        reasons=result.reasons,
+        notes=result.notes,
+        judgement=result.judgement,
+        standings=result.proof.comparisons if result.proof is not None else (),
+        recommended=result.recommended,
+        setting=apply.setting_code(result.quantity, result.setter),
+        usable=result.setter is not None and result.setter.owned,
+        recipes={"One cycle": result.code, "Warm-up and cosine": result.warmup_code} if result.quantity == "lr" else {},
+        status=f"{result.passes_text}, {result.steps} steps in {result.seconds:.1f} s; everything was restored",
+    )
+
+
+def running_view(result: LrRange, plan: SweepPlan, training_rate: float | None = None) -> LrRangeView:
+    """Return the view of a running test, to which rows are appended; ``training_rate`` is that of the next run."""
+    status = f"sweep {min(len(result.sweeps) + 1, plan.seeds)} of {plan.seeds}"
+    if training_rate is not None:
+        status = f"training at {training_rate:.2g}, to confirm the recommended rate"
+    options: dict[str, Any] = {"seeds": range(plan.seeds), "trying": training_rate, "status": status}
+    return _create_view(result, span=(plan.start, plan.end), stoppable=True, **options)
+
+
+def _create_view(result: LrRange, **options: Any) -> LrRangeView:
+    from nbdebug.tools.lr_range.view import LrRangeView
+
+    return LrRangeView(
+        title=f"{QUANTITY_NAMES[result.quantity].replace(' ', '-').capitalize()} range test",
+        quantity=result.quantity,
+        mode=result.mode,
+        sweeps=result.sweeps,
+        suggestions=result.suggestions,
+        current=result.current,
+        trainings=result.proof.trainings if result.proof is not None else (),
+        **options,
+    )
+
+
+def _value_range(result: LrRange) -> tuple[float, float]:
+    """Return the lowest and highest value of the sweeps, or a range around the present one."""
+    values = [value for sweep in result.sweeps for value in sweep.values] or [result.current or 1e-3]
+    low, high = min(values), max(values)
+    return (low, high) if low < high else (low / 10, high * 10)
+
+
+def training_row(training: int, index: int, loss: float, smooth: float) -> dict[str, Any]:
+    """Return a step of a confirmation run as a row of the view."""
+    return {"training": training, "step": index, "loss": loss, "smooth": smooth}
+
+
+def sweep_row(sweep: int, value: float, loss: float, smooth: float) -> dict[str, Any]:
+    """Return a step of a sweep as a row of the view."""
+    return {"sweep": sweep, "value": value, "loss": loss, "smooth": smooth}

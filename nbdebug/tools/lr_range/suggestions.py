@@ -1,145 +1,233 @@
-"""What the curve of a sweep suggests: five ways to read it, each a function from a sweep to a value or None."""
+"""Five readings of the curve of a sweep, and the pooled curve of all sweeps."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.tools.lr_range.result import Quantity, Suggestion, Sweep
+from nbdebug.statistics.time_series import noise_level
+from nbdebug.tools.lr_range.data import Suggestion, Sweep
+from nbdebug.training.divergence import OPENING_STEPS, clip_divergence, smooth_curve
+from nbdebug.training.hyperparameters import Quantity
 
-Curve = NDArray[np.float64]
-Reading = Callable[[Sweep], float | None]
-
-LEAST = 5  # places: a curve of fewer has no shape
-ORDER = 10.0
-HIGH = 0.9  # of the opening's height over the lowest place
-GENTLE = 0.1  # of the steepest descent
+_Curve = NDArray[np.float64]
+_Reading = Callable[[Sweep], float | None]
+MIN_POINTS = 5  # points: a shorter curve has no shape
+_ORDER_OF_MAGNITUDE = 10.0
+_OPENING_SHARE = 0.9  # share of the opening's height above the lowest loss
+_GENTLE_SLOPE_SHARE = 0.1  # share of the steepest slope
+_FloatArray = NDArray[np.float64]
+_SIGNIFICANT_ERRORS = 4.5  # standard errors; pure noise exceeds them in 3 of 1000 tests, by simulation
 
 
 def steepest(sweep: Sweep) -> float | None:
-    """Where the smoothed loss falls fastest against the logarithm of the value, on its way down.
+    """Return where the smoothed loss falls fastest over the logarithm of the value, during the descent.
 
-    Against the value itself the slope is steepest at the smallest values of all, whatever the curve.
+    Over the value itself the slope is steepest at the smallest values, whatever the curve.
     """
-    place, slope = way_down(sweep)
-    return back(place[slope.argmin()]) if len(slope) and slope.min() < 0 else None
+    log_values, slope = _descent_slopes(sweep)
+    return _from_log(log_values[slope.argmin()]) if len(slope) and slope.min() < 0 else None
 
 
 def valley(sweep: Sweep) -> float | None:
-    """The middle of the longest descent: of the longest series of places at each of which the loss is lower."""
-    place, loss = curve(sweep)
-    if len(place) < LEAST:
+    """Return the middle of the longest descent, the longest decreasing subsequence of the loss."""
+    log_values, loss = _log_curve(sweep)
+    if len(log_values) < MIN_POINTS:
         return None
     first, last = longest_descent(loss)
-    return back(place[(first + last) // 2]) if last > first else None
+    return _from_log(log_values[(first + last) // 2]) if last > first else None
 
 
 def slide(sweep: Sweep) -> float | None:
-    """Where the descent ends: the last place before the lowest one that falls at a tenth of the steepest slope."""
-    place, slope = way_down(sweep)
+    """Return the end of the descent: the last value with at least a tenth of the steepest slope."""
+    log_values, slope = _descent_slopes(sweep)
     if not len(slope) or slope.min() >= 0:
         return None
-    return back(place[np.flatnonzero(slope <= GENTLE * slope.min())[-1]])
+    return _from_log(log_values[np.flatnonzero(slope <= _GENTLE_SLOPE_SHARE * slope.min())[-1]])
 
 
 def minimum(sweep: Sweep) -> float | None:
-    """A tenth of the value at which the loss is lowest."""
-    found = lowest(sweep)
-    return found / ORDER if found is not None else None
+    """Return a tenth of the value with the lowest loss."""
+    value = lowest_loss_value(sweep)
+    return value / _ORDER_OF_MAGNITUDE if value is not None else None
 
 
-def lowest(sweep: Sweep) -> float | None:
-    """The value at which the loss is lowest, unless that is the first."""
-    place, loss = curve(sweep)
-    return back(place[loss.argmin()]) if len(place) >= LEAST and loss.argmin() > 0 else None
+def lowest_loss_value(sweep: Sweep) -> float | None:
+    """Return the value with the lowest loss, unless it is the first."""
+    log_values, loss = _log_curve(sweep)
+    return _from_log(log_values[loss.argmin()]) if len(log_values) >= MIN_POINTS and loss.argmin() > 0 else None
 
 
 def divergence(sweep: Sweep) -> float | None:
-    """One order below the value at which the loss was lost; None where it never was."""
-    found = lost(sweep)
-    return found / ORDER if found is not None else None
+    """Return a tenth of the value at which the loss diverged, or None."""
+    value = divergence_start(sweep)
+    return value / _ORDER_OF_MAGNITUDE if value is not None else None
 
 
-def lost(sweep: Sweep) -> float | None:
-    """The first value after the lowest place whose loss, and every later one, lies over the start of the curve."""
+def divergence_start(sweep: Sweep) -> float | None:
+    """Return the first value after the lowest loss from which on all losses exceed the start of the curve."""
     if sweep.ended not in ("diverged", "not finite") or not sweep.values:
         return None
     loss = np.asarray(sweep.smooth)
-    over = loss > np.median(sweep.losses[:LEAST])
-    below = np.flatnonzero(~over)
+    is_above = loss > np.median(sweep.losses[:MIN_POINTS])
+    below = np.flatnonzero(~is_above)
     last = int(below[-1]) + 1 if len(below) else 0
     return float(sweep.values[min(last, len(loss) - 1)])
 
 
-READINGS: dict[Quantity, tuple[Reading, ...]] = {
-    "lr": (steepest, valley, slide, minimum, divergence),
-    "momentum": (steepest, valley, lowest, lost),
-    "weight_decay": (steepest, valley, lowest, lost),
+READINGS: dict[Quantity, dict[str, _Reading]] = {
+    "lr": {"steepest": steepest, "valley": valley, "slide": slide, "minimum": minimum, "divergence": divergence},
+    "momentum": {"steepest": steepest, "valley": valley, "lowest": lowest_loss_value, "lost": divergence_start},
+    "weight_decay": {"steepest": steepest, "valley": valley, "lowest": lowest_loss_value, "lost": divergence_start},
 }
 
 
 def suggestions(quantity: Quantity, sweeps: Sequence[Sweep]) -> tuple[Suggestion, ...]:
-    """What every reading says of every sweep, side by side."""
-    return tuple(suggestion(one.__name__, [one(sweep) for sweep in sweeps]) for one in READINGS[quantity])
+    """Return the suggestion of every reading over all sweeps."""
+    return tuple(
+        combine_readings(name, [reading(sweep) for sweep in sweeps]) for name, reading in READINGS[quantity].items()
+    )
 
 
-def suggestion(name: str, each: Sequence[float | None]) -> Suggestion:
-    """The median of what the sweeps say, none where most of them say nothing, and their spread."""
-    found = sorted(one for one in each if one is not None)
-    if not found or 2 * len(found) < len(each):
-        return Suggestion(name, None, None, None, tuple(each))
-    return Suggestion(name, middle(found), found[0], found[-1], tuple(each))
+def combine_readings(name: str, values: Sequence[float | None]) -> Suggestion:
+    """Return the median and the range over the sweeps, or none if most of them have no value."""
+    finite_values = sorted(value for value in values if value is not None)
+    if not finite_values or 2 * len(finite_values) < len(values):
+        return Suggestion(name, None, None, None, tuple(values))
+    return Suggestion(name, _log_median(finite_values), finite_values[0], finite_values[-1], tuple(values))
 
 
-def middle(values: Sequence[float]) -> float:
-    """The median; between two values in the middle the geometric mean."""
+def _log_median(values: Sequence[float]) -> float:
     low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
     return low if low == high else float(np.sqrt(low * high))
 
 
-def curve(sweep: Sweep) -> tuple[Curve, Curve]:
-    """The logarithms of the values above zero, and the smoothed losses there."""
+def _log_curve(sweep: Sweep) -> tuple[_Curve, _Curve]:
+    """Return the logarithms of the positive values, and their smoothed losses."""
     values, loss = np.asarray(sweep.values, np.float64), np.asarray(sweep.smooth, np.float64)
     return np.log(values[values > 0]), loss[values > 0]
 
 
-def way_down(sweep: Sweep) -> tuple[Curve, Curve]:
-    """Logarithms and slopes from the last place that is about as high as the opening, to the lowest.
+def _descent_slopes(sweep: Sweep) -> tuple[_Curve, _Curve]:
+    """Return logarithms and slopes from the last loss near the opening to the lowest.
 
-    What a noisy curve does before it sets out is no way down, however steep. Empty where there are too few places.
+    Leaves out what a noisy curve does before its descent. Empty if there are too few points.
     """
-    place, loss = curve(sweep)
-    if len(place) < LEAST:
-        return place[:0], loss[:0]
+    log_values, loss = _log_curve(sweep)
+    if len(log_values) < MIN_POINTS:
+        return log_values[:0], loss[:0]
     low = int(loss.argmin())
-    opening = float(np.median(loss[place <= (place[0] + place[low]) / 2]))
-    high = np.flatnonzero(loss[: low + 1] >= loss[low] + HIGH * (opening - loss[low]))
-    way = slice(int(high[-1]) if len(high) else 0, low + 1)
-    return place[way], np.gradient(loss, place)[way]
+    opening = float(np.median(loss[log_values <= (log_values[0] + log_values[low]) / 2]))
+    high_positions = np.flatnonzero(loss[: low + 1] >= loss[low] + _OPENING_SHARE * (opening - loss[low]))
+    descent = slice(int(high_positions[-1]) if len(high_positions) else 0, low + 1)
+    return log_values[descent], np.gradient(loss, log_values)[descent]
 
 
-def back(place: float) -> float:
-    """The value of a logarithm, to ten digits, beyond which the logarithm has added noise."""
-    return float(f"{np.exp(place):.10g}")
+def _from_log(log_value: float) -> float:
+    """Return the value of a logarithm, rounded to ten digits to remove rounding noise."""
+    return float(f"{np.exp(log_value):.10g}")
 
 
-def longest_descent(loss: Curve) -> tuple[int, int]:
-    """First and last place of the longest strictly falling series, which may leave places out.
+def longest_descent(loss: _Curve) -> tuple[int, int]:
+    """Return first and last index of the longest strictly decreasing subsequence.
 
-    Fredman 1975, doi:10.1016/0012-365X(75)90103-X: for each length, the series so far that ends highest.
+    Fredman 1975, doi:10.1016/0012-365X(75)90103-X: for each length, keep the subsequence with the highest end.
     """
-    grain = 1e-9 * float(np.ptp(loss)) or 1.0
+    resolution = 1e-9 * float(np.ptp(loss)) or 1.0
     tails: list[float] = []
     ends: list[int] = []
-    before: list[int] = []
-    for i, key in enumerate(np.round((loss.max() - loss) / grain).tolist()):
-        at = bisect_left(tails, key)
-        before.append(ends[at - 1] if at else -1)
-        tails[at : at + 1], ends[at : at + 1] = [key], [i]
+    predecessors: list[int] = []
+    for i, key in enumerate(np.round((loss.max() - loss) / resolution).tolist()):
+        position = bisect_left(tails, key)
+        predecessors.append(ends[position - 1] if position else -1)
+        tails[position : position + 1], ends[position : position + 1] = [key], [i]
     first = last = ends[-1]
-    while before[first] >= 0:
-        first = before[first]
+    while predecessors[first] >= 0:
+        first = predecessors[first]
     return first, last
+
+
+def pool_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
+    """Return the mean of the sweeps at each value; a diverged sweep continues at its highest loss.
+
+    Losses above the start count at most as the height of the start plus the depth of the descent.
+    """
+    longest_sweep = max(sweeps, key=lambda sweep: len(sweep.values))
+    rows = np.full((len(sweeps), len(longest_sweep.values)), np.nan)
+    for row, finished_sweep in zip(rows, sweeps, strict=True):
+        loss = clip_divergence(np.asarray(finished_sweep.losses, np.float64))
+        row[: len(loss)] = loss
+        if finished_sweep.ended in ("diverged", "not finite"):
+            row[len(loss) :] = loss.max()
+    losses = np.nanmean(rows, 0).tolist()
+    return replace(longest_sweep, losses=tuple(losses), smooth=smooth_curve(losses))
+
+
+@dataclass(frozen=True)
+class PooledCurve:
+    """The descent of a curve over the logarithm of its values."""
+
+    sweep: Sweep
+
+    @cached_property
+    def log_values(self) -> _FloatArray:
+        """Logarithms of the values; a value of zero counts as the lowest positive one."""
+        values = np.asarray(self.sweep.values, np.float64)
+        return np.asarray(np.log(np.maximum(values, values[values > 0].min(initial=np.inf))))
+
+    @cached_property
+    def loss(self) -> _FloatArray:
+        """The smoothed loss."""
+        return np.asarray(self.sweep.smooth, np.float64)
+
+    @property
+    def lowest_index(self) -> int:
+        """The index of the lowest loss."""
+        return int(self.loss.argmin())
+
+    @property
+    def depth(self) -> float:
+        """The difference between the initial and the lowest loss."""
+        return float(np.median(self.sweep.losses[:OPENING_STEPS]) - self.loss.min())
+
+    @property
+    def has_descent(self) -> bool:
+        """True if the loss falls by more than the noise of the batches allows.
+
+        Splits the losses (up to where half of the descent is lost again) at each index; for the best split, the mean
+        before it must exceed the mean after it by several standard errors.
+        """
+        losses = np.asarray(self.sweep.losses, np.float64)[: self.ascent_index(0.5) + 1]
+        if len(losses) < 2 * OPENING_STEPS or self.depth <= 1e-6 * abs(float(losses[0])):
+            return False
+        counts_before = np.arange(OPENING_STEPS, len(losses) - OPENING_STEPS + 1)
+        counts_after, cumulative = len(losses) - counts_before, losses.cumsum()
+        drop = (
+            cumulative[counts_before - 1] / counts_before
+            - (cumulative[-1] - cumulative[counts_before - 1]) / counts_after
+        )
+        return bool((drop > _SIGNIFICANT_ERRORS * self.noise * np.sqrt(1 / counts_before + 1 / counts_after)).any())
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of a loss around the curve, up to the lowest loss, including heavy tails."""
+        losses = np.asarray(self.sweep.losses, np.float64)
+        second_differences = np.diff(losses[: max(self.lowest_index, len(losses) // 4) + 1], 2)
+        return max(
+            noise_level(losses), float(np.sqrt((second_differences**2).mean() / 6)) if len(second_differences) else 0.0
+        )
+
+    def descent_index(self, share: float) -> int:
+        """Return the first index before the lowest from which on this share of the descent is made."""
+        above = np.flatnonzero(self.loss[: self.lowest_index + 1] > self.loss.min() + (1 - share) * self.depth)
+        return min(int(above[-1]) + 1, self.lowest_index) if len(above) else 0
+
+    def ascent_index(self, share: float) -> int:
+        """Return the last index after the lowest up to which this share of the descent remains."""
+        above = np.flatnonzero(self.loss[self.lowest_index :] > self.loss.min() + (1 - share) * self.depth)
+        return self.lowest_index + int(above[0]) - 1 if len(above) else len(self.loss) - 1

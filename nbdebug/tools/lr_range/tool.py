@@ -1,34 +1,214 @@
-"""The tool: sweeps over seeds, what they suggest, what is recommended and what is said of the present value."""
+"""The range test: sweeps over seeds, confirmation runs, and a recommendation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import count
+from statistics import fmean
 from typing import Any
 
-from nbdebug.setup import Setup
-from nbdebug.tools.lr_range import picture
-from nbdebug.tools.lr_range.plan import Plan, chosen
-from nbdebug.tools.lr_range.result import LrRange
-from nbdebug.tools.lr_range.trial import Trial
-from nbdebug.views.screen import show
+from torch.optim import Optimizer
+
+from nbdebug.exceptions import SetupError
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.tools.lr_range import sweep
+from nbdebug.tools.lr_range.apply import Setter
+from nbdebug.tools.lr_range.confirmation import ConfirmationRun, apply_confirmation, confirm, next_rate
+from nbdebug.tools.lr_range.data import Sweep
+from nbdebug.tools.lr_range.judgement import judgement_text
+from nbdebug.tools.lr_range.recommendation import Recommendation, recommend
+from nbdebug.tools.lr_range.result import LrRange, running_view, sweep_row, training_row
+from nbdebug.tools.lr_range.suggestions import MIN_POINTS, suggestions
+from nbdebug.tools.lr_range.sweep import StepCallback, SweepPlan, SweepRun, choose_optimizers, compare_to_control
+from nbdebug.training.divergence import smooth_curve
+from nbdebug.training.hyperparameters import make_hyperparameter
+from nbdebug.training.model_copy import ensure_train_mode
+from nbdebug.training.trainer import BatchStream, Trainer
+from nbdebug.views.live import LiveScreen, Screen, show_view
+
+
+class RangeTest:
+    """Sweeps one setup, and trains at the recommended rates; every pass starts from the same state and restores it."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        plan: SweepPlan,
+        optimizer_choice: tuple[tuple[Optimizer, ...], bool, str],
+        log: Callable[[str], None] | None,
+    ) -> None:
+        self.setup, self.plan = setup, plan
+        self.optimizers, self.owned, self.optimizer_note = optimizer_choice
+        self.hyperparameter = make_hyperparameter(
+            self.optimizers, plan.quantity, plan.groups, setup.scheduler is not None
+        )
+        self.setter = Setter(self.hyperparameter, self.owned, setup.scheduler, log)
+        self.setup_notes = tuple(sweep.setup_notes(setup, self.optimizers, self.hyperparameter))
+        self.sweeps: list[Sweep] = []
+        self.trainings: list[ConfirmationRun] = []
+        self.streams: list[BatchStream] = []
+        self.control_levels: list[float] = []
+        self.has_no_gradient = False
+        self.steps = 0
+        self.started = time.perf_counter()
+
+    def run(self, screen: Screen) -> None:
+        """Run one sweep per seed, and the confirmation runs, unless the user stops."""
+        for seed in range(self.plan.seeds):
+            if seed and isinstance(screen, LiveScreen):
+                screen.update(running_view(self.result(), self.plan))
+            self.sweep_seed(seed, screen)
+            if self.sweeps[-1].ended in ("stopped", "interrupted"):
+                return
+        recommended = self.recommend().recommended if self.plan.confirm else None
+        while recommended and recommended.value and (rate := next_rate(recommended.value, self.trainings)):
+            if isinstance(screen, LiveScreen):
+                screen.update(running_view(self.result(), self.plan, rate))
+            self.confirm_rate(rate, screen)
+
+    def sweep_seed(self, seed: int, screen: Screen) -> None:
+        """Run one sweep, against a control run unless the learning rate is swept."""
+
+        def on_step(value: float, loss: float, smooth: float) -> bool:
+            screen.append(sweep_row(seed, value, loss, smooth))
+            return screen.stopped
+
+        values, is_live = self.plan.values, isinstance(screen, LiveScreen)
+        control: tuple[float, ...] = ()
+        if self.plan.quantity != "lr":
+            control_run = self.run_pass(
+                seed, (self.hyperparameter.initial,) * len(values), lambda *_: screen.stopped, is_live
+            )
+            control = tuple(control_run.guard.losses)
+            if control_run.ended not in ("finished", "diverged") or len(control) < MIN_POINTS:
+                self.sweeps.append(Sweep(seed, (), (), (), control_run.ended))
+                return
+            self.control_levels.append(fmean(map(abs, control)))
+        sweep_run = self.run_pass(seed, values[: len(control) or None], on_step, is_live, control)
+        self.sweeps.append(sweep_run.to_sweep(seed))
+
+    def confirm_rate(self, rate: float, screen: Screen) -> None:
+        """Train at one rate, on the batches of the first sweep and those that follow."""
+        steps = count()
+
+        def on_step(_: float, loss: float, smooth: float) -> bool:
+            screen.append(training_row(len(self.trainings), next(steps), loss, smooth))
+            return screen.stopped
+
+        training_run = self.run_pass(0, (rate,) * self.plan.confirm, on_step, isinstance(screen, LiveScreen))
+        losses = tuple(training_run.guard.losses)
+        self.trainings.append(ConfirmationRun(rate, losses, smooth_curve(losses), training_run.ended))
+
+    def run_pass(
+        self, seed: int, values: Sequence[float], on_step: StepCallback, is_live: bool, control: Sequence[float] = ()
+    ) -> SweepRun:
+        """Run one pass over some values, and restore everything afterwards."""
+        setup = self.setup
+        with Preserve(*setup.mutable_objects, *self.optimizers, loaders=(setup.train_loader, setup.val_loader)):
+            ensure_train_mode(setup)
+            held_out = self.held_out()
+            seed_all(seed)
+            with closing(BatchStream(setup, seed)) as stream:
+                trainer = Trainer(setup, self.optimizers, stream, self.plan.accumulate, self.plan.max_norm)
+                sweep_run = SweepRun(setup, trainer, self.hyperparameter, values, on_step, held_out, control)
+                self.run_sweep(sweep_run, is_live)
+            self.has_no_gradient = trainer.has_no_gradient
+            self.streams.append(stream)
+            self.steps += sweep_run.steps
+        return sweep_run
+
+    def run_sweep(self, sweep_run: SweepRun, is_live: bool) -> None:
+        """Run a sweep; under a live view an interrupt acts as the Stop button."""
+        try:
+            sweep_run.run()
+        except KeyboardInterrupt:
+            sweep_run.ended = "interrupted"
+            if not is_live:
+                raise
+
+    def held_out(self) -> Batch | None:
+        """Return the validation batch, the same for every step of every sweep."""
+        if not self.plan.val:
+            return None
+        if self.setup.val_loader is None:
+            raise SetupError("val is True and val_loader is None; expected a loader. Pass one, or leave val out.")
+        return next(iter(self.setup.batches(1, "val")))
+
+    def recommend(self) -> Recommendation:
+        """Return the recommendation of the sweeps."""
+        plan = self.plan
+        recommendation = recommend(
+            plan.quantity, self.sweeps, plan.steps, self.has_no_gradient, self.hyperparameter.momentum
+        )
+        return compare_to_control(
+            recommendation, plan.quantity, self.sweeps, self.hyperparameter.initial, fmean(self.control_levels or [0.0])
+        )
+
+    def result(self) -> LrRange:
+        """Return the result so far, as plain data."""
+        plan = self.plan
+        readings = suggestions(plan.quantity, self.sweeps)
+        recommendation = self.recommend()
+        swept_suggestion = recommendation.recommended
+        confirmation = (
+            confirm(swept_suggestion.value, self.trainings)
+            if self.trainings and swept_suggestion and swept_suggestion.value
+            else None
+        )
+        recommendation = apply_confirmation(recommendation, confirmation) if confirmation else recommendation
+        result = LrRange(
+            quantity=plan.quantity,
+            mode=plan.mode,
+            sweeps=tuple(self.sweeps),
+            suggestions=readings,
+            recommended=recommendation.recommended,
+            verdict=recommendation.verdict,
+            headline=recommendation.headline,
+            reasons=recommendation.reasons,
+            notes=tuple(self.collect_notes()),
+            current=self.hyperparameter.initial if self.owned else None,
+            seconds=time.perf_counter() - self.started,
+            steps=self.steps,
+            proof=confirmation,
+            setter=self.setter,
+        )
+        return replace(result, judgement=judgement_text(result))
+
+    def collect_notes(self) -> Iterator[str]:
+        """Yield what else affects the curves."""
+        if self.optimizer_note:
+            yield self.optimizer_note
+        yield from self.setup_notes
+        if self.plan.quantity != "lr":
+            yield "the loss is relative to that of the same batches at your own value, since it falls with time anyway"
+        if self.plan.accumulate > 1:
+            yield f"each step trains on {self.plan.accumulate} batches"
+        if self.plan.val:
+            yield "the loss is that of one validation batch, in eval mode"
+        longest_training = max((len(run.losses) for run in self.trainings), default=0)
+        yield from sweep.sweep_notes(self.sweeps, max(self.plan.steps, longest_training), self.streams)
 
 
 def lr_range(
-    setup: Setup, plan: Plan | None = None, optimizer: Any = None, log: Callable[[str], None] | None = None
+    setup: Setup, plan: SweepPlan | None = None, optimizer: Any = None, log: Callable[[str], None] | None = None
 ) -> LrRange:
-    """What each value of a plan does to the loss, from the same weights, over several seeds, and which one to take.
+    """Sweep a hyperparameter from the same weights over several seeds, and recommend a value.
 
-    Without a plan the learning rate is swept from 1e-7 to 10. The user's own objects are trained, and put back after
-    each sweep; ``log`` is told of what ``apply()`` of the result changes later. An interrupt in a notebook is a Stop
-    and gives what there is; elsewhere it is raised. Raises SetupError for what cannot be run.
-    With ``confirm`` in the plan the recommended rate is then trained at, beside lower ones: ``proof`` of the result.
-    Smith 2017, arXiv:1506.01186. Momentum and weight decay, in Smith 2018, arXiv:1803.09820, sections 4.3 and 4.4, are
-    swept against a control of the same batches at the user's own value, for the loss falls with time whatever they do.
+    By default the learning rate is swept from 1e-7 to 10. The user's own objects are trained, and restored after each
+    sweep; ``log`` is called with each change that ``apply()`` of the result makes later. An interrupt in a notebook
+    acts as the Stop button and returns what there is; elsewhere it is raised. Raises SetupError if the setup cannot be
+    run. With ``confirm`` in the plan, the recommended rate and lower ones are trained at afterwards: ``proof`` of the
+    result. Smith 2017, arXiv:1506.01186. Momentum and weight decay (Smith 2018, arXiv:1803.09820, sections 4.3 and 4.4)
+    are compared to a control run over the same batches at the user's own value, since the loss falls with time anyway.
     """
-    plan = plan or Plan()
-    trial = Trial(setup, plan, chosen(setup, optimizer), log)
-    with show(picture.growing(trial.result(), plan)) as screen:
-        trial.run(screen)
-        result = trial.result()
+    plan = plan or SweepPlan()
+    test = RangeTest(setup, plan, choose_optimizers(setup, optimizer), log)
+    with show_view(running_view(test.result(), plan)) as screen:
+        test.run(screen)
+        result = test.result()
         screen.finish(result)
     return result

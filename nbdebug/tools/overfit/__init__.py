@@ -1,4 +1,6 @@
-"""The tiny-batch test: can the model memorize a handful of examples, and if not, what was ruled out?"""
+"""The tiny-batch overfit test: whether the model can memorize a few examples, and which causes are ruled out if not."""
+
+from __future__ import annotations
 
 from nbdebug.tools.overfit.result import Overfit as Overfit
 from nbdebug.tools.overfit.tool import overfit as overfit

@@ -1,7 +1,9 @@
-"""The summary: what each submodule is given and gives, what it holds, and what trains it."""
+"""Model summary: one row per submodule."""
 
-from nbdebug.tools.summary.result import Row as Row
+from __future__ import annotations
+
 from nbdebug.tools.summary.result import Summary as Summary
+from nbdebug.tools.summary.result import SummaryRow as SummaryRow
 from nbdebug.tools.summary.tool import summary as summary
 
-__all__ = ["Row", "Summary", "summary"]
+__all__ = ["Summary", "SummaryRow", "summary"]

@@ -1,34 +1,52 @@
-"""What the summary says of a model, as plain data."""
+"""Result of the summary: plain data, text and table."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbdebug.finding import Finding
-from nbdebug.portrait import Portrait
 from nbdebug.result import Result
-from nbdebug.tools.summary.rates import Group
-from nbdebug.views.bars import bars
+from nbdebug.tensors.summary import TensorSummary
+from nbdebug.tools.summary.optimizer_groups import ParameterGroup
+from nbdebug.views import table
+from nbdebug.views.images import named_bars
+from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TextCell, cell_text, format_percent, limit_rows
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-    from nbdebug.views.base import View
+    from nbdebug.views.page import View
 
 Status = Literal["ran", "raised", "cut off", "not reached", "not called", "holds"]
-MOST_BARS = 20
+_MAX_BARS = 20
+_MAX_SHAPES = 3
+_MAX_LISTED_GROUPS = 4
+_MAX_OPEN_ROWS = 60
+_COLUMNS = (
+    Column("module", hint="Click a row to see its inputs, outputs, parameters and buffers."),
+    Column("input → output", "code", "Shapes of the first call in one forward pass."),
+    Column("parameters", "bar", "Shared parameters count once; the bar shows the share of the whole model."),
+    Column("trainable", "share", "Share of parameters with requires_grad."),
+    Column("mode", hint="train or eval, which dropout and batch normalization depend on."),
+    Column("optimizer", hint="Parameter group and its current learning rate."),
+    Column("weight", "code", "Range, mean and standard deviation of the current weight; sorted by standard deviation."),
+    Column("findings", hint="Findings so far; click to read them."),
+)
+_MAX_LINES = 100
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One submodule at one of its paths.
 
-    ``parameters`` counts the values that no submodule before it holds, ``own`` those of them that it holds itself,
-    ``tied`` the others, ``trainable`` all that learn, ``loose`` those that learn and are in no optimizer. ``status``
-    tells how far the pass came in it; one that "holds" others has no forward pass of its own. ``weights`` and
-    ``buffers`` are what it holds itself, by name.
+    ``parameters`` counts the values that no earlier submodule holds, ``own`` those that the module holds itself,
+    ``tied`` the values shared with earlier modules, ``trainable`` all trainable ones, ``loose`` the trainable ones in
+    no optimizer. ``status`` says how far the forward pass came; a module that only "holds" others has no forward of its
+    own. ``weights`` and ``buffers`` are its own tensors, by name.
     """
 
     path: str
@@ -36,34 +54,34 @@ class Row:
     level: int
     status: Status
     calls: int
-    inputs: tuple[Portrait, ...]
-    outputs: tuple[Portrait, ...]
+    inputs: tuple[TensorSummary, ...]
+    outputs: tuple[TensorSummary, ...]
     parameters: int
     own: int
     tied: int
     trainable: int
     training: bool
-    groups: tuple[Group, ...]
+    groups: tuple[ParameterGroup, ...]
     loose: int
-    weights: tuple[tuple[str, Portrait], ...] = field(repr=False)
-    buffers: tuple[tuple[str, Portrait], ...] = field(repr=False)
+    weights: tuple[tuple[str, TensorSummary], ...] = field(repr=False)
+    buffers: tuple[tuple[str, TensorSummary], ...] = field(repr=False)
     same_as: str | None = None
     findings: tuple[Finding, ...] = ()
 
     @property
     def name(self) -> str:
-        """The last part of its path; of the whole model its class."""
+        """The last part of its path; for the whole model its class."""
         return self.path.rpartition(".")[2] or self.kind
 
     @property
     def share(self) -> float | None:
-        """The share of its parameters that are trainable; None without any."""
-        held = self.parameters + self.tied
-        return self.trainable / held if held else None
+        """The trainable share of its parameters; None without any."""
+        total = self.parameters + self.tied
+        return self.trainable / total if total else None
 
     @property
-    def first(self) -> Portrait | None:
-        """Its weight, as a rule: the first parameter that it holds itself."""
+    def first_weight(self) -> TensorSummary | None:
+        """Its first own parameter, usually the weight."""
         return self.weights[0][1] if self.weights else None
 
 
@@ -71,61 +89,244 @@ class Row:
 class Summary(Result):
     """A row for each submodule, the whole model first.
 
-    ``stopped`` says why the forward pass ended early, if it did; ``batch`` what was passed, ``optimizers`` how many
-    there are, ``unplaced`` which findings name no submodule, ``checked`` whether any tool has said anything yet.
+    ``stopped`` says why the forward pass ended early, if it did; ``batch`` describes the batch; ``optimizers`` is their
+    number; ``unlocated_findings`` are findings without a submodule; ``is_checked`` says whether any tool has reported
+    yet.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[SummaryRow, ...]
     batch: str = ""
     stopped: str = ""
     optimizers: int = 0
-    unplaced: tuple[Finding, ...] = ()
-    checked: bool = False
+    unlocated_findings: tuple[Finding, ...] = ()
+    is_checked: bool = False
 
     @property
-    def whole(self) -> Row:
+    def model_row(self) -> SummaryRow:
         """The row of the model itself."""
         return self.rows[0]
 
     def view(self) -> View:
-        """A table that folds as the model does."""
-        from nbdebug.tools.summary.picture import view
+        """Return a table that folds like the model."""
 
-        return view(self)
+        return _summary_view(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a submodule; ``low`` to ``std`` are of its first parameter."""
+        """Return one row per submodule; ``low`` to ``std`` are those of its first parameter."""
         import pandas as pd
 
-        plain = ("path", "kind", "status", "calls", "parameters", "tied", "trainable", "loose", "training")
-        rows = [{name: getattr(one, name) for name in plain} | measured(one) for one in self.rows]
-        columns = [*plain, "inputs", "outputs", "groups", "low", "high", "mean", "std", "marks", "findings"]
+        fields = ("path", "kind", "status", "calls", "parameters", "tied", "trainable", "loose", "training")
+        rows = [{name: getattr(row, name) for name in fields} | _row_statistics(row) for row in self.rows]
+        columns = [*fields, "inputs", "outputs", "groups", "low", "high", "mean", "std", "marks", "findings"]
         return pd.DataFrame(rows, columns=columns)
 
     def draw(self, ax: Axes) -> None:
-        """What submodules hold themselves, frozen ones gray: the twenty largest, in the order of the model."""
-        largest = {one.path for one in sorted(self.rows, key=lambda one: -one.own)[:MOST_BARS]}
-        shown = [one for one in self.rows if one.own and one.path in largest]
-        colors = ["C0" if one.trainable else "lightgray" for one in shown]
-        bars(ax, [one.path or one.name for one in shown], [one.own for one in shown], color=colors)
-        ax.set(xlabel="parameters", title=f"{self.whole.name}: {self.whole.parameters:,} parameters")
+        """Draw the number of own parameters of the largest twenty submodules, frozen ones in gray."""
+        largest = {row.path for row in sorted(self.rows, key=lambda row: -row.own)[:_MAX_BARS]}
+        rows = [row for row in self.rows if row.own and row.path in largest]
+        colors = ["C0" if row.trainable else "lightgray" for row in rows]
+        named_bars(ax, [row.path or row.name for row in rows], [row.own for row in rows], color=colors)
+        ax.set(xlabel="parameters", title=f"{self.model_row.name}: {self.model_row.parameters:,} parameters")
 
     def __str__(self) -> str:
-        """A line for each submodule, then where the pass stopped and what was found."""
-        from nbdebug.tools.summary.lines import text
 
-        return text(self)
+        return _summary_text(self)
 
 
-def measured(row: Row) -> dict[str, Any]:
-    """Shapes, groups, statistics and findings of a row, as they stand in a frame."""
-    first = row.first
-    statistics = {name: getattr(first, name, None) for name in ("low", "high", "mean", "std")}
+def _row_statistics(row: SummaryRow) -> dict[str, Any]:
+    first_weight = row.first_weight
+    statistics = {name: getattr(first_weight, name, None) for name in ("low", "high", "mean", "std")}
     return {
         **statistics,
-        "marks": " ".join(first.marks) if first else "",
-        "inputs": tuple(one.shape for one in row.inputs),
-        "outputs": tuple(one.shape for one in row.outputs),
+        "marks": " ".join(first_weight.marks) if first_weight else "",
+        "inputs": tuple(item.shape for item in row.inputs),
+        "outputs": tuple(item.shape for item in row.outputs),
         "groups": tuple(map(str, row.groups)),
-        "findings": tuple(one.code for one in row.findings),
+        "findings": tuple(finding.code for finding in row.findings),
     }
+
+
+def _model_line(result: Summary) -> str:
+    whole = result.model_row
+    share = f"{format_percent(whole.share)} trainable" if whole.share is not None else ""
+    optimizer = _optimizer_text(whole, result) if result.optimizers else "no optimizer"
+    parts = [whole.name, f"{whole.parameters:,} parameters", share, _mode_text(result), optimizer]
+    return " · ".join(filter(None, [*parts, f"batch {result.batch}" if result.batch else ""]))
+
+
+def _mode_text(result: Summary) -> str:
+    training = sum(row.training for row in result.rows)
+    if training in (0, len(result.rows)):
+        return f"{'train' if training else 'eval'} mode"
+    return f"{training} of {len(result.rows)} modules in train mode"
+
+
+def _stop_text(result: Summary) -> str:
+    if not result.stopped:
+        return ""
+    raised = next((row.path or row.name for row in result.rows if row.status == "raised"), None)
+    return f"The forward pass stopped{f' in {raised}' if raised else ''}: {result.stopped}"
+
+
+def _findings_note(result: Summary) -> str:
+    if not result.is_checked:
+        return "No checks have run yet; run dbg.checkup(), and call summary() again to see its findings."
+    if not result.unlocated_findings:
+        return ""
+    codes = ", ".join(dict.fromkeys(finding.code for finding in result.unlocated_findings))
+    return f"Findings without a module: {codes}; see dbg.findings."
+
+
+def _kind_text(row: SummaryRow) -> str:
+    kind = row.kind if row.path else ""
+    same_module = f"= {row.same_as or 'the model'}" if row.same_as is not None else ""
+    call_count = f"×{row.calls}" if row.calls > 1 and row.same_as is None else ""
+    return " ".join(filter(None, [kind, same_module, call_count]))
+
+
+def _shapes_text(portraits: Sequence[TensorSummary]) -> str:
+    runs = [(name, len(list(group))) for name, group in groupby(map(_shape_text, portraits))]
+    texts = [name if count == 1 else f"{name} ×{count}" for name, count in runs]
+    hidden = len(texts) - _MAX_SHAPES
+    return ", ".join(texts[:_MAX_SHAPES]) + (f", +{hidden}" if hidden > 0 else "") or "–"
+
+
+def _shape_text(tensor: TensorSummary) -> str:
+    return "nested" if tensor.shape is None else str([*tensor.shape])
+
+
+def _optimizer_text(row: SummaryRow, result: Summary) -> str:
+    group_text = _group_texts(row.groups)
+    ungrouped_text = f"{row.loose:,} in no group" if row.loose and result.optimizers else ""
+    return "; ".join(filter(None, [group_text, ungrouped_text]))
+
+
+def _group_texts(groups: Sequence[ParameterGroup]) -> str:
+    """Return one text per optimizer, which merges its groups with the range of their learning rates."""
+    owners = dict.fromkeys(group.owner for group in groups)
+    return "; ".join(_merge_group_texts([group for group in groups if group.owner == owner]) for owner in owners)
+
+
+def _merge_group_texts(groups: Sequence[ParameterGroup]) -> str:
+    if len(groups) == 1:
+        return str(groups[0])
+    numbers = (
+        ", ".join(str(group.group) for group in groups)
+        if len(groups) <= _MAX_LISTED_GROUPS
+        else f"{len(groups)} in all"
+    )
+    rates = sorted({group.rate for group in groups if group.rate is not None})
+    rate_range = " to ".join(f"{rate:.4g}" for rate in dict.fromkeys([*rates[:1], *rates[-1:]]))
+    return f"{groups[0].owner}, groups {numbers}" + (f", lr {rate_range}" if rate_range else "")
+
+
+def _summary_view(result: Summary) -> FoldableTable:
+    """Return the summary as a table that folds like the model."""
+    paths_with_faults = {
+        path for row in result.rows if row.findings or row.status == "raised" for path in _parent_paths(row.path)
+    }
+    max_open_level = max(row.level for row in limit_rows(result.rows, _MAX_OPEN_ROWS))
+    return FoldableTable(
+        title="Summary",
+        status=_model_line(result),
+        columns=_COLUMNS,
+        rows=[
+            table.TableRow(
+                row.name,
+                _row_cells(row, result),
+                _kind_text(row),
+                row.level,
+                _tensor_details(row),
+                folded=row.level >= max_open_level and row.path not in paths_with_faults,
+            )
+            for row in result.rows
+        ],
+        notice=(_stop_text(result), "error" if result.stopped else ""),
+        note=_findings_note(result),
+        noun="modules",
+        rooted=True,
+    )
+
+
+def _parent_paths(path: str) -> list[str]:
+    parts = path.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts))]
+
+
+def _row_cells(row: SummaryRow, result: Summary) -> list[Cell]:
+    """Return the cells of a row, in the order of the columns."""
+    first_weight = row.first_weight
+    return [
+        _shape_flow(row),
+        _parameter_cell(row),
+        row.share,
+        TextCell("train" if row.training else "eval", tone="" if row.training == result.model_row.training else "note"),
+        _optimizer_text(row, result) or None,
+        TextCell(first_weight.values_text, first_weight.std) if first_weight and first_weight.values_text else None,
+        [
+            CellTag(finding.code, finding.severity or "note", f"{finding.name}: {finding.message}")
+            for finding in row.findings
+        ],
+    ]
+
+
+def _shape_flow(row: SummaryRow) -> Cell:
+    """The shapes of inputs and outputs, or the status of the forward pass."""
+    if row.status == "raised":
+        return TextCell(f"{_shapes_text(row.inputs)} → raised", None, "error")
+    if row.outputs:
+        return f"{_shapes_text(row.inputs)} → {_shapes_text(row.outputs)}"
+    if row.status == "cut off":
+        return f"{_shapes_text(row.inputs)} → …"
+    return TextCell(row.status, tone="soft") if row.status != "holds" else None
+
+
+def _parameter_cell(row: SummaryRow) -> Cell:
+    """The number of parameters; those shared with an earlier module are marked as tied."""
+    if row.tied:
+        words = f"{row.parameters:,} + {row.tied:,} tied" if row.parameters else f"{row.tied:,} tied"
+        return TextCell(words, row.parameters)
+    return row.parameters or None
+
+
+def _tensor_details(row: SummaryRow) -> list[tuple[str, str]]:
+    inputs = [("input", str(tensor)) for tensor in row.inputs]
+    outputs = [("output", str(tensor)) for tensor in row.outputs]
+    return [*inputs, *outputs, *((name, str(tensor)) for name, tensor in row.weights + row.buffers)]
+
+
+def _summary_text(result: Summary) -> str:
+    """Return one line per submodule in aligned columns, followed by its findings."""
+    rows = limit_rows(result.rows, _MAX_LINES)
+    lines = [[column.name for column in _COLUMNS], *(_row_texts(row, result) for row in rows)]
+    widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+    hidden = len(result.rows) - len(rows)
+    hidden_note = f"… and {hidden:,} more modules at deeper levels" if hidden else ""
+    finding_lines = [_finding_line(row, finding) for row in result.rows for finding in row.findings]
+    heading = [f"nbdebug summary: {_model_line(result)}", _stop_text(result)]
+    return "\n".join(
+        filter(
+            None,
+            [
+                *heading,
+                *(_align(cells, widths) for cells in lines),
+                hidden_note,
+                *finding_lines,
+                _findings_note(result),
+            ],
+        )
+    )
+
+
+def _row_texts(row: SummaryRow, result: Summary) -> list[str]:
+    name = f"{'  ' * row.level}{row.name} {_kind_text(row)}".rstrip()
+    return [name, *map(cell_text, _row_cells(row, result), _COLUMNS[1:])]
+
+
+def _align(texts: Sequence[str], widths: Sequence[int]) -> str:
+    sides = [">" if column.kind in ("bar", "share") else "<" for column in _COLUMNS]
+    return "  ".join(f"{text:{side}{width}}" for text, side, width in zip(texts, sides, widths, strict=True)).rstrip()
+
+
+def _finding_line(row: SummaryRow, finding: Finding) -> str:
+    return f"{row.path or row.name}: {finding.severity} {finding.code} {finding.name}: {finding.message}"

@@ -1,106 +1,248 @@
-"""The summary of a model: one row a submodule, from one forward pass that leaves no trace."""
+"""Model summary: one row per submodule, from one forward pass that changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
+import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.parameter import is_lazy
 
+from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
-from nbdebug.portrait import Portrait, portrait
+from nbdebug.preserve import Preserve
 from nbdebug.report import Report
 from nbdebug.setup import Setup
-from nbdebug.tools.summary import rates
-from nbdebug.tools.summary.passage import Passage, passage
-from nbdebug.tools.summary.result import Row, Status, Summary
-from nbdebug.tools.summary.tree import Place, first_holders, places, size
+from nbdebug.source.location import get_line_from_exception
+from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.tensors.summary import TensorSummary, summarize_tensor
+from nbdebug.tools.summary import optimizer_groups
+from nbdebug.tools.summary.result import Status, Summary, SummaryRow
 
-NO_FORWARD = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+_MAX_TENSORS = 8
+_TYPES_WITHOUT_FORWARD = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
-def summary(setup: Setup, said: Report | None = None) -> Summary:
-    """What each submodule is given and gives, what it holds and what trains it; nothing of the user's is changed.
+@dataclass
+class _ModelPass:
+    """Records of one forward pass by submodule: summaries of the tensors of the first call, and the number of calls.
 
-    ``said`` are the findings to show beside the submodules that they name. A model that raises is shown as far as it
+    ``unfinished`` holds the calls that had not returned when the pass ended; ``stopped`` says why it ended early, if it
+    did. ``batch`` describes the batch.
+    """
+
+    modules: Set[nn.Module]
+    batch: str = ""
+    inputs: dict[nn.Module, tuple[TensorSummary, ...]] = field(default_factory=dict)
+    outputs: dict[nn.Module, tuple[TensorSummary, ...]] = field(default_factory=dict)
+    calls: Counter[nn.Module] = field(default_factory=Counter)
+    unfinished: list[nn.Module] = field(default_factory=list)
+    stopped: str = ""
+
+    def enter(self, module: nn.Module, args: Any) -> None:
+        """Record that a call begins."""
+        if module in self.modules:
+            self.calls[module] += 1
+            self.unfinished.append(module)
+            if module not in self.inputs:
+                self.inputs[module] = _summarize_tensors(args)
+
+    def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Record that a call returns; calls still open inside it raised an exception that the model caught."""
+        if module not in self.modules:
+            return
+        while self.unfinished.pop() is not module:
+            pass
+        if module not in self.outputs:
+            self.inputs[module] += _summarize_tensors(kwargs)
+            self.outputs[module] = _summarize_tensors(output)
+
+
+def _run_forward_pass(setup: Setup) -> _ModelPass:
+    """Run the first batch through the model; an exception of data or model is recorded, not raised.
+
+    Nothing is changed, so a model with lazy layers, which the first pass would initialize, does not run.
+    """
+    forward_pass = _ModelPass(frozenset(setup.eager_model.modules()))
+    if lazy_names := [name for name, p in setup.eager_model.named_parameters() if is_lazy(p)]:
+        forward_pass.stopped = f"{lazy_names[0]} has no shape yet. Run one batch through the model first."
+        return forward_pass
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        try:
+            _run_batch(setup, forward_pass)
+        except SetupError as setup_error:
+            forward_pass.stopped = str(setup_error)
+        except Exception as error:
+            line = get_line_from_exception(error)
+            forward_pass.stopped = f"{type(error).__name__}: {error}{f' ({line.where()})' if line else ''}"
+    return forward_pass
+
+
+def _run_batch(setup: Setup, forward_pass: _ModelPass) -> None:
+    batch = next(setup.batches(1))
+    forward_pass.batch = str(batch)
+    with _record_calls(forward_pass), _without_compilation():
+        setup.predict(batch) if setup.step_fn is None else setup.step_fn(batch.raw)
+
+
+def _without_compilation() -> AbstractContextManager[Any]:
+    """Run compiled parts as Python in this block; does not import the compiler."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+@contextmanager
+def _record_calls(forward_pass: _ModelPass) -> Iterator[None]:
+    """Record every module call in this block, through global hooks that also cover scripted modules."""
+    handles = [
+        register_module_forward_pre_hook(forward_pass.enter),
+        register_module_forward_hook(forward_pass.leave, with_kwargs=True),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _summarize_tensors(tree: Any) -> tuple[TensorSummary, ...]:
+    return tuple(summarize_tensor(tensor) for tensor in tree_tensors(tree)[:_MAX_TENSORS])
+
+
+@dataclass(frozen=True)
+class _ModuleEntry:
+    """A module at one path; ``same_as`` is its first path if it is shared."""
+
+    path: str
+    module: nn.Module
+    level: int = 0
+    same_as: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The class name, for a scripted module that of its source."""
+        return str(getattr(self.module, "original_name", type(self.module).__name__))
+
+
+def _module_entries(model: nn.Module) -> list[_ModuleEntry]:
+    """Return every submodule, parents first; a shared module is listed at each path but entered only once."""
+    first_paths: dict[nn.Module, str] = {}
+
+    def walk(path: str, module: nn.Module, level: int) -> Iterator[_ModuleEntry]:
+        yield _ModuleEntry(path, module, level, first_paths.get(module))
+        if module not in first_paths:
+            first_paths[module] = path
+            for name, child in module._modules.items():
+                if child is not None:
+                    yield from walk(f"{path}.{name}" if path else name, child, level + 1)
+
+    return list(walk("", model, 0))
+
+
+def _first_names(entries: Iterable[_ModuleEntry]) -> dict[nn.Parameter, str]:
+    """Return the first name of each parameter; tied weights have one name."""
+    names: dict[nn.Parameter, str] = {}
+    for entry in entries:
+        for name, parameter in entry.module.named_parameters(recurse=False):
+            names.setdefault(parameter, f"{entry.path}.{name}" if entry.path else name)
+    return names
+
+
+def _value_count(parameters: Iterable[nn.Parameter]) -> int:
+    """Return the number of values; lazy parameters have none yet."""
+    return sum(p.numel() for p in parameters if not is_lazy(p))
+
+
+def summary(setup: Setup, report: Report | None = None) -> Summary:
+    """Summarize each submodule: inputs, outputs, parameters and optimizer groups; changes nothing.
+
+    ``report`` holds findings to show next to the submodules that they name. A model that raises is shown as far as it
     ran.
     """
-    seen, found = passage(setup), places(setup.eager)
-    names, held = first_holders(found), rates.groups(setup.optimizers)
-    findings = by_path(said or (), {place.path for place in found})
-    rows = tuple(row(place, seen, names, held, tuple(findings.get(place.path, ()))) for place in found)
+    forward_pass, entries = _run_forward_pass(setup), _module_entries(setup.eager_model)
+    names, groups = _first_names(entries), optimizer_groups.groups_by_parameter(setup.optimizers)
+    findings = _findings_by_path(report or (), {entry.path for entry in entries})
+    rows = tuple(
+        _make_row(entry, forward_pass, names, groups, tuple(findings.get(entry.path, ()))) for entry in entries
+    )
     return Summary(
         rows=rows,
-        batch=seen.batch,
-        stopped=seen.stopped,
+        batch=forward_pass.batch,
+        stopped=forward_pass.stopped,
         optimizers=len(setup.optimizers),
-        unplaced=tuple(findings.get(None, ())),
-        checked=said is not None,
+        unlocated_findings=tuple(findings.get(None, ())),
+        is_checked=report is not None,
     )
 
 
-def row(
-    place: Place,
-    seen: Passage,
+def _make_row(
+    entry: _ModuleEntry,
+    forward_pass: _ModelPass,
     names: Mapping[nn.Parameter, str],
-    held: dict[nn.Parameter, tuple[rates.Group, ...]],
+    groups_of: dict[nn.Parameter, tuple[optimizer_groups.ParameterGroup, ...]],
     findings: tuple[Finding, ...],
-) -> Row:
-    """All that is known of one submodule."""
-    module, inside = place.module, list(place.module.parameters())
-    start = f"{place.path}." if place.path else ""
-    own = [p for p in inside if place.same_as is None and names[p].startswith(start)]
-    return Row(
-        path=place.path,
-        kind=place.kind,
-        level=place.level,
-        status=status(module, seen),
-        calls=seen.calls[module],
-        inputs=seen.inputs.get(module, ()),
-        outputs=seen.outputs.get(module, ()),
-        parameters=size(own),
-        own=size(p for p in own if f"{start}{names[p].rpartition('.')[2]}" == names[p]),
-        tied=size(inside) - size(own),
-        trainable=size(p for p in inside if p.requires_grad),
+) -> SummaryRow:
+    module, parameters = entry.module, list(entry.module.parameters())
+    prefix = f"{entry.path}." if entry.path else ""
+    own_parameters = [p for p in parameters if entry.same_as is None and names[p].startswith(prefix)]
+    return SummaryRow(
+        path=entry.path,
+        kind=entry.kind,
+        level=entry.level,
+        status=_forward_status(module, forward_pass),
+        calls=forward_pass.calls[module],
+        inputs=forward_pass.inputs.get(module, ()),
+        outputs=forward_pass.outputs.get(module, ()),
+        parameters=_value_count(own_parameters),
+        own=_value_count(p for p in own_parameters if f"{prefix}{names[p].rpartition('.')[2]}" == names[p]),
+        tied=_value_count(parameters) - _value_count(own_parameters),
+        trainable=_value_count(p for p in parameters if p.requires_grad),
         training=module.training,
-        groups=rates.several(chain.from_iterable(held.get(p, ()) for p in inside)),
-        loose=rates.loose(inside, held),
-        weights=tuple(weights(place, names)),
-        buffers=tuple((name, portrait(one)) for name, one in module.named_buffers(recurse=False)),
-        same_as=place.same_as,
+        groups=optimizer_groups.unique_groups(chain.from_iterable(groups_of.get(p, ()) for p in parameters)),
+        loose=optimizer_groups.unoptimized_count(parameters, groups_of),
+        weights=tuple(_own_weights(entry, names)),
+        buffers=tuple((name, summarize_tensor(buffer)) for name, buffer in module.named_buffers(recurse=False)),
+        same_as=entry.same_as,
         findings=findings,
     )
 
 
-def status(module: nn.Module, seen: Passage) -> Status:
-    """How far the pass came in a submodule."""
-    if module in seen.under_way:
-        return "raised" if module is seen.under_way[-1] else "cut off"
-    if module in seen.outputs:
+def _forward_status(module: nn.Module, forward_pass: _ModelPass) -> Status:
+    if module in forward_pass.unfinished:
+        return "raised" if module is forward_pass.unfinished[-1] else "cut off"
+    if module in forward_pass.outputs:
         return "ran"
-    if type(module) in NO_FORWARD:
+    if type(module) in _TYPES_WITHOUT_FORWARD:
         return "holds"
-    return "not reached" if seen.stopped else "not called"
+    return "not reached" if forward_pass.stopped else "not called"
 
 
-def weights(place: Place, names: Mapping[nn.Parameter, str]) -> Iterable[tuple[str, Portrait]]:
-    """The parameters that a submodule holds itself; the name of a tied one tells where it comes first."""
-    for name, parameter in place.module.named_parameters(recurse=False):
-        first = names[parameter]
-        here = f"{place.path}.{name}" if place.path else name
-        yield name if first == here or place.same_as is not None else f"{name} = {first}", portrait(parameter)
+def _own_weights(entry: _ModuleEntry, names: Mapping[nn.Parameter, str]) -> Iterable[tuple[str, TensorSummary]]:
+    """Yield the own parameters of a submodule; the name of a tied one includes its first name."""
+    for name, parameter in entry.module.named_parameters(recurse=False):
+        first_name = names[parameter]
+        own_name = f"{entry.path}.{name}" if entry.path else name
+        yield (
+            name if first_name == own_name or entry.same_as is not None else f"{name} = {first_name}",
+            summarize_tensor(parameter),
+        )
 
 
-def by_path(findings: Iterable[Finding], paths: set[str]) -> dict[str | None, list[Finding]]:
-    """Findings by the path of the submodule that they name, or the closest one above; None where they name none."""
-    found: dict[str | None, list[Finding]] = {}
-    for one in findings:
-        found.setdefault(named(one, paths), []).append(one)
-    return found
+def _findings_by_path(findings: Iterable[Finding], paths: set[str]) -> dict[str | None, list[Finding]]:
+    """Group findings by the path of the submodule that they name (or its closest parent), or None."""
+    result: dict[str | None, list[Finding]] = {}
+    for finding in findings:
+        result.setdefault(_finding_path(finding, paths), []).append(finding)
+    return result
 
 
-def named(finding: Finding, paths: set[str]) -> str | None:
-    """The path of the submodule that a finding names."""
+def _finding_path(finding: Finding, paths: set[str]) -> str | None:
     where = finding.where
     path = where.module if where.module is not None else (where.parameter or "").rpartition(".")[0] or None
     while path and path not in paths:

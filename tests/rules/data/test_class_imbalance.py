@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
-from nbdebug.rules.programs import network
+from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.rules.said import loud
 
@@ -102,7 +102,7 @@ def test_a_rare_class_that_nothing_makes_up_for_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", UPSIDE_DOWN)
 def test_weights_that_make_a_rare_class_rarer_are_told_apart(name: str) -> None:
     (found,) = loud(UPSIDE_DOWN[name](), "D106")
-    assert "30 times as much of a sample of class 0" in found
+    assert "weights a sample of class 0 30 times as much" in found
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 X, Y = points()
@@ -33,17 +33,17 @@ def by_name() -> Setup:
 
 def pictures() -> Setup:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
-    return program(model, torch.cat([PICTURES, PICTURES[:6]]), torch.cat([Y, (Y[:6] + 2) % 3]), CE)
+    return minimal_setup(model, torch.cat([PICTURES, PICTURES[:6]]), torch.cat([Y, (Y[:6] + 2) % 3]), CE)
 
 
 def binary() -> Setup:
     yes = (OTHER > 0).float().unsqueeze(1)
     yes[64:] = 1 - yes[:8]
-    return program(network(1), TWICE, yes, nn.BCEWithLogitsLoss())
+    return minimal_setup(network(1), TWICE, yes, nn.BCEWithLogitsLoss())
 
 
 def of(model: nn.Module, x: Tensor, y: Tensor, loss_fn: Any = CE) -> Callable[[], Setup]:
-    return lambda: program(model, x, y, loss_fn)
+    return lambda: minimal_setup(model, x, y, loss_fn)
 
 
 def own_loss(output: Tensor, target: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, program
+from nbdebug.rules.examples import minimal_setup, network
 
 X = torch.randn(400, 4, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 1).long()
@@ -25,5 +25,5 @@ CORNERS = torch.tensor([[0.0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]
     ],
 )
 def test_copies(x: Tensor, y: Tensor, said: list[int]) -> None:
-    report = Debugger.of(program(network(2), x, y, nn.CrossEntropyLoss())).checkup(select=["D107"])
+    report = Debugger.of(minimal_setup(network(2), x, y, nn.CrossEntropyLoss())).checkup(select=["D107"])
     assert [one.evidence["samples"] - one.evidence["different"] for one in report] == said

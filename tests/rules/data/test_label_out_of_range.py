@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import nbdebug
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 X, Y = points()
@@ -72,14 +72,14 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "one-hot": with_loss(one_hot),
     "log-softmax and nll": with_loss(by_hand),
     "far from the first batch": lambda: Setup(network(3), DataLoader(Late(), 16), loss_fn=nn.CrossEntropyLoss()),
-    "tags": lambda: program(Tagger(), FRAMES, TAGS.clone().fill_diagonal_(3), nn.CrossEntropyLoss()),
+    "tags": lambda: minimal_setup(Tagger(), FRAMES, TAGS.clone().fill_diagonal_(3), nn.CrossEntropyLoss()),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "ignored": with_loss(nn.CrossEntropyLoss(ignore_index=7)),
     "ignored by a partial": with_loss(partial(F.cross_entropy, ignore_index=7)),
     "padding of -100": with_loss(nn.CrossEntropyLoss(), torch.where(STRAY == 7, -100, STRAY)),
     "by hand": with_loss(gathered, Y),
-    "tags": lambda: program(Tagger(), FRAMES, TAGS, nn.CrossEntropyLoss()),
+    "tags": lambda: minimal_setup(Tagger(), FRAMES, TAGS, nn.CrossEntropyLoss()),
 }
 
 
@@ -110,7 +110,7 @@ def test_classes_in_range_are_left_alone(name: str) -> None:
     ids=["expected Long", "expected floating point", "int16", "column"],
 )
 def test_a_dtype_error_is_told_as_a_matter_of_labels(labels: Tensor, loss_fn: Any) -> None:
-    assert loud(program(network(3), X, labels, loss_fn)) == ["D102"]
+    assert loud(minimal_setup(network(3), X, labels, loss_fn)) == ["D102"]
 
 
 def pair(train: Tensor, val: Tensor) -> Setup:
@@ -132,4 +132,4 @@ def test_a_token_beyond_the_embedding_is_told_with_the_next_act() -> None:
     model = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 3))
     tokens = torch.full((64, 3), 5)
     with pytest.raises(nbdebug.SetupError, match="expected indices from 0 to num_embeddings - 1"):
-        Debugger.of(program(model, tokens, Y, nn.CrossEntropyLoss())).checkup()
+        Debugger.of(minimal_setup(model, tokens, Y, nn.CrossEntropyLoss())).checkup()

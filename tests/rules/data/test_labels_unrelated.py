@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network
+from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 
 DRAWN = torch.Generator().manual_seed(0)

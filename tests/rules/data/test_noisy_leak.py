@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, program
+from nbdebug.rules.examples import minimal_setup, network
 
 DRAWN = torch.Generator().manual_seed(0)
 X = torch.randn(200, 4, generator=DRAWN)
@@ -25,5 +25,5 @@ NOISE = 0.05 * torch.randn(200, generator=DRAWN)
     ],
 )
 def test_a_column_far_apart_from_all_others(x: Tensor, y: Tensor, said: list[str]) -> None:
-    report = Debugger.of(program(network(2), x, y, nn.CrossEntropyLoss())).checkup(select=["D115"])
+    report = Debugger.of(minimal_setup(network(2), x, y, nn.CrossEntropyLoss())).checkup(select=["D115"])
     assert [one.severity for one in report] == said

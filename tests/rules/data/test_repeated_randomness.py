@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from nbdebug.rules.programs import network
+from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network
+from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
 
@@ -102,7 +102,7 @@ def test_colors_in_reverse_come_before_classes_that_seem_to_have_changed_places(
     pictures[torch.arange(600), labels, 1:3, 1:3] += 1
     model = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
     setup = splits((pictures[:300], labels[:300]), (pictures[300:].flip(1), labels[300:]), model)
-    codes = [one.code for one in Debugger.of(setup).checkup(select=["D109", "D125"]).loud]
+    codes = [one.code for one in Debugger.of(setup).checkup(select=["D109", "D125"]).faults]
     assert codes == ["D109", "D125"]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.programs import network, program
+from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from tests.rules.said import loud
 
@@ -21,12 +21,12 @@ WINDOWS = torch.stack([SERIES[i : i + 12] for i in range(280)])
 def table(column: Tensor, target: Tensor) -> Setup:
     loss_fn = nn.MSELoss() if target.is_floating_point() else nn.CrossEntropyLoss()
     x = torch.cat([X[:, :3], column.reshape(200, 1).float()], 1)
-    return program(network(1 if target.is_floating_point() else 3), x, target, loss_fn)
+    return minimal_setup(network(1 if target.is_floating_point() else 3), x, target, loss_fn)
 
 
 def series(ahead: int) -> Setup:
     model = nn.Sequential(nn.Flatten(), nn.Linear(12, 1))
-    return program(model, WINDOWS[..., None], SERIES[11 + ahead : 291 + ahead, None], nn.MSELoss())
+    return minimal_setup(model, WINDOWS[..., None], SERIES[11 + ahead : 291 + ahead, None], nn.MSELoss())
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_the_target_among_the_inputs_is_found(setup: Setup) -> None:
         table(X[:, 0] + 0.01 * X[:, 3], REAL),
         table((CLASS > 0).float(), CLASS),
         series(1),
-        program(nn.Linear(1, 1), X[:, :1], 2 * X[:, :1] + 1, nn.MSELoss()),
-        program(nn.Linear(4, 4), X, X, nn.MSELoss()),
+        minimal_setup(nn.Linear(1, 1), X[:, :1], 2 * X[:, :1] + 1, nn.MSELoss()),
+        minimal_setup(nn.Linear(4, 4), X, X, nn.MSELoss()),
     ],
     ids=["noise", "a good feature", "part of the classes", "the next step", "a line", "an autoencoder"],
 )

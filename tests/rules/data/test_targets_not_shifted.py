@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.data.targets_not_shifted import Recurrent, each_token
-from nbdebug.rules.model.future_leak import Reader
-from nbdebug.rules.programs import program
+from nbdebug.rules.data.targets_not_shifted import RecurrentLanguageModel, token_cross_entropy
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.model.future_leak import AttentionLanguageModel
 from nbdebug.setup import Setup
 from tests.rules.asking import said
 
@@ -24,11 +24,18 @@ class WithLabels(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = Recurrent()
+        self.inner = RecurrentLanguageModel()
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
         logits = self.inner(input_ids)
         return {"logits": logits, "loss": shifted(logits, labels)}
+
+
+class WithLabel(WithLabels):
+    """The same, with another name of the argument."""
+
+    def forward(self, input_ids: Tensor, label: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+        return super().forward(input_ids, label)
 
 
 class Decoder(nn.Module):
@@ -36,7 +43,7 @@ class Decoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = Recurrent()
+        self.inner = RecurrentLanguageModel()
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.inner(torch.cat([torch.zeros_like(tokens[:, :1]), tokens[:, :-1]], 1))
@@ -54,16 +61,18 @@ class Forecaster(nn.Module):
 
 
 def shifted(logits: Tensor, labels: Tensor) -> Tensor:
-    return each_token(logits[:, :-1], labels[:, 1:])
+    return token_cross_entropy(logits[:, :-1], labels[:, 1:])
 
 
-def text(x: Tensor, y: Tensor, loss_fn: Any = each_token, model: nn.Module | None = None) -> Callable[[], Setup]:
-    return lambda: program(model or Recurrent(), x, y, loss_fn)
+def text(
+    x: Tensor, y: Tensor, loss_fn: Any = token_cross_entropy, model: nn.Module | None = None
+) -> Callable[[], Setup]:
+    return lambda: minimal_setup(model or RecurrentLanguageModel(), x, y, loss_fn)
 
 
-def named(x: Tensor, labels: Tensor) -> Callable[[], Setup]:
-    batches = [{"input_ids": x[i : i + 16], "labels": labels[i : i + 16]} for i in range(0, 64, 16)]
-    return lambda: Setup(WithLabels(), batches)
+def named(x: Tensor, labels: Tensor, name: str = "labels") -> Callable[[], Setup]:
+    batches = [{"input_ids": x[i : i + 16], name: labels[i : i + 16]} for i in range(0, 64, 16)]
+    return lambda: Setup(WithLabels() if name == "labels" else WithLabel(), batches)
 
 
 def padded() -> Tensor:
@@ -74,9 +83,10 @@ def padded() -> Tensor:
 
 FAULTS: dict[str, tuple[Callable[[], Setup], int, int]] = {
     "not shifted": (text(TOKENS, TOKENS.clone()), 0, 0),
-    "not shifted, masked attention": (text(TOKENS, TOKENS.clone(), model=Reader(True)), 0, 0),
+    "not shifted, masked attention": (text(TOKENS, TOKENS.clone(), model=AttentionLanguageModel(True)), 0, 0),
     "in data and in loss": (text(TOKENS[:, :-1], TOKENS[:, 1:], shifted), 1, 1),
     "in data and in the model": (named(TOKENS[:, :-1], TOKENS[:, 1:]), 1, 1),
+    "in data and in the model, as label=": (named(TOKENS[:, :-1], TOKENS[:, 1:], "label"), 1, 1),
     "twice in the data": (text(TOKENS[:, :-2], TOKENS[:, 2:]), 2, 0),
     "padded": (text(TOKENS, padded()), 0, 0),
 }
@@ -94,7 +104,8 @@ QUIET: dict[str, Callable[[], Setup]] = {
     "shifted in the data": text(TOKENS[:, :-1], TOKENS[:, 1:]),
     "shifted in the loss": text(TOKENS, TOKENS.clone(), shifted),
     "shifted in the model": named(TOKENS, TOKENS.clone()),
-    "autoencoder": text(TOKENS, TOKENS.clone(), model=Reader(False)),
+    "shifted in the model, as label=": named(TOKENS, TOKENS.clone(), "label"),
+    "autoencoder": text(TOKENS, TOKENS.clone(), model=AttentionLanguageModel(False)),
     "tags": text(TOKENS, (TOKENS * 3) % 11),
     "two steps of a forecast": text(WAVES[:, :-2], WAVES[:, 2:], nn.MSELoss(), Forecaster()),
 }

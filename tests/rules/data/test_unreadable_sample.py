@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, SubsetRandomSamp
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points
+from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 
 X, Y = points()

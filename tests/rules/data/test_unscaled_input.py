@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 X, Y = points()
@@ -87,7 +87,7 @@ def said(setup: Setup) -> list[Finding]:
 
 
 def of(model: nn.Module, x: Tensor, y: Tensor = Y) -> Callable[[], Setup]:
-    return lambda: program(model, x, y, CE)
+    return lambda: minimal_setup(model, x, y, CE)
 
 
 FRAMES = TABLE.unsqueeze(1).expand(64, 5, 4).contiguous()
@@ -133,12 +133,12 @@ def test_what_the_model_scales_itself_is_left_alone(name: str) -> None:
 
 def test_one_scale_that_a_normalization_takes_away_is_a_note() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
-    assert [one.severity for one in said(program(model, PICTURES, Y, CE))] == ["note"]
+    assert [one.severity for one in said(minimal_setup(model, PICTURES, Y, CE))] == ["note"]
 
 
 def test_the_cause_and_the_columns_are_named() -> None:
     names = ["rooms", "area", "income", "floor"]
-    (found,) = said(program(network(3), TABLE, Y, CE, feature_names=names))
+    (found,) = said(minimal_setup(network(3), TABLE, Y, CE, feature_names=names))
     assert "feature income" in found.message
     assert found.where.module == "0"
     (found,) = said(of(pictures(), PICTURES)())

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 X, Y = points()
@@ -61,21 +61,23 @@ FAULTY: dict[str, Callable[[], Setup]] = {
         network(3), [(torch.randn(16, 4), torch.full((16,), i // 6)) for i in range(18)], loss_fn=CE
     ),
     "one-shot": lambda: Setup(network(3), iter(batches(SORTED)), loss_fn=CE),
-    "binary": lambda: program(network(1), X[SORTED], (Y[SORTED] > 0).float().unsqueeze(1), nn.BCEWithLogitsLoss()),
-    "own loss": lambda: program(network(3), X[SORTED], Y[SORTED], lambda o, t: F.cross_entropy(o, t)),
+    "binary": lambda: minimal_setup(
+        network(1), X[SORTED], (Y[SORTED] > 0).float().unsqueeze(1), nn.BCEWithLogitsLoss()
+    ),
+    "own loss": lambda: minimal_setup(network(3), X[SORTED], Y[SORTED], lambda o, t: F.cross_entropy(o, t)),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "in random order": lambda: program(network(3), X, Y, CE),
+    "in random order": lambda: minimal_setup(network(3), X, Y, CE),
     "sorted and shuffled by the loader": loaded(DATA, shuffle=True),
     "balanced sampler": balanced,
-    "easy samples first": lambda: program(network(3), *(t[X.norm(dim=1).argsort()] for t in (X, Y)), CE),
-    "one class": lambda: program(network(3), X, torch.ones_like(Y), CE),
-    "targets in time": lambda: program(network(1), X, torch.linspace(0, 1, 64).unsqueeze(1), nn.MSELoss()),
+    "easy samples first": lambda: minimal_setup(network(3), *(t[X.norm(dim=1).argsort()] for t in (X, Y)), CE),
+    "one class": lambda: minimal_setup(network(3), X, torch.ones_like(Y), CE),
+    "targets in time": lambda: minimal_setup(network(1), X, torch.linspace(0, 1, 64).unsqueeze(1), nn.MSELoss()),
     "batches of one": lambda: Setup(network(3), DataLoader(DATA, 1), loss_fn=CE),
     "a stream of one common class": lambda: Setup(
         network(3), [(torch.randn(16, 4), (torch.arange(16) > 14).long() * (i == 9)) for i in range(18)], loss_fn=CE
     ),
-    "a rare class": lambda: program(network(3), X, (torch.arange(64) == 40).long(), CE),
+    "a rare class": lambda: minimal_setup(network(3), X, (torch.arange(64) == 40).long(), CE),
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 
 
 def by_hand(logits: Tensor, y: Tensor) -> Tensor:
@@ -28,6 +28,6 @@ def contrastive(vectors: Tensor, y: Tensor) -> Tensor:
 @pytest.mark.parametrize(("loss", "said"), [(by_hand, True), (masked, False), (contrastive, False)])
 def test_labels_of_minus_one(loss: Callable[[Tensor, Tensor], Tensor], said: bool) -> None:
     x, y = points(2)
-    setup = program(network(2), x, 2 * y - 1, loss)
+    setup = minimal_setup(network(2), x, 2 * y - 1, loss)
     report = Debugger.of(setup).checkup(select=["D101"])
     assert [one.evidence["labels"] for one in report] == [[-1]] * said

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import lr_scheduler
 
-from nbdebug.rules.loops import layers, rings, run, train, waves
+from nbdebug.rules.examples import mlp, rings, train, training_setup, waves
 from nbdebug.setup import Setup
 
 Run = tuple[Setup, Callable[[], None]]
@@ -18,12 +18,12 @@ CE, MSE = nn.CrossEntropyLoss(), nn.MSELoss()
 
 
 def plain(epochs: int = 12, loss: nn.Module = CE, lr: float = 1e-2, model: nn.Module | None = None) -> Run:
-    setup = run(model or layers(8, 32, 2), rings(), rings(256, seed=1), loss, lr=lr)
+    setup = training_setup(model or mlp(8, 32, 2), rings(), rings(256, seed=1), loss, lr=lr)
     return setup, lambda: train(setup, epochs)
 
 
 def scheduled(make: Callable[[torch.optim.Optimizer], lr_scheduler.LRScheduler]) -> Run:
-    setup = run(layers(8, 32, 2), rings(), rings(256, seed=1), CE, lr=1e-2)
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(256, seed=1), CE, lr=1e-2)
 
     def loop() -> None:
         schedule = make(setup.optimizers[0])
@@ -38,14 +38,14 @@ def noise_floor() -> Run:
     """A linear task of which most is noise."""
     x = torch.randn(600, 5, generator=torch.Generator().manual_seed(3))
     y = x @ torch.arange(5.0)[:, None] * 0.15 + torch.randn(600, 1, generator=torch.Generator().manual_seed(4))
-    model = layers(5, 1)
+    model = mlp(5, 1)
     made = torch.optim.SGD(model.parameters(), lr=0.05)
-    setup = run(model, (x[:400], y[:400]), (x[400:], y[400:]), MSE, optimizer=made)
+    setup = training_setup(model, (x[:400], y[:400]), (x[400:], y[400:]), MSE, optimizer=made)
     return setup, lambda: train(setup, 10)
 
 
 def fixed_order() -> Run:
-    setup = run(layers(4, 32, 1), waves(), waves(256, seed=1), MSE, lr=1e-2, shuffle=False)
+    setup = training_setup(mlp(4, 32, 1), waves(), waves(256, seed=1), MSE, lr=1e-2, shuffle=False)
     return setup, lambda: train(setup, 12)
 
 
@@ -54,15 +54,17 @@ def from_easy_to_hard() -> Run:
     x, y = waves()
     noise = torch.randn(y.shape, generator=torch.Generator().manual_seed(2))
     noise *= torch.linspace(0, 2, len(y))[:, None]
-    setup = run(layers(4, 32, 1), (x, y + noise), waves(256, seed=1), MSE, lr=1e-2, shuffle=False)
+    setup = training_setup(mlp(4, 32, 1), (x, y + noise), waves(256, seed=1), MSE, lr=1e-2, shuffle=False)
     return setup, lambda: train(setup, 12)
 
 
 def adversaries() -> Run:
     """Two networks that take turns; neither loss falls for long."""
-    model = nn.ModuleDict({"make": layers(4, 16, 2), "tell": layers(2, 16, 1)})
+    model = nn.ModuleDict({"make": mlp(4, 16, 2), "tell": mlp(2, 16, 1)})
     real = torch.randn(384, 2) + 2
-    setup = run(model["tell"], (real, torch.ones(384, 1)), (real, torch.ones(384, 1)), nn.BCEWithLogitsLoss())
+    setup = training_setup(
+        model["tell"], (real, torch.ones(384, 1)), (real, torch.ones(384, 1)), nn.BCEWithLogitsLoss()
+    )
     makes = torch.optim.Adam(model["make"].parameters(), 2e-3)
 
     def loop() -> None:
@@ -80,7 +82,7 @@ def adversaries() -> Run:
 
 def moving_targets() -> Run:
     """Values that are learned from a copy of the network, which is renewed now and then."""
-    setup = run(layers(4, 32, 1), waves(), waves(256, seed=1), MSE, lr=2e-3)
+    setup = training_setup(mlp(4, 32, 1), waves(), waves(256, seed=1), MSE, lr=2e-3)
 
     def loop() -> None:
         for epoch in range(10):
@@ -98,7 +100,7 @@ def moving_targets() -> Run:
 
 def rewards() -> Run:
     """Actions that are drawn, and made likelier by what they earned; the loss means nothing."""
-    setup = run(layers(8, 32, 2), rings(), rings(256, seed=1), CE, lr=5e-3)
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(256, seed=1), CE, lr=5e-3)
 
     def loop() -> None:
         for x, y in [*setup.train_loader] * 10:
@@ -116,7 +118,7 @@ class Auto(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encode, self.decode = layers(8, 32, 8), layers(4, 32, 8)
+        self.encode, self.decode = mlp(8, 32, 8), mlp(4, 32, 8)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean, spread = self.encode(x).chunk(2, -1)
@@ -133,7 +135,7 @@ def rising_weight() -> Run:
         term = -0.5 * (1 + spread - mean**2 - spread.exp()).sum(1).mean()
         return (made - wanted).square().sum(1).mean() + weight[0] * term
 
-    setup = run(Auto(), (x, x), (x, x), loss, lr=3e-3)
+    setup = training_setup(Auto(), (x, x), (x, x), loss, lr=3e-3)
 
     def loop() -> None:
         for epoch in range(10):
@@ -145,7 +147,7 @@ def rising_weight() -> Run:
 
 def contrasted() -> Run:
     """Two views of each sample, held against those of the others."""
-    setup = run(layers(8, 32, 8), rings(), rings(256, seed=1), CE, lr=3e-3)
+    setup = training_setup(mlp(8, 32, 8), rings(), rings(256, seed=1), CE, lr=3e-3)
 
     def loop() -> None:
         for x, _ in [*setup.train_loader] * 8:
@@ -158,14 +160,14 @@ def contrasted() -> Run:
 
 
 def trained_before() -> Run:
-    setup = run(layers(8, 32, 2), rings(), rings(256, seed=1), CE, lr=1e-2)
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(256, seed=1), CE, lr=1e-2)
     train(setup, 40)
     setup.optimizers[0].param_groups[0]["lr"] = 1e-4
     return setup, lambda: train(setup, 5)
 
 
 def accumulated() -> Run:
-    setup = run(layers(8, 32, 2), rings(), rings(256, seed=1), CE, lr=1e-2, batch_size=16)
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(256, seed=1), CE, lr=1e-2, batch_size=16)
 
     def loop() -> None:
         for number, (x, y) in enumerate([*setup.train_loader] * 16):
@@ -178,11 +180,11 @@ def accumulated() -> Run:
 
 
 def thinned() -> nn.Module:
-    return nn.Sequential(*layers(8, 96, 96), nn.ReLU(), nn.Dropout(0.5), layers(96, 2))
+    return nn.Sequential(*mlp(8, 96, 96), nn.ReLU(), nn.Dropout(0.5), mlp(96, 2))
 
 
 def normalized() -> nn.Module:
-    return nn.Sequential(layers(8, 32), nn.BatchNorm1d(32), nn.ReLU(), layers(32, 2))
+    return nn.Sequential(mlp(8, 32), nn.BatchNorm1d(32), nn.ReLU(), mlp(32, 2))
 
 
 HEALTHY: dict[str, Callable[[], Run]] = {

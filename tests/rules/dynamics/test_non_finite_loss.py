@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from nbdebug import registry
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
+from nbdebug.records import Record
 from nbdebug.replay import Replay
-from nbdebug.rules.programs import classifier, network, points, program
-from nbdebug.watching.judge import Judge
+from nbdebug.rule_engine import rule_registry
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.watching.rule_schedule import RuleSchedule
 from tests.replay.faults import FAULTS, too_fast
 from tests.replay.loops import train
 
@@ -27,7 +27,7 @@ def said(losses: Sequence[float], incident: Replay | None = None, skipped: Seque
     record = Record()
     for step, loss in enumerate(losses, 1):
         record.run.append(step, {"loss": loss, "skipped": float(step in skipped)})
-    return registry.find("T603")({"record": record, "incident": incident})
+    return rule_registry.find_rule("T603")({"record": record, "incident": incident})
 
 
 def test_the_step_and_the_number_of_steps_are_told() -> None:
@@ -74,7 +74,7 @@ def test_the_line_is_that_of_the_operation_which_ranks_before(name: str) -> None
     debugger = Debugger.of(FAULTS[name].build())
     with debugger.watch():
         train(debugger.setup)
-    codes = [one.code for one in debugger.findings.loud if one.code in ("G405", "T603")]
+    codes = [one.code for one in debugger.findings.faults if one.code in ("G405", "T603")]
     assert codes == ["G405", "T603"]
     found = next(one for one in debugger.findings if one.code == "T603")
     assert FAULTS[name].source in found.where.source
@@ -94,9 +94,9 @@ def test_it_is_told_while_the_loop_still_runs() -> None:
     record, told = Record(), list[Finding]()
     for step, loss in enumerate([2.3] * 30 + [INF] * 3, 1):
         record.run.append(step, {"loss": loss})
-    judge = Judge(record, told.append)
+    judge = RuleSchedule(record, told.append)
     (rule,) = [one for one in judge.rules if one.code == "T603"]
-    judge.ask(rule, 33)
+    judge.run_rule(rule, 33)
     assert [one.where.step for one in told] == [31]
 
 
@@ -104,7 +104,7 @@ def noisy() -> Debugger:
     torch.manual_seed(0)
     x, y = points()
     model = network(3)
-    return Debugger.of(program(model, x * 30, y, nn.CrossEntropyLoss(reduction="sum")))
+    return Debugger.of(minimal_setup(model, x * 30, y, nn.CrossEntropyLoss(reduction="sum")))
 
 
 @pytest.mark.parametrize("build", [lambda: Debugger.of(classifier()), noisy])

@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.report import Report
-from nbdebug.rules.loops import layers, rings, run, train, waves
+from nbdebug.rules.examples import mlp, rings, train, training_setup, waves
 from nbdebug.setup import Setup
 from tests.rules.dynamics.healthy_runs import CE, HEALTHY, MSE, Run
 from tests.watching.rhythms import TINY, seldom
@@ -28,26 +28,26 @@ def watched(setup: Setup, loop: Callable[[], None], rhythm: str = "often") -> Re
 
 
 def loud(report: Report) -> list[str]:
-    return [one.code for one in report.loud if one.code in OWN]
+    return [one.code for one in report.faults if one.code in OWN]
 
 
 def classified(lr: float, epochs: int = 6, *, kind: str = "Adam", tail: nn.Module | None = None) -> Run:
-    model = nn.Sequential(*layers(8, 32, 32, 2), *([tail] if tail else []))
+    model = nn.Sequential(*mlp(8, 32, 32, 2), *([tail] if tail else []))
     made = getattr(torch.optim, kind)(model.parameters(), lr=lr)
-    setup = run(model, rings(), rings(256, seed=1), CE, optimizer=made)
+    setup = training_setup(model, rings(), rings(256, seed=1), CE, optimizer=made)
     return setup, lambda: train(setup, epochs)
 
 
 def fitted(lr: float, epochs: int = 6, *, kind: str = "Adam") -> Run:
-    model = layers(4, 32, 32, 1)
+    model = mlp(4, 32, 32, 1)
     made = getattr(torch.optim, kind)(model.parameters(), lr=lr)
-    setup = run(model, waves(), waves(256, seed=1), MSE, optimizer=made)
+    setup = training_setup(model, waves(), waves(256, seed=1), MSE, optimizer=made)
     return setup, lambda: train(setup, epochs)
 
 
 def by_heart() -> Run:
     data = rings(48, noise=0.4), rings(256, noise=0.4, seed=1)
-    setup = run(layers(8, 128, 128, 2), *data, CE, batch_size=16)
+    setup = training_setup(mlp(8, 128, 128, 2), *data, CE, batch_size=16)
 
     def loop() -> None:
         for _ in range(25):
@@ -82,13 +82,13 @@ def test_the_fault_of_a_run_is_found_and_ranks_first(name: str, rhythm: str) -> 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_nothing_is_said_of_a_run_that_is_well(name: str, rhythm: str) -> None:
     torch.manual_seed(0)
-    assert [str(one) for one in watched(*HEALTHY[name](), rhythm).loud if one.code in OWN] == []
+    assert [str(one) for one in watched(*HEALTHY[name](), rhythm).faults if one.code in OWN] == []
 
 
 def test_the_rate_is_placed_at_the_line_that_sets_it() -> None:
-    model = layers(8, 32, 32, 2)
+    model = mlp(8, 32, 32, 2)
     made = torch.optim.Adam(model.parameters(), lr=3.25)
-    setup = run(model, rings(), rings(256, seed=1), CE, optimizer=made)
+    setup = training_setup(model, rings(), rings(256, seed=1), CE, optimizer=made)
     found = next(one for one in watched(setup, lambda: train(setup, 5)) if one.code == "O501")
     assert "3.25" in found.message
     assert found.evidence["rate"] == 3.25
@@ -106,7 +106,7 @@ def test_a_run_of_a_few_steps_is_not_judged() -> None:
 
     short = watched(setup, five)
     assert loud(short) == []
-    assert any("5 losses" in one.why for one in short.not_checked)
+    assert any("only 5 loss values" in one.why for one in short.not_checked)
 
 
 def test_a_run_that_was_stopped_by_hand_did_not_stop_early() -> None:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 
 X, Y = points()
 
@@ -41,7 +41,7 @@ class FrozenNorm(nn.BatchNorm1d):
 
 
 def said(model: nn.Module, code: str) -> list[Finding]:
-    report = Debugger.of(program(model, X, Y, nn.CrossEntropyLoss())).checkup(select=["E701", "T613"])
+    report = Debugger.of(minimal_setup(model, X, Y, nn.CrossEntropyLoss())).checkup(select=["E701", "T613"])
     assert not report.not_checked
     return [one for one in report if one.code == code]
 

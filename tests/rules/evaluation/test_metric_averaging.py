@@ -16,12 +16,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.loops import layers, rings, train
+from nbdebug.rules.examples import mlp, rings, train
 from nbdebug.setup import Setup
 
 
 def said(loop: Callable[[Any, Any], Any], rows: int = 257, size: int = 128) -> list[Finding]:
-    model = layers(8, 8, 2)
+    model = mlp(8, 8, 2)
     data = TensorDataset(*rings(rows, seed=1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loader = DataLoader(TensorDataset(*rings()), batch_size=32)
@@ -119,7 +119,7 @@ def loss_of_the_last(model: Any, loader: Any) -> float:
 def test_what_is_left_of_the_last_batch_alone_is_found(loop: Callable[[Any, Any], Any]) -> None:
     (one,) = said(loop)
     assert one.severity == "warning"
-    assert "the last of 3 batches alone, of 1 rows; expected all 257" in one.message
+    assert "covers only the last of 3 batches, 1 rows; expected all 257" in one.message
     assert said(loop, rows=128) == []
 
 

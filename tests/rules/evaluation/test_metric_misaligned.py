@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbdebug import registry
-from nbdebug.curves.ranks import apart, direction
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.record import Record
+from nbdebug.loss_curves.metric_agreement import find_disagreements, metric_direction
+from nbdebug.records import Record
+from nbdebug.rule_engine import rule_registry
 
 EPOCHS = np.arange(20)
 FALLS = 0.3 + np.exp(-EPOCHS / 5)
@@ -26,20 +26,20 @@ def recorded(loss: np.ndarray, metric: np.ndarray, name: str = "accuracy", seed:
 
 
 def said(record: Record) -> list[Finding]:
-    return registry.find("E707")({"record": record})
+    return rule_registry.find_rule("E707")({"record": record})
 
 
 def test_accuracy_that_falls_with_the_loss_is_found() -> None:
     (one,) = said(recorded(FALLS, 0.6 + 0.3 * np.exp(-EPOCHS / 5)))
     assert one.severity == "warning"
     assert one.evidence["best step by metric"] < one.evidence["best step by loss"]
-    assert "at the price" in one.cause
+    assert "at the expense" in one.cause
 
 
 def test_accuracy_that_rises_while_the_loss_overfits_is_found() -> None:
     loss = np.where(EPOCHS < 5, 1 - 0.1 * EPOCHS, 0.5 + 0.05 * (EPOCHS - 5))
     (one,) = said(recorded(loss, 0.7 + 0.01 * EPOCHS))
-    assert "too sure" in one.cause
+    assert "overconfident" in one.cause
     assert one.where.step == 50
 
 
@@ -63,13 +63,13 @@ AGREE = {
 
 @pytest.mark.parametrize("name", AGREE)
 def test_courses_that_agree_are_left_alone_whatever_the_noise(name: str) -> None:
-    assert [one for seed in range(100) for one in apart(recorded(*AGREE[name], seed=seed))] == []
+    assert [one for seed in range(100) for one in find_disagreements(recorded(*AGREE[name], seed=seed))] == []
 
 
 def test_names_tell_whether_more_is_better() -> None:
-    assert [direction(name) for name in ("val_acc", "F1", "valAccuracy", "AUC", "mean IoU")] == [1] * 5
-    assert [direction(name) for name in ("val_mae", "perplexity", "RMSE")] == [-1] * 3
-    assert [direction(name) for name in ("val_loss", "train_acc", "lr", "gap", "scores_seen")] == [0] * 5
+    assert [metric_direction(name) for name in ("val_acc", "F1", "valAccuracy", "AUC", "mean IoU")] == [1] * 5
+    assert [metric_direction(name) for name in ("val_mae", "perplexity", "RMSE")] == [-1] * 3
+    assert [metric_direction(name) for name in ("val_loss", "train_acc", "lr", "gap", "scores_seen")] == [0] * 5
 
 
 def test_too_few_epochs_tell_nothing() -> None:

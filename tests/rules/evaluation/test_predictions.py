@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbdebug import registry
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.metrics.swaps import swaps
+from nbdebug.metrics.classification import mutual_confusions
+from nbdebug.rule_engine import rule_registry
 from nbdebug.tools.errors import Errors
-from nbdebug.tools.errors.given import of_predictions
+from nbdebug.tools.errors.tool import errors_from_predictions
 
 
 def said(code: str, predictions: Any, targets: Any) -> list[Finding]:
     """The findings of one rule on predictions."""
-    errors = of_predictions(predictions, targets)
+    errors = errors_from_predictions(predictions, targets)
     return judged(code, errors)
 
 
 def judged(code: str, errors: Errors) -> list[Finding]:
     """The findings of one rule on a browser."""
-    rule = registry.find(code)
+    rule = rule_registry.find_rule(code)
     return rule({"errors": errors, "baselines": errors.baselines() if "baselines" in rule.needs else None})
 
 
@@ -73,7 +73,7 @@ def test_a_class_that_is_known_or_rare_is_left_alone(name: str) -> None:
 def test_confidence_that_is_off_is_found_with_its_temperature(sharp: float) -> None:
     (one,) = said("E703", *scored(2000, [0.4, 0.3, 0.3], sharp, known=2.0))
     assert one.severity == "warning"
-    assert ("too sure" in one.cause) == (sharp > 1)
+    assert ("overconfident" in one.cause) == (sharp > 1)
     assert one.evidence["temperature"] == pytest.approx(sharp, rel=0.2)
     assert "torch.softmax(logits /" in one.fix
 
@@ -108,7 +108,7 @@ def test_a_pair_that_swaps_is_a_note() -> None:
 def test_names_that_are_exchanged_are_a_warning() -> None:
     (one,) = said("E705", *labelled(EXCHANGED))
     assert one.severity == "warning"
-    assert "exchanged" in one.cause
+    assert "swapped" in one.cause
 
 
 @pytest.mark.parametrize("matrix", [ATTRACTOR, ONE_WAY, EVEN], ids=["attractor", "one way", "even"])
@@ -121,7 +121,7 @@ def test_pairs_are_found_by_chance_as_seldom_as_they_say() -> None:
     for _ in range(200):
         shares = np.full((10, 10), 0.02) + 0.8 * np.eye(10)
         matrix = np.array([random.multinomial(50, row / row.sum()) for row in shares])
-        found += bool([one for one in swaps(matrix) if one.p < 0.01 / 45])
+        found += bool([one for one in mutual_confusions(matrix) if one.p < 0.01 / 45])
     assert found <= 4
 
 

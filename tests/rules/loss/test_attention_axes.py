@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import points
+from nbdebug.rules.examples import points
 from tests.rules.asking import on, said
 
 SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbdebug import registry
 from nbdebug.exceptions import NotChecked
-from nbdebug.record import Record
+from nbdebug.records import Record
+from nbdebug.rule_engine import rule_registry
 
 NONE = NotChecked("there is none")
 
@@ -18,7 +18,7 @@ def said(losses: list[float]) -> int:
         record.run.append(step, {"loss": loss})
     given = {"setup": None, "graph": NONE, "ideal_loss": NONE, "record": record}
     try:
-        return len(registry.find("L213")(given))
+        return len(rule_registry.find_rule("L213")(given))
     except NotChecked:
         return 0
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from tests.rules.said import loud
 
@@ -51,13 +51,13 @@ def tokens(output: Tensor, target: Tensor) -> Tensor:
 
 def tagger(axis: int) -> Setup:
     body = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 5))
-    return program(Ends(body, lambda x: F.log_softmax(x, dim=axis)), WORDS, WORDS % 5, tokens)
+    return minimal_setup(Ends(body, lambda x: F.log_softmax(x, dim=axis)), WORDS, WORDS % 5, tokens)
 
 
 def segmenter(axis: int, loss_fn: Any = None, target: Tensor = MASKS) -> Setup:
     end = F.log_softmax if loss_fn is None else F.softmax
     model = Ends(nn.Conv2d(1, 3, 3, padding=1), lambda x: end(x, dim=axis))
-    return program(model, PICTURES, target, loss_fn or nn.NLLLoss())
+    return minimal_setup(model, PICTURES, target, loss_fn or nn.NLLLoss())
 
 
 def one_hot(axis: int) -> Setup:
@@ -65,7 +65,7 @@ def one_hot(axis: int) -> Setup:
 
 
 def pooled(axis: int) -> Setup:
-    return program(Pooled(axis), WORDS, WORDS[:, 0] % 3, nn.CrossEntropyLoss())
+    return minimal_setup(Pooled(axis), WORDS, WORDS[:, 0] % 3, nn.CrossEntropyLoss())
 
 
 @pytest.mark.parametrize(

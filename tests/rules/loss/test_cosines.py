@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.said import loud
 
@@ -30,7 +30,7 @@ class Directions(nn.Module):
 
 def of(score: Score) -> Setup:
     torch.manual_seed(0)
-    return program(Directions(score), X, Y, nn.CrossEntropyLoss())
+    return minimal_setup(Directions(score), X, Y, nn.CrossEntropyLoss())
 
 
 COSINES: dict[str, Score] = {

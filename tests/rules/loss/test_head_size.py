@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, program
+from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 
 
@@ -18,7 +18,7 @@ def build(outputs: int, labels: Tensor, loss_fn: Callable[..., Tensor] = F.cross
     """A head of some outputs for labels in a mixed order, and points that tell nothing of them."""
     generator = torch.Generator().manual_seed(0)
     mixed = labels[torch.randperm(len(labels), generator=generator)]
-    return program(network(outputs, *tail), torch.randn(len(labels), 4, generator=generator), mixed, loss_fn)
+    return minimal_setup(network(outputs, *tail), torch.randn(len(labels), 4, generator=generator), mixed, loss_fn)
 
 
 NUMBERS = torch.arange(600)
@@ -45,4 +45,4 @@ def test_a_head_left_from_another_task_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_head_that_is_large_for_a_reason_is_left_alone(name: str) -> None:
     report = Debugger.of(HEALTHY[name]()).checkup(select="L207")
-    assert len(report.loud) == 0
+    assert len(report.faults) == 0

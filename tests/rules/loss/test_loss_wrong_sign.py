@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 
 
 def reward_weighted(output: Tensor, target: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def negated(output: Tensor, target: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("loss_fn", "why"), [(reward_weighted, "lowers it for others"), (between_samples, "does not read the targets")]
+    ("loss_fn", "why"), [(reward_weighted, "lowers it for others"), (between_samples, "does not depend on the targets")]
 )
 def test_a_loss_without_a_right_answer_is_not_judged(loss_fn: Callable[..., Tensor], why: str) -> None:
     report = Debugger.of(classifier(loss_fn=loss_fn)).checkup(select="L213")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import classifier, network, points, program, regressor
+from nbdebug.rules.examples import classifier, minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
-from nbdebug.setup.task import given
+from nbdebug.setup.task import parse_task
 from tests.rules.said import loud, said
 
 X, Y = points()
@@ -106,7 +106,7 @@ def turned(loss: Loss) -> Loss:
 
 
 def language(loss: Loss, words: Tensor = WORDS) -> Setup:
-    return program(nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)), words[:, :-1], words[:, 1:], loss)
+    return minimal_setup(nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)), words[:, :-1], words[:, 1:], loss)
 
 
 def padded() -> Tensor:
@@ -117,39 +117,45 @@ def padded() -> Tensor:
 
 def numbers(outputs: int, loss: Any, **task: Any) -> Setup:
     target = Y if outputs == 3 else 1.0 + Y[:, None]
-    return program(network(outputs), X, target, loss, **task)
+    return minimal_setup(network(outputs), X, target, loss, **task)
 
 
 FAULTY: dict[str, tuple[str, Callable[[], Setup]]] = {
-    "log of a sigmoid": ("L203", lambda: program(network(1), X, YES, sigmoid_by_hand)),
+    "log of a sigmoid": ("L203", lambda: minimal_setup(network(1), X, YES, sigmoid_by_hand)),
     "log of a softmax": ("L203", lambda: classifier(loss_fn=softmax_by_hand)),
-    "kl_div of probabilities": ("L204", lambda: program(network(3), X, SHARES, of_probabilities)),
-    "kl_div module on logits": ("L204", lambda: program(network(3), X, SHARES, nn.KLDivLoss(reduction="batchmean"))),
+    "kl_div of probabilities": ("L204", lambda: minimal_setup(network(3), X, SHARES, of_probabilities)),
+    "kl_div module on logits": (
+        "L204",
+        lambda: minimal_setup(network(3), X, SHARES, nn.KLDivLoss(reduction="batchmean")),
+    ),
     "tanh under log-cosh": ("L209", lambda: regressor(nn.Tanh(), loss_fn=log_cosh)),
-    "a clamp for a sigmoid": ("L210", lambda: program(network(1, nn.Hardtanh(0, 1)), X, YES, nn.BCELoss())),
+    "a clamp for a sigmoid": ("L210", lambda: minimal_setup(network(1, nn.Hardtanh(0, 1)), X, YES, nn.BCELoss())),
     "outputs against the class number": ("L211", lambda: numbers(3, to_number)),
-    "one output for classes": ("L211", lambda: numbers(1, nn.MSELoss(), task=given("classification"))),
-    "gaussian": ("L213", lambda: program(network(2), X, REAL, turned(gaussian))),
-    "normal of a tuple": ("L213", lambda: program(Two(), X, REAL, normal)),
-    "divergence": ("L213", lambda: program(network(3), X, SHARES, turned(divergence))),
+    "one output for classes": ("L211", lambda: numbers(1, nn.MSELoss(), task=parse_task("classification"))),
+    "gaussian": ("L213", lambda: minimal_setup(network(2), X, REAL, turned(gaussian))),
+    "normal of a tuple": ("L213", lambda: minimal_setup(Two(), X, REAL, normal)),
+    "divergence": ("L213", lambda: minimal_setup(network(3), X, SHARES, turned(divergence))),
     "likelihood of tokens": ("L213", lambda: language(likelihood)),
     "the last step of a loop": ("L214", lambda: language(last_step)),
-    "targets in dollars": ("L208", lambda: program(network(1), X, 2e5 + 1e5 * REAL, nn.MSELoss())),
+    "targets in dollars": ("L208", lambda: minimal_setup(network(1), X, 2e5 + 1e5 * REAL, nn.MSELoss())),
 }
 HEALTHY: dict[str, tuple[str, Callable[[], Setup]]] = {
-    "a guarded logarithm": ("L203", lambda: program(network(1), X, YES, guarded)),
+    "a guarded logarithm": ("L203", lambda: minimal_setup(network(1), X, YES, guarded)),
     "similarities": ("L203", lambda: classifier(loss_fn=contrast)),
-    "divergence of log-probabilities": ("L204", lambda: program(network(3), X, SHARES, divergence)),
+    "divergence of log-probabilities": ("L204", lambda: minimal_setup(network(3), X, SHARES, divergence)),
     "a linear head under log-cosh": ("L209", lambda: regressor(loss_fn=log_cosh)),
-    "a clamped sigmoid": ("L210", lambda: program(network(1, nn.Sigmoid(), nn.Hardtanh(0, 1)), X, YES, nn.BCELoss())),
+    "a clamped sigmoid": (
+        "L210",
+        lambda: minimal_setup(network(1, nn.Sigmoid(), nn.Hardtanh(0, 1)), X, YES, nn.BCELoss()),
+    ),
     "one-hot rows": ("L211", lambda: numbers(3, to_row)),
     "ratings": ("L211", lambda: numbers(1, nn.MSELoss())),
-    "gaussian as it is": ("L213", lambda: program(network(2), X, REAL, gaussian)),
-    "normal as it is": ("L213", lambda: program(Two(), X, REAL, turned(normal))),
-    "divergence as it is": ("L213", lambda: program(network(3), X, SHARES, divergence)),
+    "gaussian as it is": ("L213", lambda: minimal_setup(network(2), X, REAL, gaussian)),
+    "normal as it is": ("L213", lambda: minimal_setup(Two(), X, REAL, turned(normal))),
+    "divergence as it is": ("L213", lambda: minimal_setup(network(3), X, SHARES, divergence)),
     "likelihood turned": ("L213", lambda: language(turned(likelihood))),
     "padding at the end": ("L214", lambda: language(every_step, padded())),
-    "targets of unit scale": ("L208", lambda: program(network(1), X, REAL, nn.MSELoss())),
+    "targets of unit scale": ("L208", lambda: minimal_setup(network(1), X, REAL, nn.MSELoss())),
 }
 
 
@@ -182,7 +188,7 @@ def test_its_line_is_named(code: str, build: Callable[[], Setup], line: str) -> 
 def test_the_layer_with_large_weights_is_named() -> None:
     model = network(3)
     nn.init.normal_(model[2].weight, std=5.0)
-    assert [one.where.module for one in said(program(model, X, Y, nn.CrossEntropyLoss()), "L208")] == ["2"]
+    assert [one.where.module for one in said(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")] == ["2"]
 
 
 def test_the_head_that_gives_logits_to_nll_is_named() -> None:

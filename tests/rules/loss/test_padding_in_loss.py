@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.loss.padding_in_loss import over_tokens, over_words, sentences
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.loss.padding_in_loss import tagged_sentences, token_cross_entropy, word_cross_entropy
 from nbdebug.setup import Setup
 
 
@@ -20,7 +20,7 @@ class ClassesSecond(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = sentences()[0]
+        self.inner = tagged_sentences()[0]
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.inner(tokens).transpose(1, 2)
@@ -31,7 +31,7 @@ def by_hand(output: Tensor, target: Tensor) -> Tensor:
 
 
 def halved(output: Tensor, target: Tensor) -> Tensor:
-    return over_tokens(output.bfloat16().float(), target)
+    return token_cross_entropy(output.bfloat16().float(), target)
 
 
 def masked(output: Tensor, target: Tensor) -> Tensor:
@@ -41,13 +41,13 @@ def masked(output: Tensor, target: Tensor) -> Tensor:
 
 def build(loss_fn: Callable[..., Tensor], model: nn.Module | None = None, ignored: int = 0) -> Setup:
     """Sentences with padding, whose targets say ``ignored`` there."""
-    plain, tokens, tags = sentences()
-    return program(model or plain, tokens, torch.where(tokens == 0, ignored, tags), loss_fn)
+    plain, tokens, tags = tagged_sentences()
+    return minimal_setup(model or plain, tokens, torch.where(tokens == 0, ignored, tags), loss_fn)
 
 
 def without_padding() -> Setup:
-    plain, tokens, tags = sentences()
-    return program(plain, tokens[:, :4], tags[:, :4], over_tokens)
+    plain, tokens, tags = tagged_sentences()
+    return minimal_setup(plain, tokens[:, :4], tags[:, :4], token_cross_entropy)
 
 
 FAULTY = {
@@ -58,10 +58,10 @@ FAULTY = {
 }
 HEALTHY = {
     "classes second": lambda: build(nn.CrossEntropyLoss(ignore_index=0), ClassesSecond()),
-    "targets of -100": lambda: build(over_tokens, ignored=-100),
+    "targets of -100": lambda: build(token_cross_entropy, ignored=-100),
     "masked by hand": lambda: build(masked),
     "no padding": without_padding,
-    "flat": lambda: build(over_words),
+    "flat": lambda: build(word_cross_entropy),
 }
 
 
@@ -75,4 +75,4 @@ def test_padding_that_counts_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", HEALTHY)
 def test_padding_that_does_not_count_is_left_alone(name: str) -> None:
     report = Debugger.of(HEALTHY[name]()).checkup()
-    assert [str(one) for one in report.loud] == []
+    assert [str(one) for one in report.faults] == []

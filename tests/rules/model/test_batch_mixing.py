@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import classifier, network, points
+from nbdebug.rules.examples import classifier, network, points
 from nbdebug.setup import Setup
 from tests.rules.asking import on, said
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.rules.programs import points
+from nbdebug.rules.examples import points
 from nbdebug.setup import Setup
 from tests.rules.asking import said
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.said import said
 
@@ -48,7 +48,7 @@ class Frames(nn.Module):
 
 def images(*middle: nn.Module) -> Setup:
     model = nn.Sequential(nn.Conv2d(2, 8, 3), *middle, nn.ReLU(), nn.Flatten(), nn.Linear(128, 3))
-    return program(model, IMAGES, LABELS, CE)
+    return minimal_setup(model, IMAGES, LABELS, CE)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def images(*middle: nn.Module) -> Setup:
     [
         (lambda: images(nn.BatchNorm2d(8)), "0.bias"),
         (lambda: images(nn.InstanceNorm2d(8)), "0.bias"),
-        (lambda: program(Functional(), X, Y, CE), "shift"),
-        (lambda: program(Frames(), X, Y, CE), "body.bias"),
+        (lambda: minimal_setup(Functional(), X, Y, CE), "shift"),
+        (lambda: minimal_setup(Frames(), X, Y, CE), "body.bias"),
     ],
 )
 def test_a_canceled_bias_is_named(build: Callable[[], Setup], bias: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.programs import network, points, regressor
+from nbdebug.rules.examples import network, points, regressor
 from nbdebug.setup import Setup
 from tests.rules.asking import on, said
 

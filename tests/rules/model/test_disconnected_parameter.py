@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.said import said
 
@@ -30,7 +30,7 @@ class Parts(nn.Module):
 
 
 def of(use: Choose) -> Setup:
-    return program(Parts(use), X, Y, nn.CrossEntropyLoss())
+    return minimal_setup(Parts(use), X, Y, nn.CrossEntropyLoss())
 
 
 def routed(pick: Callable[[Tensor, Tensor], Tensor]) -> Choose:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.healthy_models import Adapter, Frozen
 
@@ -23,7 +23,7 @@ def found(setup: Setup) -> list[Finding]:
 
 def of(model: nn.Module, held: nn.Module | None = None) -> Setup:
     optimizer = torch.optim.SGD((held or model).parameters(), lr=0.1)
-    return program(model, X, Y, nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
 class Classifier(nn.Module):
@@ -93,7 +93,7 @@ def test_an_accident_is_a_warning_at_its_module(name: str) -> None:
 
 
 def test_an_optimizer_of_frozen_parameters_comes_before_what_it_leaves_out() -> None:
-    loud = Debugger.of(frozen_after_the_optimizer()).checkup().loud
+    loud = Debugger.of(frozen_after_the_optimizer()).checkup().faults
     assert (loud[0].code, loud[0].severity, loud[0].where.module) == ("M302", "error", "fc")
     assert "O503" in [one.code for one in loud[1:]]
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.model.future_leak import Reader, next_token
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.model.future_leak import AttentionLanguageModel, next_token_loss
 from nbdebug.setup import Setup
 from tests.rules.asking import said
 
@@ -37,7 +37,7 @@ class WithLabels(nn.Module):
 
     def __init__(self, causal: bool) -> None:
         super().__init__()
-        self.inner = Reader(causal)
+        self.inner = AttentionLanguageModel(causal)
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
         logits = self.inner(input_ids)
@@ -45,7 +45,7 @@ class WithLabels(nn.Module):
 
 
 def shifted(logits: Tensor, labels: Tensor) -> Tensor:
-    return next_token(logits[:, :-1], labels[:, 1:])
+    return next_token_loss(logits[:, :-1], labels[:, 1:])
 
 
 def run(layer: Any, x: Tensor) -> Tensor:
@@ -69,8 +69,10 @@ def by_hand(layer: nn.Module, x: Tensor) -> Tensor:
     return weights @ x
 
 
-def text(model: nn.Module, loss_fn: Any = next_token, x: Tensor = TOKENS[:, :-1], y: Tensor = TOKENS[:, 1:]) -> Any:
-    return lambda: program(model, x, y, loss_fn)
+def text(
+    model: nn.Module, loss_fn: Any = next_token_loss, x: Tensor = TOKENS[:, :-1], y: Tensor = TOKENS[:, 1:]
+) -> Any:
+    return lambda: minimal_setup(model, x, y, loss_fn)
 
 
 def own_loss(causal: bool) -> Setup:
@@ -83,8 +85,8 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "same padding": (text(Tagger(nn.Conv1d(8, 8, 3, padding=1), convolved)), "layer"),
     "functional attention": (text(Tagger(nn.Linear(8, 8), attended(False))), ""),
     "loss of the model": (lambda: own_loss(False), "inner.attention"),
-    "shift in the loss": (text(Reader(False), shifted, TOKENS, TOKENS), "attention"),
-    "bf16": (text(Reader(False).bfloat16()), "attention"),
+    "shift in the loss": (text(AttentionLanguageModel(False), shifted, TOKENS, TOKENS), "attention"),
+    "bf16": (text(AttentionLanguageModel(False).bfloat16()), "attention"),
     "real values": (text(nn.GRU(4, 2, **BOTH_WAYS), lambda o, y: F.mse_loss(o[0], y), WAVES[:, :-1], WAVES[:, 1:]), ""),
 }
 
@@ -135,8 +137,8 @@ QUIET: dict[str, Callable[[], Setup]] = {
     "causal attention": text(Tagger(nn.Linear(8, 8), attended(True))),
     "masked by hand": text(Tagger(nn.Linear(8, 8), by_hand)),
     "loss of the model": lambda: own_loss(True),
-    "tagger that reads both ways": text(Reader(False), y=(TOKENS[:, :-1] * 3) % 11),
-    "masked tokens": text(Reader(False), x=TOKENS * (torch.rand(64, 10) > 0.2), y=TOKENS),
+    "tagger that reads both ways": text(AttentionLanguageModel(False), y=(TOKENS[:, :-1] * 3) % 11),
+    "masked tokens": text(AttentionLanguageModel(False), x=TOKENS * (torch.rand(64, 10) > 0.2), y=TOKENS),
     "length first": text(Tagger(nn.LSTM(8, 8), run), x=TOKENS.t()[:-1], y=TOKENS.t()[1:]),
 }
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
 
 SEED = torch.Generator().manual_seed(0)
 WORDS = torch.randint(0, 20, (64, 7), generator=SEED)
@@ -26,7 +26,7 @@ BRIGHT = (PICTURES[:, 0, :4].sum((1, 2)) > PICTURES[:, 0, 4:].sum((1, 2))).long(
 
 
 def found(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[..., Tensor] = F.cross_entropy) -> list[Finding]:
-    return [one for one in Debugger.of(program(model, x, y, loss)).checkup(select=["M311"]) if one.code == "M311"]
+    return [one for one in Debugger.of(minimal_setup(model, x, y, loss)).checkup(select=["M311"]) if one.code == "M311"]
 
 
 def encoder(width: int = 8) -> nn.TransformerEncoder:

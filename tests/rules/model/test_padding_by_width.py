@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
-from nbdebug.evidence.trailing import trailing
+from nbdebug.measurements.padding import find_trailing_padding
 
 
 class Bag(nn.Module):
@@ -43,6 +43,6 @@ def test_a_mean_over_padding(masked: bool, said: list[str]) -> None:
 
 
 def test_an_end_token_or_a_common_word_is_no_padding() -> None:
-    assert trailing(torch.tensor([[1, 2, 9, 9], [3, 9, 9, 9], [4, 5, 6, 9]])) is not None
-    assert trailing(torch.tensor([[1, 2, 3, 9], [3, 1, 2, 9], [4, 5, 6, 9]])) is None
-    assert trailing(torch.tensor([[1, 9, 3, 9], [3, 9, 9, 9], [4, 5, 9, 9]])) is None
+    assert find_trailing_padding(torch.tensor([[1, 2, 9, 9], [3, 9, 9, 9], [4, 5, 6, 9]])) is not None
+    assert find_trailing_padding(torch.tensor([[1, 2, 3, 9], [3, 1, 2, 9], [4, 5, 6, 9]])) is None
+    assert find_trailing_padding(torch.tensor([[1, 9, 3, 9], [3, 9, 9, 9], [4, 5, 9, 9]])) is None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.asking import said
 
@@ -73,7 +73,7 @@ def told(
 
 
 def alone(model: nn.Module, tokens: Tensor = TOKENS) -> Callable[[], Setup]:
-    return lambda: program(model, tokens, Y, nn.CrossEntropyLoss())
+    return lambda: minimal_setup(model, tokens, Y, nn.CrossEntropyLoss())
 
 
 def by_token(logits: Tensor, y: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import points
+from nbdebug.rules.examples import points
 
 X, Y = points()
 
@@ -40,7 +40,7 @@ def found(model: nn.Module, data: Any = None, decay: float = 0.0, **given: Any) 
 def test_a_wide_network_on_few_points_is_a_note() -> None:
     (one,) = found(wide())
     assert one.severity == "note"
-    assert "24,003 parameters train on 64 targets: 132 can fit any labels" in one.message
+    assert "24,003 trainable parameters for 64 targets. 132 parameters can fit any labels" in one.message
 
 
 @pytest.mark.parametrize(

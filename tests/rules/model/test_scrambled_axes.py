@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.evidence.reshapes import groups, is_swap
-from nbdebug.rules.programs import network, program
+from nbdebug.measurements.axes import is_swap, split_into_groups
+from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from tests.rules.asking import on, said
 
@@ -85,7 +85,7 @@ def by_pixel_moved(logits: Tensor, target: Tensor) -> Tensor:
 
 def segmentation(loss_fn: Any) -> Callable[[], Setup]:
     x = PICTURES.permute(0, 3, 1, 2).contiguous()
-    return lambda: program(nn.Conv2d(3, 3, 3, padding=1), x, x.argmax(1), loss_fn)
+    return lambda: minimal_setup(nn.Conv2d(3, 3, 3, padding=1), x, x.argmax(1), loss_fn)
 
 
 def heads_as_wide_as_the_batch(x: Tensor) -> Tensor:
@@ -148,4 +148,4 @@ def test_reshapes_that_keep_the_order_are_left_alone(name: str) -> None:
     ],
 )
 def test_what_counts_as_a_swap(before: tuple[int, ...], after: tuple[int, ...], swapped: bool) -> None:
-    assert any(is_swap(*run) for run in groups(before, after)) is swapped
+    assert any(is_swap(*run) for run in split_into_groups(before, after)) is swapped

@@ -10,15 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.evidence.kernels import used
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import program
+from nbdebug.measurements.axes import compute_axis_coverage
+from nbdebug.rules.examples import minimal_setup
 
 
 def found(model: nn.Module, x: Tensor) -> list[Finding]:
     y = (x.flatten(1).mean(1) > 0).long()
     return [
-        one for one in Debugger.of(program(model, x, y, nn.CrossEntropyLoss())).checkup(select=["M318"]) if one.code
+        one
+        for one in Debugger.of(minimal_setup(model, x, y, nn.CrossEntropyLoss())).checkup(select=["M318"])
+        if one.code
     ]
 
 
@@ -75,10 +77,10 @@ class Sequence(nn.Module):
 @pytest.mark.parametrize(
     ("model", "x", "said"),
     [
-        (imagenet_style, pictures(16), "3 x 3 runs over a map of 1 x 1: 11%"),
-        (lambda: dilated(12), pictures(32), "3 x 3 runs over a map of 8 x 8: 11%"),
-        (Pooling, pictures(16), "5 x 5 runs over a map of 2 x 2: 36%"),
-        (Sequence, pictures(8)[:, :, 0], "5 runs over a map of 1: 20%"),
+        (imagenet_style, pictures(16), "size 3 x 3 is applied to a feature map of size 1 x 1: only 11%"),
+        (lambda: dilated(12), pictures(32), "size 3 x 3 is applied to a feature map of size 8 x 8: only 11%"),
+        (Pooling, pictures(16), "size 5 x 5 is applied to a feature map of size 2 x 2: only 36%"),
+        (Sequence, pictures(8)[:, :, 0], "size 5 is applied to a feature map of size 1: only 20%"),
     ],
 )
 def test_kernels_that_see_little_but_padding(model: Callable[[], nn.Module], x: Tensor, said: str) -> None:
@@ -142,4 +144,4 @@ def test_the_used_share_of_a_kernel_is_that_of_its_gradient(axis: tuple[int, ...
     layer(torch.ones(1, 1, size)).sum().backward()
     assert layer.weight.grad is not None
     assert float((layer.weight.grad != 0).float().mean()) == pytest.approx(share)
-    assert used(*axis) == pytest.approx(share)
+    assert compute_axis_coverage(*axis) == pytest.approx(share)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from tests.rules.said import said
 
@@ -42,7 +42,7 @@ class Projected(nn.Module):
 
 
 def of(model: nn.Module) -> Setup:
-    return program(model, X, Y, nn.CrossEntropyLoss())
+    return minimal_setup(model, X, Y, nn.CrossEntropyLoss())
 
 
 HEALTHY: dict[str, Callable[[], nn.Module]] = {

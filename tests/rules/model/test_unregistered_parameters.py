@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import points, program
+from nbdebug.rules.examples import minimal_setup, points
 
 X, Y = points()
 
@@ -44,7 +44,9 @@ class Helper:
 
 def found(model: nn.Module, **given: Any) -> list[Finding]:
     return [
-        one for one in Debugger.of(program(model, X, Y, nn.CrossEntropyLoss(), **given)).checkup() if one.code == "M303"
+        one
+        for one in Debugger.of(minimal_setup(model, X, Y, nn.CrossEntropyLoss(), **given)).checkup()
+        if one.code == "M303"
     ]
 
 
@@ -204,7 +206,7 @@ class Resetting(nn.Module):
 
 
 def test_a_parameter_that_forward_sets_again_comes_before_what_that_does_to_the_optimizer() -> None:
-    report = Debugger.of(program(Resetting(), X, Y, nn.CrossEntropyLoss())).checkup()
+    report = Debugger.of(minimal_setup(Resetting(), X, Y, nn.CrossEntropyLoss())).checkup()
     assert report[0].code == "M303"
     assert "# again" in (report[0].where.source or "")
 

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.model.untied_weights import Tagger
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.model.untied_weights import TiedTagger
 
 WORDS = torch.randint(0, 12, (64, 5), generator=torch.Generator().manual_seed(0))
 
 
 def found(model: nn.Module) -> list[Finding]:
-    setup = program(model, WORDS, (WORDS + 1) % 12, nn.CrossEntropyLoss())
+    setup = minimal_setup(model, WORDS, (WORDS + 1) % 12, nn.CrossEntropyLoss())
     return [one for one in Debugger.of(setup).checkup(select=["M317"]) if one.code == "M317"]
 
 
@@ -73,7 +73,7 @@ def test_one_tensor_one_memory_or_nothing_in_common_is_quiet(tie: Callable[[nn.E
 
 
 def test_a_tie_that_was_broken_afterwards_is_found_with_the_line_that_made_it() -> None:
-    model = Tagger()
+    model = TiedTagger()
     model.embed = copy.deepcopy(model.embed)
     nn.init.normal_(model.embed.weight)
     (one,) = found(model)
@@ -96,11 +96,11 @@ def test_a_tie_behind_a_choice_is_not_taken_at_its_word(tie: bool) -> None:
 
 
 def test_a_copied_model_stays_tied() -> None:
-    assert not found(copy.deepcopy(Tagger()))
+    assert not found(copy.deepcopy(TiedTagger()))
 
 
 def test_a_head_of_another_size_replaces_the_tied_one_on_purpose() -> None:
-    model = Tagger()
+    model = TiedTagger()
     model.head = nn.Linear(8, 20)
     assert not found(model)
 

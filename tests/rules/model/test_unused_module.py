@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 
 
 def found(model: nn.Module) -> list[Finding]:
-    setup = program(model, *points(), nn.CrossEntropyLoss())
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss())
     return [one for one in Debugger.of(setup).checkup() if one.code == "M315"]
 
 
@@ -61,8 +61,7 @@ class Attending(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "part",
-    [nn.Dropout(0.5), nn.ReLU(), nn.BatchNorm1d(8, affine=False), nn.Sequential(nn.GELU(), nn.MaxPool1d(2))],
+    "part", [nn.Dropout(0.5), nn.ReLU(), nn.BatchNorm1d(8, affine=False), nn.Sequential(nn.GELU(), nn.MaxPool1d(2))]
 )
 def test_a_part_that_nothing_uses_is_found(part: nn.Module) -> None:
     (one,) = found(Plain(extra=part))
@@ -92,13 +91,13 @@ def test_what_is_used_somewhere_draws_nothing(name: str) -> None:
 
 
 def test_a_layer_that_should_learn_is_told_as_disconnected() -> None:
-    report = Debugger.of(program(Plain(extra=nn.Linear(4, 4)), *points(), nn.CrossEntropyLoss())).checkup()
-    assert [one.code for one in report.loud] == ["M301"]
+    report = Debugger.of(minimal_setup(Plain(extra=nn.Linear(4, 4)), *points(), nn.CrossEntropyLoss())).checkup()
+    assert [one.code for one in report.faults] == ["M301"]
 
 
 def test_an_activation_that_is_never_called_comes_before_the_layers_that_it_leaves_side_by_side() -> None:
     net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
     model = Plain(act=nn.ReLU())
     model.net = net
-    report = Debugger.of(program(model, *points(), nn.CrossEntropyLoss())).checkup()
-    assert [one.code for one in report.loud] == ["M315", "M308"]
+    report = Debugger.of(minimal_setup(model, *points(), nn.CrossEntropyLoss())).checkup()
+    assert [one.code for one in report.faults] == ["M315", "M308"]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
 
@@ -87,7 +87,7 @@ class ByHand(nn.Module):
 
 
 def between(forward: Callable[..., Any], backward: Callable[..., Any]) -> Setup:
-    return program(Between(function(forward, backward).apply), X, Y, CE)
+    return minimal_setup(Between(function(forward, backward).apply), X, Y, CE)
 
 
 def sigmoid(x: Tensor, gradient: Tensor) -> Tensor:
@@ -99,9 +99,9 @@ WRONG: dict[str, tuple[Callable[[], Setup], str]] = {
     "chain rule lost": (lambda: between(torch.tanh, lambda x, g: 1 - x.tanh() ** 2), "error"),
     "derivative of another": (lambda: between(torch.tanh, sigmoid), "error"),
     "no mask": (lambda: between(torch.relu, lambda x, g: g), "warning"),
-    "bias by the mean": (lambda: program(ByHand(), X, Y, CE), "error"),
+    "bias by the mean": (lambda: minimal_setup(ByHand(), X, Y, CE), "error"),
     "loss with the wrong sign": (
-        lambda: program(network(1), X, X.sum(1, keepdim=True), lambda o, t: Loss.apply(o, t)),
+        lambda: minimal_setup(network(1), X, X.sum(1, keepdim=True), lambda o, t: Loss.apply(o, t)),
         "error",
     ),
 }
@@ -134,7 +134,7 @@ def test_a_gradient_that_is_right_or_meant_is_not_accused(name: str) -> None:
 def test_the_functions_are_as_they_were() -> None:
     kind = function(torch.sigmoid, sigmoid)
     before = dict(vars(kind))
-    said(program(Between(kind.apply), X, Y, CE), "M316")
+    said(minimal_setup(Between(kind.apply), X, Y, CE), "M316")
     assert dict(vars(kind)) == before
 
 
@@ -161,5 +161,5 @@ class ScaledByOnes(nn.Module):
 
 
 def test_a_factor_of_one_does_not_excuse_the_gradient_that_it_lacks() -> None:
-    report = Debugger.of(program(ScaledByOnes(), X, Y, CE)).checkup()
+    report = Debugger.of(minimal_setup(ScaledByOnes(), X, Y, CE)).checkup()
     assert (report[0].code, report[0].severity) == ("M316", "error")

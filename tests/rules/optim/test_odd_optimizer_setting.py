@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 
 X, Y = points()
 ADAM, SGD, RMS = torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop
@@ -18,7 +18,7 @@ ADAM, SGD, RMS = torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop
 
 def found(optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> list[Finding]:
     kind = next(model.parameters()).dtype
-    setup = program(model, X.to(kind), Y, nn.CrossEntropyLoss(), optimizers=(optimizer,), **given)
+    setup = minimal_setup(model, X.to(kind), Y, nn.CrossEntropyLoss(), optimizers=(optimizer,), **given)
     return [one for one in Debugger.of(setup).checkup(select=["O510"]) if one.code == "O510"]
 
 

@@ -12,14 +12,14 @@ from torch import nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 
 Optimizers = tuple[torch.optim.Optimizer, ...]
 X, Y = points()
 
 
 def found(model: nn.Module, *optimizers: torch.optim.Optimizer) -> list[Finding]:
-    setup = program(model, X, Y, nn.CrossEntropyLoss(), optimizers=optimizers)
+    setup = minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=optimizers)
     return [one for one in Debugger.of(setup).checkup() if one.code == "O513"]
 
 
@@ -97,7 +97,7 @@ def test_an_optimizer_that_wraps_another_steps_once() -> None:
 
 def stepped(model: nn.Module, turns: list[list[torch.optim.Optimizer]]) -> list[str | None]:
     """The severity of what is said of a loop with a backward pass before each turn of some optimizers."""
-    setup = program(model, X, Y, nn.CrossEntropyLoss(), optimizers=(turns[0][0],))
+    setup = minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=(turns[0][0],))
     debugger = Debugger.of(setup)
     with debugger.watch():
         for x, y in [*setup.train_loader] * 2:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 EPOCHS, BATCHES = 8, 4
@@ -23,7 +23,7 @@ def said(made: Made, *, batch: bool = False, told: Callable[[int], float] | None
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = made(optimizer)
-    setup = program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=scheduler)
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=scheduler)
     debugger = Debugger.of(Setup(**{**vars(setup), "val_loader": setup.train_loader}))
     with debugger.watch():
         for epoch in range(EPOCHS):
@@ -53,7 +53,7 @@ def plateau(mode: Any) -> Made:
     ("made", "given", "cause"),
     [
         (one_cycle, {}, "length counts batches"),
-        (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "takes away too much"),
+        (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "reduces the rate too much"),
         (lambda o: lr_scheduler.StepLR(o, 3), {"batch": True}, "with every batch"),
         (plateau("min"), {"told": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
     ],

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
 
@@ -49,12 +49,12 @@ def plain(output: Tensor, target: Tensor) -> Tensor:
 def pair(loss_fn: nn.Module, whole: bool) -> Setup:
     model = network(2)
     held = [*model.parameters(), *(loss_fn.parameters() if whole else ())]
-    return program(model, X, X[:, :2], loss_fn, optimizers=(torch.optim.Adam(held),))
+    return minimal_setup(model, X, X[:, :2], loss_fn, optimizers=(torch.optim.Adam(held),))
 
 
 def trained(make: Optimizer) -> Setup:
     model = network(3)
-    return program(model, X, Y, plain, optimizers=(make(model.parameters()),))
+    return minimal_setup(model, X, Y, plain, optimizers=(make(model.parameters()),))
 
 
 def test_parameters_of_the_loss_are_missed() -> None:
@@ -116,5 +116,5 @@ def test_what_is_frozen_is_named_before_what_is_not_held() -> None:
     model = network(3)
     optimizer = torch.optim.Adam(model[2].parameters())
     model[2].requires_grad_(False)
-    report = Debugger.of(program(model, X, Y, plain, optimizers=(optimizer,))).checkup()
-    assert [one.code for one in report.loud] == ["M302", "O503"]
+    report = Debugger.of(minimal_setup(model, X, Y, plain, optimizers=(optimizer,))).checkup()
+    assert [one.code for one in report.faults] == ["M302", "O503"]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
 
@@ -22,7 +22,7 @@ IMAGES = torch.rand(16, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 
 def trained(make: Callable[[Any], torch.optim.Optimizer], dtype: torch.dtype = torch.bfloat16) -> Setup:
     model = network(3).to(dtype)
-    return program(model, X.to(dtype), Y, CE, optimizers=(make(model.parameters()),))
+    return minimal_setup(model, X.to(dtype), Y, CE, optimizers=(make(model.parameters()),))
 
 
 def images(seed: int = 0) -> Setup:
@@ -30,7 +30,7 @@ def images(seed: int = 0) -> Setup:
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).half()
     loss = lambda logits, target: F.cross_entropy(logits.float(), target)  # noqa: E731
     optimizers = (torch.optim.AdamW(model.parameters(), lr=1e-7),)
-    return program(model, IMAGES.half(), torch.arange(16) % 3, loss, optimizers=optimizers)
+    return minimal_setup(model, IMAGES.half(), torch.arange(16) % 3, loss, optimizers=optimizers)
 
 
 class Wide(nn.Module):
@@ -46,7 +46,7 @@ class Wide(nn.Module):
 
 def mixed() -> Setup:
     model = Wide()
-    return program(model, X, Y, CE, optimizers=(torch.optim.RMSprop(model.parameters(), lr=1e-6),))
+    return minimal_setup(model, X, Y, CE, optimizers=(torch.optim.RMSprop(model.parameters(), lr=1e-6),))
 
 
 LOST: dict[str, Callable[[], Setup]] = {
@@ -92,7 +92,7 @@ def autocast() -> Setup:
 
     model = Mixed()
     optimizers = (torch.optim.Adam(model.parameters(), lr=1e-5),)
-    return program(model, X, Y, lambda o, t: F.cross_entropy(o.float(), t), optimizers=optimizers)
+    return minimal_setup(model, X, Y, lambda o, t: F.cross_entropy(o.float(), t), optimizers=optimizers)
 
 
 KEPT: dict[str, Callable[[], Setup]] = {
@@ -136,7 +136,7 @@ def taught(outputs: int, target: Tensor, loss: Any) -> Setup:
         optimizer.step()
     model.bfloat16()
     half = target.bfloat16() if target.is_floating_point() else target
-    return program(model, X.bfloat16(), half, loss, optimizers=(torch.optim.AdamW(model.parameters(), lr=1e-5),))
+    return minimal_setup(model, X.bfloat16(), half, loss, optimizers=(torch.optim.AdamW(model.parameters(), lr=1e-5),))
 
 
 TAUGHT: dict[str, Callable[[], Setup]] = {

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.said import said
 
@@ -16,7 +16,7 @@ from tests.rules.said import said
 def trained(groups: Any, **settings: Any) -> Setup:
     model = network(3)
     optimizer = torch.optim.AdamW(groups(model), **settings)
-    return program(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
 def split(model: nn.Module) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.said import loud, said
 
@@ -35,13 +35,13 @@ class Shadow(nn.Module):
 
 def keeping(keep: Callable[[nn.Sequential], Any], *tail: nn.Module) -> Setup:
     model = network(3, *tail)
-    return program(model, *points(), nn.CrossEntropyLoss(), extra_state=(keep(model),))
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), extra_state=(keep(model),))
 
 
 def on_the_model(state: Callable[[nn.Module], Any]) -> Setup:
     model = network(3)
     model.best = state(model)
-    return program(model, *points(), nn.CrossEntropyLoss())
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss())
 
 
 ALIASES: dict[str, Callable[[], Setup]] = {

@@ -17,8 +17,8 @@ from torch.optim.swa_utils import AveragedModel
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.loop.shadows import Shadows, Trace
-from nbdebug.rules.programs import points, program
+from nbdebug.loop_monitor.weight_copies import CopyHistory, WeightCopyMonitor
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 
 
@@ -38,7 +38,7 @@ class Average:
 
 def setup(norm: bool = True) -> Setup:
     layers = [nn.Linear(4, 8), nn.BatchNorm1d(8) if norm else nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)]
-    return program(nn.Sequential(*layers), *points(), nn.CrossEntropyLoss())
+    return minimal_setup(nn.Sequential(*layers), *points(), nn.CrossEntropyLoss())
 
 
 def steps(given: Setup) -> Any:
@@ -54,7 +54,7 @@ def said(loop: Callable[[Setup], None], given: Setup) -> list[Finding]:
     debugger = Debugger.of(given)
     with debugger.watch() as watch:
         loop(given)
-    assert not watch.trouble, watch.trouble
+    assert not watch.error_summary, watch.error_summary
     return [one for one in debugger.findings if one.code == "R905"]
 
 
@@ -120,10 +120,10 @@ def test_copies_whose_statistics_belong_to_their_weights(loop: Callable[[Setup],
 def test_a_file_that_computes_statistics_afterwards_is_trusted(tmp_path: Path) -> None:
     file, model = tmp_path / "loop.py", setup().model
     file.write_text("update_bn(loader, average)")
-    shadows = Shadows(model)
-    shadows.traces["average"] = Trace(weakref.ref(model), [], {}, {}, ("1.running_mean",))
-    assert len(shadows.seen(None)) == 1
-    assert shadows.seen(str(file)) == ()
+    shadows = WeightCopyMonitor(model)
+    shadows.histories["average"] = CopyHistory(weakref.ref(model), [], {}, {}, ("1.running_mean",))
+    assert len(shadows.summary(None)) == 1
+    assert shadows.summary(str(file)) == ()
 
 
 def test_what_a_function_knows_of_its_variables_is_as_it_was() -> None:

@@ -9,7 +9,7 @@ from torch import nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import classifier
+from nbdebug.rules.examples import classifier
 
 
 @pytest.mark.parametrize("deep", [False, True])

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Generator
 
-from nbdebug.rules.programs import classifier
-from nbdebug.rules.repro.unseeded import shuffled
+from nbdebug.rules.examples import classifier
+from nbdebug.rules.repro.unseeded import shuffled_setup
 from nbdebug.setup import Setup
 from tests.rules.said import said
 
@@ -33,13 +33,13 @@ def test_the_global_generator_is_named() -> None:
 
 
 def test_the_generator_of_a_loader_is_named() -> None:
-    (found,) = said(shuffled(drawn(Generator())), "R901")
+    (found,) = said(shuffled_setup(drawn(Generator())), "R901")
     assert found.evidence["source"] == "the generator of train_loader"
 
 
 def test_the_generator_of_the_validation_loader_is_named() -> None:
     setup = classifier()
-    setup.val_loader = shuffled(drawn(Generator())).train_loader
+    setup.val_loader = shuffled_setup(drawn(Generator())).train_loader
     (found,) = said(setup, "R901")
     assert found.evidence["source"] == "the generator of val_loader"
 
@@ -52,4 +52,4 @@ def test_seeds_given_by_hand_are_left_alone(seed: int) -> None:
 
 
 def with_seed(seed: int) -> Setup:
-    return shuffled(Generator().manual_seed(seed))
+    return shuffled_setup(Generator().manual_seed(seed))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.programs import network
+from nbdebug.rules.examples import network
 from nbdebug.rules.signal.collapsed_representation import bad
 from nbdebug.setup import Setup
 from tests.rules.asking import on, said

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import program
+from nbdebug.rules.examples import minimal_setup
 
 X = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 
 
 def found(model: nn.Module, x: Tensor = X, loss: Callable[..., Tensor] = F.cross_entropy) -> list[Finding]:
-    setup = program(model, x, Y, loss)
+    setup = minimal_setup(model, x, Y, loss)
     return [one for one in Debugger.of(setup).checkup(select=["G408"]) if one.code == "G408"]
 
 
@@ -70,13 +70,19 @@ class Pictures(nn.Module):
 
 
 FAULTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "standard normal": (lambda: drawn(plain(11), lambda p: nn.init.normal_(p)), "grows"),
-    "uniform in 0 to 1": (lambda: drawn(plain(6), lambda p: nn.init.uniform_(p)), "grows"),
-    "kernels of one": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=1.5)), "grows"),
-    "standard normal, of a few layers": (lambda: drawn(plain(4), lambda p: nn.init.normal_(p, std=1.3)), "grows"),
-    "a hundredth": (lambda: drawn(plain(6), lambda p: nn.init.normal_(p, std=0.01)), "shrinks"),
-    "tiny kernels": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=0.01)), "shrinks"),
-    "tiny without a kink": (lambda: drawn(plain(6, nn.Tanh), lambda p: nn.init.uniform_(p, -0.02, 0.02)), "shrinks"),
+    "standard normal": (lambda: drawn(plain(11), lambda p: nn.init.normal_(p)), "activations grow"),
+    "uniform in 0 to 1": (lambda: drawn(plain(6), lambda p: nn.init.uniform_(p)), "activations grow"),
+    "kernels of one": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=1.5)), "activations grow"),
+    "standard normal, of a few layers": (
+        lambda: drawn(plain(4), lambda p: nn.init.normal_(p, std=1.3)),
+        "activations grow",
+    ),
+    "a hundredth": (lambda: drawn(plain(6), lambda p: nn.init.normal_(p, std=0.01)), "activations shrink"),
+    "tiny kernels": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=0.01)), "activations shrink"),
+    "tiny without a kink": (
+        lambda: drawn(plain(6, nn.Tanh), lambda p: nn.init.uniform_(p, -0.02, 0.02)),
+        "activations shrink",
+    ),
 }
 
 
@@ -165,5 +171,7 @@ class Unrolled(nn.Module):
 def test_samples_that_begin_alike_are_no_growth() -> None:
     words = torch.randint(1, 9, (64, 6), generator=torch.Generator().manual_seed(0))
     words[:, 0] = 0
-    report = Debugger.of(program(Unrolled(), words, words[:, 1] % 3, nn.CrossEntropyLoss())).checkup(select=["G408"])
+    report = Debugger.of(minimal_setup(Unrolled(), words, words[:, 1] % 3, nn.CrossEntropyLoss())).checkup(
+        select=["G408"]
+    )
     assert list(report) == []

@@ -8,12 +8,12 @@ from functools import cache
 import pytest
 import torch
 
-from nbdebug import registry
-from nbdebug.evidence import Evidence
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.looks import looks
-from nbdebug.record import Record
+from nbdebug.measurements import Measurements
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import get_layer_signal
+from nbdebug.rule_engine import rule_registry
 from nbdebug.setup import Setup
 from tests.rules.signal.faulty_runs import FAULTS
 from tests.rules.signal.healthy_runs import HEALTHY
@@ -41,7 +41,7 @@ def said(record: Record) -> list[Finding]:
     found = []
     for code in CODES:
         try:
-            found += registry.find(code)({**LATER, "record": record})
+            found += rule_registry.find_rule(code)({**LATER, "record": record})
         except NotChecked:
             continue
     return found
@@ -102,15 +102,15 @@ def test_steps_that_are_lost_show_in_a_record_alone(name: str, lost: str, fixed:
         trial = FAULTS[name][1](fixed)
         record = record_of(trial)
     setup = Setup(trial.model, (), optimizers=(trial.optimizer,))
-    evidence = Evidence(setup, record=record, loop=NotChecked("only recorded"))
-    found = registry.find("G414")(evidence)
+    evidence = Measurements(setup, record=record, loop=NotChecked("only recorded"))
+    found = rule_registry.find_rule("G414")(evidence)
     assert [one.where.parameter for one in found] == ([] if fixed else [lost])
 
 
 def test_an_open_gate_and_the_end_of_a_decoder_are_not_pinned() -> None:
     for name, kind in (("open gates", "gate.1"), ("binary pictures coded", "decode.3")):
-        shares = looks(recorded(ORDINARY[name]), "activation.saturated")
-        assert float(shares.at([kind]).late.median[0]) > 0.7
+        shares = get_layer_signal(recorded(ORDINARY[name]), "activation.saturated")
+        assert float(shares.select([kind]).second_half.median[0]) > 0.7
 
 
 def test_what_clipping_tames_is_left_alone_and_what_it_would_need_is_said() -> None:

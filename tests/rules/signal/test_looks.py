@@ -7,14 +7,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nbdebug import registry
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.looks import batch_size, counts, from_zero, learned, looks, weights
-from nbdebug.record import Layer, Record
-from nbdebug.record.bins import COUNT, packed
-from nbdebug.record.record import layer_columns
-from nbdebug.record.table import Table
+from nbdebug.records import Record, RecordedModule
+from nbdebug.records.layer_signals import (
+    get_layer_signal,
+    has_learned,
+    layer_weights,
+    recorded_batch_size,
+    value_counts,
+    zero_initialized,
+)
+from nbdebug.records.record import layer_columns
+from nbdebug.records.table import StepTable
+from nbdebug.rule_engine import rule_registry
+from nbdebug.tensors.histogram_bins import BIN_COUNT, pack_counts
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 Values = Callable[[int, int], float]  # of the place and of the look
@@ -35,7 +42,7 @@ def record(places: int = 4, steps: tuple[int, ...] = STEPS, loss: float = 1.0, *
     }
     made = Record(about={"batch_size": 32})
     for i in range(places):
-        made.modules += [Layer(f"l{i}", "Linear", (f"l{i}.weight",)), Layer(f"a{i}", "ReLU")]
+        made.modules += [RecordedModule(f"l{i}", "Linear", (f"l{i}.weight",)), RecordedModule(f"a{i}", "ReLU")]
     for look, step in enumerate(steps):
         row = {
             f"{key.replace('_', '.', 1)}|l{i}.weight": value(i, look)
@@ -50,27 +57,31 @@ def record(places: int = 4, steps: tuple[int, ...] = STEPS, loss: float = 1.0, *
 
 def said(code: str, seen: Record) -> list[Finding]:
     later = {"saturation": NotChecked("before training"), "loop": NotChecked("only recorded")}
-    return registry.find(code)({**later, "record": seen})
+    return rule_registry.find_rule(code)({**later, "record": seen})
 
 
 def test_quantiles_are_those_of_numpy_where_a_place_was_seen() -> None:
     random = np.random.default_rng(0)
     table = np.where(random.random((14, 4)) < 0.3, np.nan, random.normal(size=(14, 4)))
-    found = looks(record(weight_norm=lambda i, t: float(table[t, i])), "weight.norm")
+    found = get_layer_signal(record(weight_norm=lambda i, t: float(table[t, i])), "weight.norm")
     for share in (0.1, 0.5, 0.9):
         assert found.quantile(share) == pytest.approx(np.nanquantile(table, share, axis=0), rel=1e-5)
-    assert np.isnan(looks(record(), "weight.norm", ["nowhere"], 0).median).all()
+    assert np.isnan(get_layer_signal(record(), "weight.norm", ["nowhere"], 0).median).all()
 
 
 def test_looks_are_counted_by_steps_and_not_by_their_number() -> None:
-    found = looks(record(), "weight.norm")
-    assert found.warm.steps.tolist() == [16, 24, 32, 48, 64, 96, 128]
-    assert found.late.steps.tolist() == [64, 96, 128]
-    assert looks(record(steps=(1, 2, 3, 4, 5, 6, 7, 100)), "weight.norm").late.steps.tolist() == [6, 7, 100]
+    found = get_layer_signal(record(), "weight.norm")
+    assert found.after_warm_up.steps.tolist() == [16, 24, 32, 48, 64, 96, 128]
+    assert found.second_half.steps.tolist() == [64, 96, 128]
+    assert get_layer_signal(record(steps=(1, 2, 3, 4, 5, 6, 7, 100)), "weight.norm").second_half.steps.tolist() == [
+        6,
+        7,
+        100,
+    ]
 
 
 def test_what_was_not_finite_is_infinite() -> None:
-    found = looks(record(weight_nonfinite=lambda i, t: float(i == 1 and t > 9)), "weight.norm")
+    found = get_layer_signal(record(weight_nonfinite=lambda i, t: float(i == 1 and t > 9)), "weight.norm")
     assert np.isinf(found.values[10:, 1]).all()
     assert np.isfinite(found.values[:10]).all()
     assert (
@@ -82,20 +93,20 @@ def test_what_was_not_finite_is_infinite() -> None:
 
 
 def test_too_few_looks_are_not_judged() -> None:
-    with pytest.raises(NotChecked, match=r"4 looks at weight\.norm"):
-        looks(record(steps=STEPS[:4]), "weight.norm")
+    with pytest.raises(NotChecked, match=r"only 4 snapshots of weight\.norm"):
+        get_layer_signal(record(steps=STEPS[:4]), "weight.norm")
     with pytest.raises(NotChecked, match="steps were recorded"):
         said("G409", record(steps=(1, 2, 3, 4, 5, 6, 7, 8, 9)))
 
 
 def test_sizes_starts_and_batches_are_read_off() -> None:
     seen = record(update_ratio=lambda i, t: 1.0 / (t + 1) if i == 2 else 1e-3)
-    assert counts(seen, weights(seen)).tolist() == [256.0] * 4
-    assert from_zero(seen) == {"l2.weight"}
-    assert batch_size(seen) == 32
+    assert value_counts(seen, layer_weights(seen)).tolist() == [256.0] * 4
+    assert zero_initialized(seen) == {"l2.weight"}
+    assert recorded_batch_size(seen) == 32
     seen.about = {"train_samples": 640, "batches_per_epoch": 10}
-    assert batch_size(seen) == 64
-    assert not learned(seen)
+    assert recorded_batch_size(seen) == 64
+    assert not has_learned(seen)
 
 
 def test_a_layer_that_only_starts_at_zero_has_no_large_steps_and_does_not_explode() -> None:
@@ -143,7 +154,7 @@ def test_a_spike_that_the_loss_survives_is_no_explosion() -> None:
 def units(dead: float, silent: float) -> Record:
     """Four layers, of which the third has a share of dead units and of zeros."""
     seen = record()
-    seen.layers = Table([*seen.layers.columns, *layer_columns(f"activation|a{i}" for i in range(4))])
+    seen.layers = StepTable([*seen.layers.columns, *layer_columns(f"activation|a{i}" for i in range(4))])
     old = record()
     for look, step in enumerate(STEPS):
         names = list(old.layers.columns)
@@ -166,7 +177,7 @@ def test_dead_units_are_told_from_rare_ones() -> None:
 def drawn(values: np.ndarray) -> np.ndarray:
     """The histogram of some weights, packed."""
     bins = np.clip(np.floor(2 * (np.log2(np.abs(values)) + 30)), 0, 87).astype(int) + 1
-    return packed(np.bincount(88 + np.sign(values).astype(int) * bins, minlength=COUNT))
+    return pack_counts(np.bincount(88 + np.sign(values).astype(int) * bins, minlength=BIN_COUNT))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +187,7 @@ def drawn(values: np.ndarray) -> np.ndarray:
 )
 def test_two_populations_are_told_from_one_that_is_wide(scales: tuple[float, float], split: bool) -> None:
     random, seen = np.random.default_rng(0), record(places=1)
-    seen.drawn = ["weight|l0.weight"]
+    seen.histogram_names = ["weight|l0.weight"]
     for step, (one, two) in ((1, (0.1, 0.1)), (100, scales)):
         values = np.concatenate([one * random.normal(size=3000), two * random.normal(size=3000)])
         seen.shapes.append(step, drawn(values)[None])
@@ -187,7 +198,7 @@ def test_two_populations_are_told_from_one_that_is_wide(scales: tuple[float, flo
 
 def test_weights_that_leave_out_the_middle_are_two_populations_too() -> None:
     random, seen = np.random.default_rng(0), record(places=1)
-    seen.drawn = ["weight|l0.weight"]
+    seen.histogram_names = ["weight|l0.weight"]
     for step, values in (
         (1, random.normal(size=4000)),
         (100, np.sign(random.normal(size=4000)) * random.normal(1, 0.05, 4000)),

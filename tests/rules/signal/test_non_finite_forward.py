@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
 X, Y = points()
@@ -78,11 +78,11 @@ def log_of_softmax(output: Tensor, target: Tensor) -> Tensor:
 
 
 def of(act: Callable[[Tensor], Tensor]) -> Callable[[], Setup]:
-    return lambda: program(Through(act), X, Y, CE)
+    return lambda: minimal_setup(Through(act), X, Y, CE)
 
 
 def on(model: Callable[[], nn.Module], tokens: Tensor) -> Callable[[], Setup]:
-    return lambda: program(model(), tokens, Y, CE)
+    return lambda: minimal_setup(model(), tokens, Y, CE)
 
 
 FAULTY: dict[str, tuple[Callable[[], Setup], str]] = {
@@ -131,7 +131,7 @@ def test_the_sample_is_named_in_whichever_batch_it_is() -> None:
 
 
 def test_what_comes_from_outside_is_no_operation() -> None:
-    setup = program(network(3), torch.full((64, 4), torch.nan), Y, CE)
+    setup = minimal_setup(network(3), torch.full((64, 4), torch.nan), Y, CE)
     assert said(setup) == []
 
 
@@ -142,5 +142,5 @@ def test_the_range_of_the_input_is_given() -> None:
 
 
 def test_nan_is_told_by_its_origin_and_not_by_the_loss_that_meets_it() -> None:
-    report = Debugger.of(program(Through(lambda h: torch.log(h.relu())), X, Y, CE)).checkup()
-    assert [one.code for one in report.loud] == ["G405"]
+    report = Debugger.of(minimal_setup(Through(lambda h: torch.log(h.relu())), X, Y, CE)).checkup()
+    assert [one.code for one in report.faults] == ["G405"]

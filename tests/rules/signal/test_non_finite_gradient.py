@@ -58,7 +58,7 @@ FAULTS = {
 def test_the_operation_is_named_at_its_line_and_comes_first(name: str) -> None:
     act, line = FAULTS[name]
     report = Debugger.of(on(Through(act))()).checkup()
-    assert [one.code for one in report.loud] == ["G406"]
+    assert [one.code for one in report.faults] == ["G406"]
     assert line in (report[0].where.source or "")
 
 

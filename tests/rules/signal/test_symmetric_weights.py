@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import network, points, program
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.healthy_models import Adapter
 
@@ -22,7 +22,7 @@ def found(setup: Setup) -> list[Finding]:
 
 
 def of(model: nn.Module, x: Tensor = X, y: Tensor = Y) -> Setup:
-    return program(model, x, y, nn.CrossEntropyLoss())
+    return minimal_setup(model, x, y, nn.CrossEntropyLoss())
 
 
 def filled(model: nn.Module, value: float, only: str = "") -> nn.Module:

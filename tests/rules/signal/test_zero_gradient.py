@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.programs import classifier, network, points, program
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.healthy_models import Adapter, TakingTurns
 
@@ -40,7 +40,7 @@ class Residual(nn.Module):
 
 
 def of(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy) -> Setup:
-    return program(model, X, Y, loss)
+    return minimal_setup(model, X, Y, loss)
 
 
 def found(setup: Setup) -> list[Finding]:
@@ -81,7 +81,7 @@ def test_a_dropout_module_of_rate_one_is_found() -> None:
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "residual branch of zero": lambda: of(Residual()),
     "low-rank adapter": lambda: of(Adapter()),
-    "heads in turns": lambda: program(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
+    "heads in turns": lambda: minimal_setup(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
     "many units off": lambda: of(Hidden(lambda h: F.relu(h - 1.0))),
     "heavy dropout": lambda: of(Hidden(lambda h: F.dropout(h, 0.8))),
     "straight through": lambda: of(Hidden(lambda h: h + (h.round() - h).detach())),

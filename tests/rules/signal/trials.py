@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.record import Record
+from nbdebug.records import Record
 from tests.rules.recording import recorded
 
 Loss = Callable[[], Tensor]

@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import (
-    average_precision_score,
-    confusion_matrix,
-    precision_recall_fscore_support,
-    roc_auc_score,
-)
+from sklearn.metrics import average_precision_score, confusion_matrix, precision_recall_fscore_support, roc_auc_score
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
+from nbdebug.predictions import ClassificationTable
 from nbdebug.tools.errors.result import Errors
 
 NAMES = ("ant", "bee", "cat")
@@ -28,7 +23,7 @@ def scores(rows: int = 400, classes: int = 3, seed: int = 0) -> tuple[np.ndarray
 
 
 def errors(predictions: object, target: object, **options: object) -> Errors:
-    return Errors(Predictions.of(predictions, target, **options), "made here")  # type: ignore[arg-type]
+    return Errors(ClassificationTable.from_arrays(predictions, target, **options), "made here")  # type: ignore[arg-type]
 
 
 def test_classes_and_pairs_are_those_of_scikit_learn() -> None:
@@ -52,7 +47,7 @@ def test_curves_of_one_class_are_those_of_scikit_learn() -> None:
     chance = torch.tensor(logits).softmax(1).numpy()[:, 2]
     curves = found.curves("cat")
     assert "chance of cat" not in found.table.columns
-    assert found.thresholds("cat").of == (target == 2).sum()
+    assert found.thresholds("cat").positives == (target == 2).sum()
     np.testing.assert_allclose(found.table.columns["chance of cat"], chance, rtol=1e-6)
     exact = found.table.columns["chance of cat"]
     assert curves.roc.area == pytest.approx(roc_auc_score(target == 2, exact), rel=1e-15)
@@ -76,17 +71,17 @@ def test_rows_without_target_or_score_do_not_count() -> None:
     logits[0, 1], target[1] = np.nan, -1
     found, rest = errors(logits, target), errors(logits[2:], target[2:])
     assert found.curves(1).roc.area == rest.curves(1).roc.area
-    assert found.calibration().error == rest.calibration().error
+    assert found.calibration().calibration_error == rest.calibration().calibration_error
     assert found.calibration().counts.sum() == 398
     assert found.temperature().rows == 398
-    assert found.thresholds(1).of + found.thresholds(1).others == 398
+    assert found.thresholds(1).positives + found.thresholds(1).negatives == 398
 
 
 def test_calibration_is_of_confidence_or_of_a_class() -> None:
     logits, target = scores(2000)
     found = errors(3 * logits, target)
-    assert found.calibration().is_off
-    assert found.calibration().overconfident
+    assert found.calibration().is_miscalibrated
+    assert found.calibration().is_overconfident
     assert found.temperature().helps
     assert found.temperature().temperature == pytest.approx(
         3 * errors(logits, target).temperature().temperature, rel=0.01
@@ -122,11 +117,11 @@ def test_a_class_that_there_is_not_is_refused() -> None:
 
 
 def test_many_classes_need_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbdebug.predictions.classes.MOST_SCORES", 100)
+    monkeypatch.setattr("nbdebug.predictions.classification.MAX_STORED_SCORES", 100)
     found = errors(*scores(classes=8))
     assert found.table.scores is None  # type: ignore[attr-defined]
     assert found.calibration().counts.sum() == 400
     for asked in (lambda: found.curves(3), found.temperature):
         with pytest.raises(SetupError, match="scores"):
             asked()
-    assert errors(*scores(classes=3)).curves(1).of > 0
+    assert errors(*scores(classes=3)).curves(1).positives > 0

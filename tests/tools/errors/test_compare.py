@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from nbdebug.exceptions import SetupError
-from nbdebug.metrics.paired import flips
-from nbdebug.predictions import Predictions
+from nbdebug.metrics.comparison import compare_paired
+from nbdebug.predictions import ClassificationTable
 from nbdebug.tools.errors.result import Errors
 
 NAMES = ("ant", "bee", "cat")
 
 
 def errors(prediction: np.ndarray, target: np.ndarray, index: np.ndarray | None = None) -> Errors:
-    return Errors(Predictions.of(prediction, target, class_names=NAMES, index=index), "made here")
+    return Errors(ClassificationTable.from_arrays(prediction, target, class_names=NAMES, index=index), "made here")
 
 
 def drawn(rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,7 +31,7 @@ def test_samples_are_matched_by_their_place_whatever_their_order() -> None:
     order = np.random.default_rng(1).permutation(300)
     shuffled = errors(new, target, np.arange(300)).compare(errors(old[order], target[order], order))
     assert (straight.table.columns["change"] == shuffled.table.columns["change"]).all()
-    assert straight.gain == shuffled.gain == flips(old == target, new == target)
+    assert straight.gain == shuffled.gain == compare_paired(old == target, new == target)
 
 
 def test_each_change_is_a_query() -> None:
@@ -63,7 +63,7 @@ def test_samples_of_one_side_only_are_left_out_and_told() -> None:
     old, new, target = drawn()
     found = errors(new, target, np.arange(300)).compare(errors(old[50:], target[50:], np.arange(50, 300)))
     assert len(found.table) == 250
-    assert "50 samples are in one of the two tables only" in str(found)
+    assert "50 samples are in only one of the two tables" in str(found)
     assert found.key(0) == 50
 
 
@@ -79,15 +79,15 @@ def test_rows_without_a_target_do_not_count() -> None:
     old, new, target = drawn()
     target[:100] = -1
     found = errors(new, target).compare(errors(old, target))
-    assert found.gain == flips(old[100:] == target[100:], new[100:] == target[100:])
+    assert found.gain == compare_paired(old[100:] == target[100:], new[100:] == target[100:])
 
 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (lambda old, target: errors(old[1:], target[1:]), "other has 299 rows; expected 300"),
+        (lambda old, target: errors(old[1:], target[1:]), "before has 299 rows; expected 300"),
         (lambda old, target: errors(old, target, np.arange(300)), "only one of the two tables"),
-        (lambda old, target: errors(old, (target + 1) % 3), "300 of 300 samples have another target"),
+        (lambda old, target: errors(old, (target + 1) % 3), "300 of 300 samples have different targets"),
     ],
 )
 def test_what_cannot_be_matched_is_refused(other: object, said: str) -> None:
@@ -99,7 +99,7 @@ def test_what_cannot_be_matched_is_refused(other: object, said: str) -> None:
 def test_a_sample_twice_and_none_in_common_are_refused() -> None:
     old, new, target = drawn()
     twice = errors(old, target, np.zeros(300, int))
-    with pytest.raises(SetupError, match="holds a sample twice"):
+    with pytest.raises(SetupError, match="contains a sample twice"):
         errors(new, target, np.arange(300)).compare(twice)
     far = errors(old, target, np.arange(1000, 1300))
     with pytest.raises(SetupError, match="share no sample"):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
-from nbdebug.predictions.multilabel import MultiLabel
-from nbdebug.tools.errors.panel_classes import state
-from nbdebug.tools.errors.panels import panels
+from nbdebug.predictions.multilabel import MultiLabelTable
+from nbdebug.tools.errors.panels.classes import state
+from nbdebug.tools.errors.panels.registry import all_panels
 from nbdebug.tools.errors.result import Errors
 
 NAMES = ("sky", "sea", "sun")
@@ -18,7 +18,7 @@ def made() -> tuple[Errors, np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
     target = random.random((300, 3)) < [0.2, 0.5, 0.7]
     chance = (1 / (1 + np.exp(-(random.normal(size=(300, 3)) + 1.5 * target - 0.7)))).astype(np.float32)
-    table = MultiLabel.of(chance, target, class_names=NAMES, threshold=[0.4, 0.5, 0.6])
+    table = MultiLabelTable.from_arrays(chance, target, class_names=NAMES, threshold=[0.4, 0.5, 0.6])
     return Errors(table, "made here"), chance, target
 
 
@@ -35,16 +35,16 @@ def test_each_label_has_its_shares_and_curves() -> None:
 def test_a_threshold_begins_at_that_of_its_label() -> None:
     errors, chance, target = made()
     found = errors.thresholds("sun")
-    row = found.to_frame().set_index("threshold").loc[found.usual]
-    assert found.usual == np.float32(0.6)
+    row = found.to_frame().set_index("threshold").loc[found.default]
+    assert found.default == np.float32(0.6)
     assert row.tp == (target[:, 2] & (chance[:, 2] >= np.float32(0.6))).sum()
-    rows = errors.rows(ranges={"chance of sun": (found.usual, None)}, count=1000)
+    rows = errors.rows(ranges={"chance of sun": (found.default, None)}, count=1000)
     assert len(rows) == row.tp + row.fp
 
 
 def test_the_panel_counts_and_leads_to_cells() -> None:
     errors, chance, target = made()
-    assert "classes" in [one.name for one in panels() if one.fits(errors)]
+    assert "classes" in [one.name for one in all_panels() if one.fits(errors)]
     found = state(errors, of="sea")
     assert found["apart"]
     assert found["pairs"] == []

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from nbdebug.exceptions import SetupError
-from nbdebug.predictions import Predictions
-from nbdebug.tools.errors import panel_calibration, panel_classes
-from nbdebug.tools.errors.panels import NAMES, panels
+from nbdebug.predictions import ClassificationTable
+from nbdebug.tools.errors.panels.registry import PANEL_MODULES, all_panels, calibration
 from nbdebug.tools.errors.result import Errors
-from nbdebug.views.base import script
+from nbdebug.views.page import to_script_json
 
 
 def errors(rows: int = 300, classes: int = 4) -> Errors:
@@ -18,11 +17,11 @@ def errors(rows: int = 300, classes: int = 4) -> Errors:
     target = random.integers(0, classes, rows)
     scores = random.normal(size=(rows, classes)).astype(np.float32)
     scores[np.arange(rows), target] += 1.5
-    return Errors(Predictions.of(scores, target), "made here")
+    return Errors(ClassificationTable.from_arrays(scores, target), "made here")
 
 
 def test_panels_come_in_their_order() -> None:
-    assert [one.name for one in panels()] == list(NAMES)
+    assert [one.name for one in all_panels()] == list(PANEL_MODULES)
 
 
 def test_a_page_holds_the_panels_that_fit() -> None:
@@ -33,7 +32,7 @@ def test_a_page_holds_the_panels_that_fit() -> None:
     assert "flips" not in found
     html = errors().view().html()
     assert "balanced accuracy" in html
-    assert "Calibration error" in html
+    assert "Expected calibration error" in html
 
 
 def test_opening_the_browser_adds_no_column() -> None:
@@ -59,6 +58,6 @@ def test_what_there_is_not_is_refused(asked: dict[str, object]) -> None:
 @pytest.mark.parametrize(("rows", "classes"), [(50_000, 3), (60_000, 2), (5_000, 300)])
 def test_a_state_stays_small_however_large_the_data(rows: int, classes: int) -> None:
     found = errors(rows, classes)
-    for one in (panel_classes, panel_calibration):
-        assert len(script(one.state(found))) < 50_000
-        assert len(script(one.state(found, of=1))) < 50_000
+    for one in (classes, calibration):
+        assert len(to_script_json(one.state(found))) < 50_000
+        assert len(to_script_json(one.state(found, of=1))) < 50_000

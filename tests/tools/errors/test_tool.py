@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import nbdebug
-from nbdebug.predictions.places import LOST
+from nbdebug.predictions.sample_indices import UNKNOWN_INDEX_CONSEQUENCE
 from nbdebug.tools.errors import Errors
 
 WORST = {"kind": "rows", "query": {"right": False, "count": 5}}
@@ -135,7 +135,7 @@ def test_a_stream_keeps_its_numbers_and_says_what_is_lost() -> None:
     errors = Scene(Stream()).errors()
     assert errors.samples is None
     assert errors.answer(WORST)["cards"][0]["shown"] is None
-    assert any(LOST in note for note in errors.table.notes)
+    assert any(UNKNOWN_INDEX_CONSEQUENCE in note for note in errors.table.notes)
 
 
 @pytest.mark.parametrize("output", ["nan", "one class"])
@@ -157,7 +157,7 @@ def test_odd_predictions_are_browsed_all_the_same(output: str) -> None:
 def test_wrong_questions_are_refused() -> None:
     scene = Scene()
     errors = scene.errors()
-    with pytest.raises(nbdebug.SetupError, match="question is 'what'; expected one of rows"):
+    with pytest.raises(nbdebug.SetupError, match="request is 'what'; expected one of rows"):
         errors.answer({"kind": "what"})
     with pytest.raises(nbdebug.SetupError, match="column is 'los'; expected one of loss"):
         errors.rows(sort="los")
@@ -180,7 +180,7 @@ def test_findings_are_those_of_the_debugger() -> None:
 def test_what_the_pass_meets_is_told_with_its_sample() -> None:
     scene = Scene(Broken())
     scene.dataset.broken = True
-    with pytest.raises(nbdebug.SetupError, match="sample 3 of the data set raised OSError: disk on fire"):
+    with pytest.raises(nbdebug.SetupError, match="sample 3 of the dataset raised OSError: disk on fire"):
         scene.errors()
     scene.dataset.broken = False
     scene.model.forward = lambda x: x @ torch.ones(5, 2)

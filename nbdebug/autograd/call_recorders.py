@@ -1,0 +1,299 @@
+"""Record torch calls: all calls, broadcasts, first layers, and mode-dependent calls."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from nbdebug.autograd.tracing import ModuleStack, get_call_name
+from nbdebug.finding import Location
+from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
+from nbdebug.tensors.pytree import tree_tensors
+
+_ELEMENTWISE_LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+_ELEMENTWISE_OPERATORS = {
+    *("add", "sub", "rsub", "mul", "truediv", "pow", "radd", "rmul", "subtract", "multiply", "div", "where"),
+    *("poisson_nll_loss", "kl_div", "soft_margin_loss"),
+}
+_CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
+_PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum"}
+_RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
+_WEIGHTED_CALLS = _CONVOLUTION_CALLS | _PRODUCT_CALLS | _RECURRENT_CALLS | {"multi_head_attention_forward"}
+_NORMALIZATION_CALLS = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
+_CallKind = Literal["dropout", "batch statistics", "draw"]
+_DROPOUT_FUNCTIONS = (
+    F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, F.rrelu,
+    torch.dropout, torch.dropout_, torch.feature_dropout, torch.alpha_dropout,
+)  # fmt: skip
+_RANDOM_FUNCTIONS = (
+    torch.rand, torch.rand_like, torch.randn, torch.randn_like, torch.randint, torch.randperm, torch.bernoulli,
+    torch.multinomial, torch.normal, torch.poisson, F.gumbel_softmax, torch.Tensor.bernoulli, torch.Tensor.bernoulli_,
+    torch.Tensor.uniform_, torch.Tensor.normal_, torch.Tensor.random_, torch.Tensor.exponential_,
+    torch.Tensor.multinomial,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TorchCall:
+    """One call of a torch function: its name, input and output tensors, arguments, module path and line."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    module: str | None
+    line: SourceLine | None
+
+    @property
+    def where(self) -> Location:
+        """The submodule that ran, and the user's line."""
+        return get_location(self.line, self.module)
+
+
+class CallRecorder(TorchFunctionMode):
+    """Passes every torch call to ``_on_call`` while active, except calls that torch's own functions make internally."""
+
+    def __init__(self, stack: ModuleStack, on_call: Callable[[TorchCall], None]) -> None:
+        super().__init__()
+        self._stack, self._on_call = stack, on_call
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if outputs := tree_tensors(result):
+            name, line = getattr(func, "__name__", "call"), get_line_from_frame(sys._getframe(1))
+            module = self._stack.innermost or None
+            inputs = tuple(tree_tensors((args, kwargs or {})))
+            self._on_call(TorchCall(name.strip("_"), inputs, tuple(outputs), args, kwargs or {}, module, line))
+        return result
+
+
+@contextmanager
+def record_calls(model: nn.Module, on_call: Callable[[TorchCall], None]) -> Iterator[None]:
+    """Pass every torch call of ``model`` to ``on_call`` in a block, with the path of the calling submodule."""
+    stack = ModuleStack()
+    with stack.track(model), CallRecorder(stack, on_call):
+        yield
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """One call that broadcast output or target over the other."""
+
+    call: str
+    output: tuple[int, ...]
+    target: tuple[int, ...]
+    result: tuple[int, ...]
+    line: SourceLine | None
+
+
+class BroadcastRecorder(TorchFunctionMode):
+    """Records each element-wise call that broadcasts values of the output against values of the target.
+
+    Torch's losses take equal shapes. Operators may broadcast one side on purpose, as for quantiles or weights; they are
+    recorded only if the result is larger than both operands, which have different numbers of axes.
+    """
+
+    def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
+        super().__init__()
+        self._references = [*output, *targets]
+        self._output_ids = {id(t) for t in output}
+        self._target_ids = {id(t) for t in targets}
+        self.broadcasts: list[Broadcast] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs = tree_tensors((args, kwargs or {}))
+        from_output = [t for t in inputs if id(t) in self._output_ids]
+        from_target = [t for t in inputs if id(t) in self._target_ids]
+        if from_output and from_target:
+            self._record(func, from_output[0], from_target[0])
+        result = func(*args, **(kwargs or {}))
+        outputs = tree_tensors(result)
+        self._references += outputs
+        if bool(from_output) != bool(from_target):
+            (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
+        return result
+
+    def _record(self, func: Any, from_output: Tensor, from_target: Tensor) -> None:
+        """Record the call if the broadcast is unintended."""
+        name = getattr(func, "__name__", "").strip("_")
+        if (
+            not from_output.dim()
+            or not from_target.dim()
+            or from_output.shape == from_target.shape
+            or name not in _ELEMENTWISE_LOSSES | _ELEMENTWISE_OPERATORS
+        ):
+            return
+        try:
+            result_shape = torch.Size(torch.broadcast_shapes(from_output.shape, from_target.shape))  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            return
+        is_expanded = from_output.dim() != from_target.dim() and result_shape.numel() > max(
+            from_output.numel(), from_target.numel()
+        )
+        if is_expanded or name in _ELEMENTWISE_LOSSES:
+            line = get_line_from_frame(sys._getframe(2))
+            self.broadcasts.append(
+                Broadcast(
+                    get_call_name(func), tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape), line
+                )
+            )
+
+
+@dataclass(frozen=True)
+class FirstLayerCall:
+    """One call that combines data with weights: the data, the axis of their features, the location.
+
+    ``normalized`` is True if the result is normalized next, so that its scale does not matter.
+    """
+
+    data: Tensor
+    axis: int
+    module: str | None
+    line: SourceLine | None
+    normalized: bool = False
+
+    @property
+    def where(self) -> Location:
+        """The location of this call."""
+        return get_location(self.line, self.module)
+
+    @property
+    def features(self) -> Tensor:
+        """The data with one row for each feature."""
+        return self.data.movedim(self.axis, 0).flatten(1).float()
+
+
+class FirstLayerRecorder(TorchFunctionMode):
+    """Records each first-layer call while active, with the current submodule."""
+
+    def __init__(self, stack: ModuleStack) -> None:
+        super().__init__()
+        self._stack = stack
+        self.calls: list[FirstLayerCall] = []
+        self._derived: MutableMapping[Tensor, int | None] = WeakTensorKeyDictionary()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs, name = tree_tensors((args, kwargs or {})), getattr(func, "__name__", "").strip("_")
+        result = func(*args, **(kwargs or {}))
+        is_derived = any(isinstance(t, nn.Parameter) or t in self._derived for t in inputs)
+        if not is_derived:
+            return result
+        outputs, number = tree_tensors(result), self._record(name, inputs)
+        for tensor in outputs:
+            self._derived[tensor] = number
+        return result
+
+    def _record(self, name: str, inputs: list[Tensor]) -> int | None:
+        """Record a first-layer call and return its number, if it is one; mark the call that it normalizes."""
+        data = next((t for t in inputs if not isinstance(t, nn.Parameter)), None)
+        if data is None:
+            return None
+        number = self._derived.get(data)
+        if name in _NORMALIZATION_CALLS and number is not None:
+            self.calls[number] = replace(self.calls[number], normalized=True)
+        if name not in _WEIGHTED_CALLS or data in self._derived or not data.is_floating_point() or data.dim() < 2:
+            return None
+        axis = 1 if name in _CONVOLUTION_CALLS else data.dim() - 1
+        self.calls.append(
+            FirstLayerCall(data.detach(), axis, self._stack.innermost, get_line_from_frame(sys._getframe(2)))
+        )
+        return len(self.calls) - 1
+
+
+@dataclass(frozen=True)
+class ModeDependentCall:
+    """One mode-dependent call: whether it is active, its line, and the path and mode of the running submodule."""
+
+    kind: _CallKind
+    call: str
+    is_active: bool
+    line: SourceLine | None
+    module: str | None
+    training: bool
+
+    @property
+    def where(self) -> Location:
+        """The location of this call."""
+        return self.line.where(self.module or None) if self.line else Location(module=self.module or None)
+
+
+class _ModeDependentCallRecorder(TorchFunctionMode):
+    """Records every mode-dependent call while active, with the running submodule of ``_model``."""
+
+    def __init__(self, model: nn.Module, stack: ModuleStack) -> None:
+        super().__init__()
+        self._model, self._stack = model, stack
+        self.calls: list[ModeDependentCall] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        classified = _classify_call(func, args, kwargs)
+        if classified is not None:
+            kind, is_active = classified
+            path = self._stack.innermost or ""
+            training, line = self._model.get_submodule(path).training, get_line_from_frame(sys._getframe(1))
+            self.calls.append(ModeDependentCall(kind, get_call_name(func), is_active, line, path, training))
+        return func(*args, **kwargs)
+
+
+def _classify_call(func: Any, args: Any, kwargs: Any) -> tuple[_CallKind, bool] | None:
+    """Return the kind of a call and whether it is active; None for calls that depend on neither mode nor chance."""
+    if func in _RANDOM_FUNCTIONS:
+        return "draw", True
+    if func in _DROPOUT_FUNCTIONS:
+        rate = 1.0 if func is F.rrelu else _get_argument(func, args, kwargs, "p", 1, 0.5)
+        training = _get_argument(func, args, kwargs, "training" if func.__module__ == F.__name__ else "train", 2, True)
+        return ("dropout", bool(training)) if rate else None
+    if func is F.scaled_dot_product_attention:
+        return ("dropout", True) if _get_argument(func, args, kwargs, "dropout_p", 4, 0.0) else None
+    if func is F.multi_head_attention_forward:
+        rate, training = (_get_argument(func, args, kwargs, name, 0, None) for name in ("dropout_p", "training"))
+        return ("dropout", bool(training)) if rate else None
+    if func is F.batch_norm:
+        has_statistics = _get_argument(func, args, kwargs, "running_mean", 1, None) is not None
+        training = _get_argument(func, args, kwargs, "training", 5, False)
+        return ("batch statistics", bool(training)) if has_statistics else None
+    return None
+
+
+def _get_argument(func: Any, args: Any, kwargs: Any, name: str, position: int, default: Any) -> Any:
+    """Return one argument of a call by name, from the signature if available, else by position."""
+    try:
+        bound = inspect.signature(func).bind(*args, **kwargs)
+    except (ValueError, TypeError):
+        return kwargs.get(name, args[position] if position < len(args) else default)
+    bound.apply_defaults()
+    return bound.arguments.get(name, default)
+
+
+@contextmanager
+def record_mode_dependent_calls(model: nn.Module, training: bool) -> Iterator[list[ModeDependentCall]]:
+    """Put the whole model into one mode and record its mode-dependent calls in a block; then restore the modes."""
+    stack = ModuleStack()
+    recorder = _ModeDependentCallRecorder(model, stack)
+    with stack.track(model), in_mode(model, training), recorder:
+        yield recorder.calls
+
+
+def compute_relative_difference(first: list[Tensor], second: list[Tensor]) -> float:
+    """Return the largest difference between two outputs, relative to the largest value of the first."""
+    differences = [0.0]
+    for before, after in zip(first, second, strict=False):
+        if before.shape != after.shape:
+            return float("inf")
+        if before.numel() and (before.is_floating_point() or before.is_complex()):
+            difference = float((before - after).abs().nan_to_num().max())
+            differences.append(difference / max(float(before.abs().nan_to_num().max()), 1e-12))
+    return max(differences)

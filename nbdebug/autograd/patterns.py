@@ -1,0 +1,211 @@
+"""Patterns in the graph: producers and consumers, value ranges, handwritten activations, removal of calls."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from nbdebug.autograd.graph import Graph, Node
+
+# Operations that move, copy or drop values without changing any.
+VALUE_PRESERVING_NODES = frozenset(
+    {
+        *("View", "UnsafeView", "Reshape", "ReshapeAlias", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Alias"),
+        *("Transpose", "T", "Permute", "Swapaxes", "Clone", "Contiguous", "ToCopy", "AsStrided", "CopySlices"),
+        *("Select", "Slice", "Narrow", "Index", "IndexSelect", "Gather", "Take", "MaskedSelect"),
+        *("Split", "SplitWithSizes", "UnsafeSplit", "Chunk", "Unbind", "Cat", "Stack", "NativeDropout"),
+    }
+)
+_NON_NEGATIVE = (0.0, math.inf)
+_UNIT_INTERVAL = (0.0, 1.0)
+_FIXED_RANGES: dict[str, tuple[float, float]] = {
+    "Sigmoid": _UNIT_INTERVAL,
+    "Softmax": _UNIT_INTERVAL,
+    "Hardsigmoid": _UNIT_INTERVAL,
+    "Tanh": (-1.0, 1.0),
+    "Relu": _NON_NEGATIVE,
+    "Softplus": _NON_NEGATIVE,
+    "Exp": _NON_NEGATIVE,
+    "LogSoftmax": (-math.inf, 0.0),
+    "LogSigmoid": (-math.inf, 0.0),
+    "LogSigmoidForward": (-math.inf, 0.0),
+}
+_CLAMP_ATTRIBUTES = {
+    "Hardtanh": ("min_val", "max_val"),
+    "Clamp": ("min", "max"),
+    "ClampMin": ("min", ""),
+    "ClampMax": ("", "max"),
+}
+BOUNDED_NODES = frozenset({*_FIXED_RANGES, *_CLAMP_ATTRIBUTES})
+FUNCTION_NAMES = {
+    "Sigmoid": "sigmoid",
+    "Softmax": "softmax",
+    "Hardsigmoid": "hardsigmoid",
+    "Tanh": "tanh",
+    "Relu": "relu",
+    "Softplus": "softplus",
+    "Exp": "exp",
+    "LogSoftmax": "log_softmax",
+    "LogSigmoid": "logsigmoid",
+    "LogSigmoidForward": "logsigmoid",
+    "Hardtanh": "hardtanh",
+    "Clamp": "clamp",
+    "ClampMin": "clamp",
+    "ClampMax": "clamp",
+}
+_SCALING_NODES = frozenset({*VALUE_PRESERVING_NODES, "Sub", "Neg", "Div", "Mul"})
+_INVERSE_NODES = frozenset({"Reciprocal", "Pow"})
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Finds a ``producer`` whose values reach a ``consumer`` through no other operations than ``through``."""
+
+    producer: frozenset[str]
+    consumer: frozenset[str]
+    through: frozenset[str] = VALUE_PRESERVING_NODES
+
+    def find_matches(self, graph: Graph) -> Iterator[tuple[Node, Node]]:
+        """Yield each producer with its consumer, starting with the consumer nearest to the loss."""
+        for consumer in graph.get_nodes_by_name(*self.consumer):
+            for producer in self.find_producers(consumer):
+                yield producer, consumer
+
+    def find_producers(self, consumer: Node) -> Iterator[Node]:
+        """Yield the producers that feed one consumer."""
+        return self.search_upstream(consumer.inputs)
+
+    def search_upstream(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """Yield the producers that are among ``nodes`` or reach one of them with unchanged values."""
+        visited: set[Node] = set()
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node in visited:
+                continue
+            visited.add(node)
+            if node.name in self.producer:
+                yield node
+            elif node.name in self.through or is_dropout(node):
+                pending += node.inputs
+
+
+_EXPONENTIAL = Pattern(frozenset({"Exp"}), frozenset(), VALUE_PRESERVING_NODES)
+_ADDITION = Pattern(frozenset({"Add"}), frozenset(), VALUE_PRESERVING_NODES)
+_SUMMATION = Pattern(frozenset({"Sum"}), frozenset(), VALUE_PRESERVING_NODES)
+
+
+def is_dropout(node: Node) -> bool:
+    """Return whether a multiplication is a dropout: by a mask of zeros and one other value, without gradient."""
+    mask = node.get_saved("other") if node.name == "Mul" else None
+    if not isinstance(mask, Tensor) or mask.requires_grad or not mask.numel():
+        return False
+    nonzero = mask[mask != 0]
+    return 0 < nonzero.numel() < mask.numel() and bool((nonzero == nonzero[0]).all())
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """The interval from ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Format the interval, such as ``[0, 1]`` or ``[0, inf)``."""
+        left = f"[{self.low:g}" if math.isfinite(self.low) else "(-inf"
+        right = f"{self.high:g}]" if math.isfinite(self.high) else "inf)"
+        return f"{left}, {right}"
+
+
+def get_value_range(node: Node) -> ValueRange:
+    """Return the range of values of an operation in ``BOUNDED_NODES``."""
+    if node.name in _FIXED_RANGES:
+        return ValueRange(*_FIXED_RANGES[node.name])
+    low, high = (node.get_saved(name) if name else None for name in _CLAMP_ATTRIBUTES[node.name])
+    return ValueRange(
+        float(low) if isinstance(low, (int, float)) else -math.inf,
+        float(high) if isinstance(high, (int, float)) else math.inf,
+    )
+
+
+def find_handwritten_activation(node: Node, output: Node | None) -> str | None:
+    """Return "Sigmoid" or "Softmax" if a node completes a handwritten one; None otherwise.
+
+    A softmax counts only if its exponents are the ``output`` itself, scaled or shifted: other exponents may be bounded,
+    as the similarities of contrastive losses are.
+    """
+    if node.name in _INVERSE_NODES and any(
+        any(_EXPONENTIAL.search_upstream(sum_node.inputs)) for sum_node in _ADDITION.search_upstream(node.inputs)
+    ):
+        return "Sigmoid"
+    if node.name != "Div" or len(node.inputs) != 2 or output is None:
+        return None
+    numerator = list(_EXPONENTIAL.search_upstream(node.inputs[:1]))
+    denominator = [
+        exponential
+        for sum_node in _SUMMATION.search_upstream(node.inputs[1:])
+        for exponential in _EXPONENTIAL.search_upstream(sum_node.inputs)
+    ]
+    if (
+        denominator
+        and not numerator
+        and any(
+            any(_EXPONENTIAL.search_upstream(sum_node.inputs))
+            for sum_node in _ADDITION.search_upstream(node.inputs[1:])
+        )
+    ):
+        return "Sigmoid"
+    source = Pattern(frozenset({output.name}), frozenset(), _SCALING_NODES)
+    return "Softmax" if numerator and denominator and output in source.search_upstream(numerator[0].inputs) else None
+
+
+class _CallRemover(ast.NodeTransformer):
+    """Replaces calls of some names by their first argument or receiver."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = names
+        self.is_changed = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Return the call itself, or what it was applied to."""
+        self.generic_visit(node)
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name not in self.names:
+            return node
+        operand = node.args[0] if node.args else None
+        if isinstance(node.func, ast.Attribute) and not _is_namespace(node.func.value):
+            operand = node.func.value
+        if operand is None:
+            return node
+        self.is_changed = True
+        return operand
+
+
+def suggest_removal(producer: Node, names: Collection[str], advice: str) -> str:
+    """Return the user's line without calls of ``names``; else a comment with the module and ``advice``."""
+    if producer.line and (line := remove_calls(producer.line.text, names)):
+        return line
+    if producer.module:
+        return f"# remove module {producer.module!r} from the model: {advice}"
+    return f"# {advice}"
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    """Return whether an expression is a module such as ``F``, ``torch`` or ``torch.nn.functional``."""
+    return ast.unparse(node) in {"F", "torch", "nn.functional", "torch.nn.functional", "functional", "torch.special"}
+
+
+def remove_calls(source: str, names: Collection[str]) -> str | None:
+    """Return a line of code without the calls of ``names``; None if nothing changes or it does not parse."""
+    try:
+        tree = ast.parse(source.strip())
+    except SyntaxError:
+        return None
+    remover = _CallRemover(names)
+    rewritten = remover.visit(tree)
+    return ast.unparse(rewritten) if remover.is_changed else None

@@ -1,0 +1,441 @@
+"""Each tool as a function that needs no Debugger, and a checkup as an assertion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import torch
+from torch import nn
+
+from nbdebug.debugger import Debugger
+from nbdebug.exceptions import SetupError
+from nbdebug.finding import SEVERITIES
+from nbdebug.options import check_option_names, check_unused
+from nbdebug.report import Report
+from nbdebug.setup import Setup
+from nbdebug.setup.setup import as_optimizers
+from nbdebug.watching.watch import Watch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nbdebug.finding import Finding
+    from nbdebug.inference.outputs import Target
+    from nbdebug.options import Budget, Decode, Groups, Method, Metric, Mode, Package, Space, StopOn
+    from nbdebug.rule_engine.rule_runner import Options
+    from nbdebug.tools.batch_size import BatchSize
+    from nbdebug.tools.compare_optimizers import OptimizerComparison
+    from nbdebug.tools.errors import Errors
+    from nbdebug.tools.explain import Explanation
+    from nbdebug.tools.importance import Importance
+    from nbdebug.tools.lr_range import LrRange
+    from nbdebug.tools.overfit import Overfit
+    from nbdebug.watching.optimizer_steps import Match
+
+_DEBUGGER_OPTIONS = {
+    name: parameter.default
+    for name, parameter in signature(Debugger).parameters.items()
+    if parameter.kind is Parameter.KEYWORD_ONLY
+}
+_EXPLAIN_OPTIONS = [name for name in signature(Debugger.explain).parameters if name not in ("self", "sample")]
+_AnyResult = TypeVar("_AnyResult")
+_AllowedSeverity = Literal["note", "warning"]
+
+
+@check_option_names()
+def checkup(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    budget: Budget = "standard",
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    options: Options | None = None,
+) -> Report:
+    """Check a training setup, and report mistakes with their line and fix.
+
+    The options are those of ``Debugger`` and ``Debugger.checkup``.
+    """
+    return _run(Debugger.checkup, locals())
+
+
+@check_option_names()
+def overfit(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    examples: int = 16,
+    steps: int = 300,
+    seed: int = 0,
+) -> Overfit:
+    """Check whether a copy of the model can memorize a tiny batch.
+
+    The options are those of ``Debugger`` and ``Debugger.overfit``.
+    """
+    return _run(Debugger.overfit, locals())
+
+
+@check_option_names()
+def lr_range(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    start: float = 1e-7,
+    end: float = 10.0,
+    steps: int = 100,
+    seeds: int = 3,
+    mode: Mode = "exp",
+    val: bool = False,
+    groups: Groups = "scale",
+    accumulate: int = 1,
+    max_norm: float | None = None,
+    confirm: int = 0,
+) -> LrRange:
+    """Sweep the learning rate, and recommend one with its interval.
+
+    The options are those of ``Debugger`` and ``Debugger.lr_range``.
+    """
+    return _run(Debugger.lr_range, locals())
+
+
+@check_option_names()
+def compare_optimizers(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    optimizers: Any = None,
+    schedules: Any = None,
+    steps: int = 200,
+    seeds: int = 3,
+    rates: Mapping[str, float] | None = None,
+    accumulate: int = 1,
+    max_norm: float | None = None,
+) -> OptimizerComparison:
+    """Compare optimizers and schedules from the same weights, on the same batches.
+
+    The options are those of ``Debugger`` and ``Debugger.compare_optimizers``.
+    """
+    return _run(Debugger.compare_optimizers, locals())
+
+
+@check_option_names()
+def batch_size(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    start: int = 8,
+    most: int | None = None,
+    seconds: float = 30.0,
+    noise: bool = True,
+) -> BatchSize:
+    """Measure memory and samples per second at growing batch sizes, and suggest a size.
+
+    The options are those of ``Debugger`` and ``Debugger.batch_size``.
+    """
+    return _run(Debugger.batch_size, locals())
+
+
+@check_option_names({"columns": "metadata"})
+def errors(
+    model: Any = None,
+    loader: Any = None,
+    *,
+    val_loader: Any = None,
+    predictions: Any = None,
+    targets: Any = None,
+    inputs: Any = None,
+    target: str | None = None,
+    prediction: str | None = None,
+    scores: Sequence[str] | None = None,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    index: Any = None,
+    metadata: Any = None,
+    properties: bool = True,
+    embed: str | nn.Module | None = None,
+    render: Callable[[Any], Any] | None = None,
+    decode: Decode = None,
+    tags: str | Path | None = None,
+) -> Errors:
+    """Browse the errors of a model on a loader, or of existing predictions, and the samples behind each number.
+
+    With a model, the options are those of ``Debugger`` and ``Debugger.errors``. With predictions, those below,
+    ``class_names``, ``metadata``, ``render`` and ``tags``. Raises SetupError for options that do not fit together.
+
+    Args:
+        model: The model; or a DataFrame of predictions.
+        loader: The loader to evaluate; with a DataFrame in place of the model, the name of the column of targets.
+        val_loader: The validation loader.
+        predictions: Class indices or names, scores of shape (rows, classes), a DataFrame, or a path of Parquet files.
+        targets: Targets, one per row; of a DataFrame or a path, the name of their column.
+        inputs: Samples to display, one per row.
+        target: Name of the column of targets.
+        prediction: Name of the column of predictions.
+        scores: Names of the columns of scores, one per class.
+    """
+    from nbdebug.predictions.dataframes import to_pandas_frame
+    from nbdebug.tools.errors.tool import errors_from_predictions
+
+    arguments = dict(locals())
+    if predictions is None and to_pandas_frame(model) is not None:
+        predictions, targets = model, loader if loader is not None else targets
+        arguments |= {"model": None, "loader": None}
+    if predictions is not None:
+        unused = {**_DEBUGGER_OPTIONS, "properties": True}
+        unused |= dict.fromkeys(("model", "loader", "val_loader", "index", "embed", "decode"))
+        del unused["class_names"]
+        check_unused("with predictions", arguments, unused)
+        return errors_from_predictions(
+            predictions,
+            targets,
+            inputs,
+            target=target,
+            prediction=prediction,
+            scores=scores,
+            class_names=class_names,
+            columns=None if metadata is None else dict(metadata.items()),
+            render=render,
+            tags=tags,
+        )
+    if model is None:
+        raise SetupError("model is None; expected a model with a loader, or predictions=. Pass either.")
+    check_unused("with a model", arguments, dict.fromkeys(("targets", "inputs", "target", "prediction", "scores")))
+    return _run(Debugger.errors, {**arguments, "train_loader": loader})
+
+
+@check_option_names()
+def explain(
+    model: Any,
+    sample: Any,
+    train_loader: Any = None,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    method: Method = "auto",
+    target: Target = "predicted",
+    background: Any = "data",
+    loader: Any = None,
+    space: Space = "logits",
+    score: Callable[[Any], Any] | None = None,
+    decode: Any = None,
+    completeness: float | None = None,
+    error: float | None = None,
+    standard_error: float | None = None,
+    nodes: int | None = None,
+    most: int | None = None,
+    layer: str | nn.Module | None = None,
+    size: int | None = None,
+    stride: int | None = None,
+    samples: int | None = None,
+    passes: int | None = None,
+    permutations: int | None = None,
+    evaluations: int | None = None,
+    package: Package | None = None,
+) -> Explanation:
+    """Explain a prediction of a model: the contribution of each input value, with its error and a reliability check.
+
+    The options are those of ``Debugger`` and ``Debugger.explain``. With a loader, ``sample`` may be an index in its
+    dataset: that of ``val_loader`` if there is one. Without a training loader, ``background`` are the samples to
+    compare with, if any. Without any loader, ``model`` may also be a function or a fitted estimator.
+    """
+    arguments = dict(locals())
+    options = {name: arguments[name] for name in _EXPLAIN_OPTIONS}
+    if train_loader is not None or val_loader is not None or isinstance(model, nn.Module):
+        if train_loader is None and val_loader is not None and loader is None:
+            options["loader"] = val_loader
+        if train_loader is None:
+            arguments |= {"train_loader": (), "val_loader": None}
+        return _run(Debugger.explain, {**arguments, **options})
+    from nbdebug.tools.explain import explain
+
+    check_unused("with a function or an estimator", arguments, _DEBUGGER_OPTIONS)
+    return explain(model, sample, **{name: value for name, value in options.items() if value is not None})
+
+
+@check_option_names()
+def importance(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    loader: Any = None,
+    samples: int | None = None,
+    background: Any = None,
+    target: Target = "predicted",
+    method: Method = "auto",
+    metric: Metric = "auto",
+    repeats: int = 5,
+    decode: Any = None,
+    score: Callable[[Any], Any] | None = None,
+) -> Importance:
+    """Measure feature importance: mean attributions and permutation importance, with intervals.
+
+    The options are those of ``Debugger`` and ``Debugger.importance``.
+    """
+    return _run(Debugger.importance, locals())
+
+
+@check_option_names()
+def watch(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    *,
+    budget: float | None = None,
+    every: int | None = None,
+    match: Match = None,
+    save: str | Path | None = None,
+    stop_on: StopOn | None = None,
+    on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
+) -> Watch:
+    """Return a block for a training loop that needs nothing but the model; the options are those of ``Debugger.watch``.
+
+    Without ``optimizer`` (one, or a list), the watch finds the optimizers of the loop.
+    """
+    setup = Setup(model, (), optimizers=as_optimizers(optimizer))
+    return Watch(setup, budget=budget, every=every, match=match, save=save, stop_on=stop_on, on_finding=on_finding)
+
+
+def _run(tool: Callable[..., _AnyResult], arguments: Mapping[str, Any]) -> _AnyResult:
+    """Run a tool of a new Debugger; the arguments of the call are those of either."""
+    names = signature(tool).parameters.keys() & arguments.keys() - _DEBUGGER_OPTIONS.keys()
+    debugger = Debugger(**{name: arguments[name] for name in signature(Debugger).parameters})
+    return tool(debugger, **{name: arguments[name] for name in names})
+
+
+class Unhealthy(AssertionError):
+    """The text of a report with faults; ``report`` holds it as data."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"\n{report}")
+        self.report = report
+
+
+@check_option_names()
+def assert_healthy(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    allow: _AllowedSeverity = "note",
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    budget: Budget = "standard",
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    options: Options | None = None,
+) -> Report:
+    """Run a checkup, and raise Unhealthy (an AssertionError with the report) for a finding worse than ``allow``.
+
+    The other options are those of ``Debugger`` and ``Debugger.checkup``. Returns the report. Raises SetupError for a
+    setup that cannot be run.
+    """
+    if allow not in ("note", "warning"):
+        raise SetupError(f"allow is {allow!r}; expected 'note' or 'warning'. Leave it out for 'note'.")
+    report = _run(Debugger.checkup, locals())
+    if report.loss_error:
+        raise SetupError(report.loss_error)
+    worse_severities = SEVERITIES[: SEVERITIES.index(allow)]
+    if any(finding.severity in worse_severities for finding in report):
+        raise Unhealthy(report)
+    return report

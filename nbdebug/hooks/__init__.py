@@ -1,0 +1,1 @@
+"""Hooks on the events of a running training loop."""

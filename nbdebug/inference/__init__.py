@@ -1,0 +1,1 @@
+"""Run a model on batches and datasets without side effects."""

@@ -1,0 +1,160 @@
+"""Use of a GradScaler in a loop, and the operands of its loss."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from nbdebug.hooks.training_events import GradScalerCall
+from nbdebug.loop_monitor.gradient_accumulation import StepInterval, TrackedOptimizer
+from nbdebug.setup.losses import NODE_KINDS, LossKind
+
+_MAX_OPERAND_NODES = 64
+
+
+@dataclass(frozen=True)
+class GradScalerUsage:
+    """Counts of the inspected steps in a loop with a GradScaler.
+
+    ``scaled_steps`` used gradients that were still scaled, ``unchecked_steps`` used unscaled gradients without the
+    scaler's check for non-finite values, ``unscaled_loss_steps`` went through the scaler with gradients of a loss that
+    it had not scaled. ``skipped_steps`` of all ``requested_steps`` were skipped; ``scale`` is the last scale.
+    """
+
+    checked_steps: int = 0
+    scaled_steps: int = 0
+    unchecked_steps: int = 0
+    unscaled_loss_steps: int = 0
+    requested_steps: int = 0
+    skipped_steps: int = 0
+    scale: float = 1.0
+
+
+class GradScalerMonitor:
+    """Counts the steps."""
+
+    def __init__(self) -> None:
+        self.checked_steps = self.scaled_steps = self.unchecked_steps = self.unscaled_loss_steps = (
+            self.requested_steps
+        ) = self.skipped_steps = self.last_requested_step = 0
+        self.scaled_losses: list[weakref.ref[Tensor]] = []
+        self.scaler: Any = None
+
+    def record_call(self, event: GradScalerCall, tracked: TrackedOptimizer | None) -> None:
+        """Record a call of a scaler; ``tracked`` is the monitored optimizer that it was called for, if any."""
+        if event.kind == "scale":
+            self.scaler = event.scaler
+            self.scaled_losses = [loss for loss in self.scaled_losses if loss() is not None][-16:]
+            self.scaled_losses += [weakref.ref(loss) for loss in event.losses]
+        elif tracked is None:
+            return
+        elif event.kind == "unscale":
+            tracked.interval.unscaled = True
+        elif event.kind == "step":
+            tracked.interval.stepped_by_scaler, self.last_requested_step = True, tracked.steps
+            self.requested_steps += 1
+        elif event.kind == "skipped":
+            self.record_skipped_step(tracked)
+
+    def record_skipped_step(self, tracked: TrackedOptimizer) -> None:
+        """Record a step that was skipped, by not calling the optimizer or by ``found_inf``."""
+        self.skipped_steps += 1
+        if tracked.steps == self.last_requested_step:
+            tracked.on_step_skipped()
+        else:
+            tracked.skipped_steps, tracked.previous_interval.skipped = tracked.skipped_steps + 1, True
+
+    def starts_from_scaled_loss(self, roots: Sequence[Tensor]) -> bool:
+        """Check whether a backward pass starts from a scaled loss: the same tensor, or else the next in turn."""
+        if not self.scaled_losses:
+            return False
+        matching = [loss for loss in self.scaled_losses if any(loss() is root for root in roots)]
+        for loss in matching or self.scaled_losses[:1]:
+            self.scaled_losses.remove(loss)
+        return True
+
+    @property
+    def scale(self) -> Tensor | None:
+        """Current scale of the losses, on their device; None without a scaler."""
+        scale = getattr(self.scaler, "_scale", None)
+        return scale if isinstance(scale, Tensor) else None
+
+    def on_step_begin(self, interval: StepInterval) -> None:
+        """Record the start of a step that closes an interval."""
+        if self.scaler is None or not interval.inspected or not interval.passes:
+            return
+        self.checked_steps += 1
+        if interval.stepped_by_scaler:
+            self.unscaled_loss_steps += interval.scaled_passes < interval.passes
+        elif interval.scaled_passes:
+            self.unchecked_steps += interval.unscaled
+            self.scaled_steps += not interval.unscaled
+
+    def summary(self) -> GradScalerUsage:
+        """Return all counts; synchronizes the device."""
+        scale = float(self.scaler.get_scale()) if self.scaler is not None else 1.0
+        return GradScalerUsage(
+            self.checked_steps,
+            self.scaled_steps,
+            self.unchecked_steps,
+            self.unscaled_loss_steps,
+            self.requested_steps,
+            self.skipped_steps,
+            scale,
+        )
+
+
+@dataclass(frozen=True)
+class LossOperands:
+    """Kind of a loss, whether one operand was ``broadcast`` to the shape of the other, and its target.
+
+    ``is_float_target`` tells whether the target is floating point, ``is_unit_target`` whether it lies in [0, 1].
+    """
+
+    kind: LossKind
+    broadcast: bool
+    is_float_target: bool
+    is_unit_target: bool
+
+
+def loss_operands(roots: Sequence[Tensor]) -> LossOperands | None:
+    """Return the operands of the loss nearest to some roots, read from the graph before it is freed; None if absent.
+
+    They count as broadcast if those of any loss among the nearest nodes are. Torch expands operands of different shapes
+    before it compares them, so that one has a stride of zero.
+    """
+    pending: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    candidates: list[LossOperands] = []
+    for _ in range(_MAX_OPERAND_NODES):
+        if not pending:
+            break
+        node = pending.pop(0)
+        kind = NODE_KINDS.get(node.name().split("Backward")[0])
+        if kind is not None and (candidate := _saved_operands(node, kind)):
+            candidates.append(candidate)
+        pending += [next_node for next_node, _ in node.next_functions if next_node is not None]
+    return (
+        replace(candidates[0], broadcast=any(candidate.broadcast for candidate in candidates)) if candidates else None
+    )
+
+
+def _saved_operands(node: Any, kind: LossKind) -> LossOperands | None:
+    """Return the operands that a node of the graph has saved; None if torch does not expose them."""
+    try:
+        saved_input, target = node._saved_self, node._saved_target
+    except (AttributeError, RuntimeError):
+        return None
+    operands = [operand for operand in (saved_input, target) if isinstance(operand, Tensor)]
+    if len(operands) < 2 or not target.numel():
+        return None
+    is_unit_target = bool((target >= 0).all() and (target <= 1).all())
+    return LossOperands(kind, any(map(_is_expanded, operands)), target.is_floating_point(), is_unit_target)
+
+
+def _is_expanded(tensor: Tensor) -> bool:
+    """Check whether a tensor was expanded along any axis."""
+    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))

@@ -1,0 +1,381 @@
+"""Gradient accumulation in a loop: cleared gradients, summed losses, repeated steps and clipping."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.hooks.training_events import ClippingCall
+from nbdebug.loop_monitor.schedules import ThinnedStream
+from nbdebug.source.location import SourceLine
+
+_TRANSPARENT_NODES = (
+    "AddBackward",
+    "SubBackward",
+    "ToCopyBackward",
+    "CloneBackward",
+    "SqueezeBackward",
+    "ViewBackward",
+)
+_SUM_REDUCTION = 2
+_MAX_LOSS_NODES = 32
+_MAX_MOMENTUM = 0.999
+
+
+@torch.no_grad()
+def nonzero_gradients(parameters: Sequence[Tensor]) -> list[bool]:
+    """Return whether each parameter has a nonzero gradient; synchronizes the device.
+
+    Computes all norms at once. Values are inspected only for a norm of zero, since squares of tiny values underflow.
+    """
+    gradients = [_dense_values(p.grad) for p in parameters]
+    nonempty = [gradient for gradient in gradients if gradient is not None and gradient.numel()]
+    norms = iter(_fetch_numbers(torch._foreach_norm(nonempty)) if nonempty else ())
+    nonzero = []
+    for gradient in gradients:
+        if gradient is None or not gradient.numel():
+            nonzero.append(False)
+        else:
+            nonzero.append(next(norms) != 0 or bool(gradient.any()))
+    return nonzero
+
+
+def _dense_values(gradient: Tensor | None) -> Tensor | None:
+    """Return a gradient; the values of a sparse one."""
+    if gradient is None or not gradient.is_sparse:
+        return gradient
+    return gradient.coalesce().values()
+
+
+class GradientVersions:
+    """Gradients and their versions before a backward pass, to detect afterwards whether it added to any."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        grads = [p.grad for p in parameters]
+        versions = [0 if gradient is None else gradient._version for gradient in grads]
+        self.previous_gradients = list(zip(parameters, grads, versions, strict=True))
+
+    @property
+    def have_changed(self) -> bool:
+        """True if any gradient was replaced or changed in place."""
+        return any(
+            p.grad is not previous_gradient or (previous_gradient is not None and previous_gradient._version != version)
+            for p, previous_gradient, version in self.previous_gradients
+        )
+
+
+def _fetch_numbers(values: Sequence[Tensor]) -> tuple[float, ...]:
+    """Fetch scalars from a device in one transfer."""
+    return (
+        tuple(torch.stack([value.detach().float().to(values[0].device) for value in values]).tolist()) if values else ()
+    )
+
+
+@dataclass
+class StepInterval:
+    """Events since the last step of an optimizer; ``cleared`` is None if the gradients were not inspected.
+
+    If the interval is ``inspected``, ``passes`` counts the backward passes that reached its parameters.
+    ``scaled_passes`` of them started from a loss scaled by a GradScaler, ``undivided_passes`` from a loss that was not
+    divided; ``lines`` are their lines in the user's code. ``batches`` counts drawn batches. ``unscaled`` and
+    ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and made the step.
+    """
+
+    cleared: bool | None = None
+    has_backward: bool = False
+    cleared_after_backward: bool = False
+    inspected: bool = True
+    passes: int = 0
+    scaled_passes: int = 0
+    undivided_passes: int = 0
+    batches: int = 0
+    unscaled: bool = False
+    stepped_by_scaler: bool = False
+    skipped: bool = False
+    clip: ClippingCall | None = None
+    lines: set[SourceLine | None] = field(default_factory=set)
+
+    def on_cleared(self) -> None:
+        """Record that the gradients were cleared."""
+        self.cleared = True
+        self.cleared_after_backward = self.has_backward
+
+    def on_backward_begin(self, is_empty: bool) -> None:
+        """Record at the start of a backward pass whether the gradients are empty."""
+        self.cleared = bool(self.cleared) or is_empty
+
+    def on_backward_end(self) -> None:
+        """Record the end of a backward pass."""
+        self.has_backward, self.cleared_after_backward = True, False
+
+
+@dataclass
+class TrackedOptimizer:
+    """An optimizer with its current interval, the ``previous`` one, and counts over all finished intervals."""
+
+    optimizer: torch.optim.Optimizer
+    interval: StepInterval = field(default_factory=StepInterval)
+    previous_interval: StepInterval = field(default_factory=StepInterval)
+    gradient_versions: GradientVersions | None = None
+    steps: int = 0
+    checked_intervals: int = 0
+    uncleared_intervals: int = 0
+    cleared_after_backward: int = 0
+    skipped_steps: int = 0
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """All parameters of the optimizer."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def shares_parameters_with(self, module: nn.Module) -> bool:
+        """Check whether the optimizer holds a parameter of a module."""
+        parameter_ids = {id(p) for p in self.parameters}
+        return any(id(p) in parameter_ids for p in module.parameters())
+
+    @property
+    def has_gradients(self) -> bool:
+        """True if any gradient is nonzero; synchronizes the device."""
+        return any(nonzero_gradients(self.parameters))
+
+    def on_step_begin(self) -> None:
+        """Record the start of a step."""
+        self.cleared_after_backward += self.interval.cleared_after_backward and not self.has_gradients
+
+    def on_step_end(self) -> None:
+        """Record the end of a step and start a new interval. The first step has no previous step to compare with."""
+        self.steps += 1
+        if self.steps > 1 and self.interval.cleared is not None:
+            self.checked_intervals += 1
+            self.uncleared_intervals += not self.interval.cleared
+        self.previous_interval, self.interval = self.interval, StepInterval()
+
+    def on_step_skipped(self) -> None:
+        """Record that a GradScaler skipped the step because of a non-finite gradient."""
+        self.skipped_steps += 1
+        self.interval.skipped = True
+        self.previous_interval, self.interval = self.interval, StepInterval()
+
+
+@dataclass(frozen=True)
+class GradientAccumulation:
+    """Counts of the inspected steps, and of those that accumulated several backward passes.
+
+    ``undivided_steps`` of them summed the undivided losses of several batches at one ``line``; ``passes`` is their
+    typical number of passes. ``adaptive`` tells whether the optimizer is invariant to a constant factor.
+    """
+
+    checked_steps: int = 0
+    undivided_steps: int = 0
+    passes: int = 0
+    line: SourceLine | None = None
+    adaptive: bool = False
+
+
+class AccumulationCounter:
+    """Counts the steps."""
+
+    def __init__(self) -> None:
+        self.checked_steps = 0
+        self.undivided_steps: Counter[int] = Counter()
+        self.line: SourceLine | None = None
+        self.adaptive = False
+
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
+        """Record the start of a step that closes an interval."""
+        interval = tracked.interval
+        if not interval.inspected or not interval.passes:
+            return
+        self.checked_steps += 1
+        pass_count, lines = interval.passes, interval.lines
+        if (
+            pass_count > 1
+            and interval.undivided_passes == pass_count
+            and interval.batches >= pass_count
+            and len(lines) == 1
+        ):
+            self.undivided_steps[pass_count] += 1
+            (self.line,) = lines
+            self.adaptive = _is_adaptive(tracked)
+
+    def summary(self) -> GradientAccumulation:
+        """Return all counts."""
+        typical_passes = max(self.undivided_steps, key=lambda pass_count: self.undivided_steps[pass_count], default=0)
+        return GradientAccumulation(
+            self.checked_steps, sum(self.undivided_steps.values()), typical_passes, self.line, self.adaptive
+        )
+
+
+def _is_adaptive(tracked: TrackedOptimizer) -> bool:
+    """Check whether an optimizer divides gradients by their own magnitude, as those with a squared average do."""
+    group = tracked.optimizer.param_groups[0]
+    return bool({"betas", "alpha", "rho", "lr_decay", "etas", "beta2_decay"} & set(group)) and "lambd" not in group
+
+
+def is_divided(root: Tensor, is_scaled: bool) -> bool:
+    """Check whether a loss was multiplied or divided on its way to the root, or is a sum over samples.
+
+    Reads the graph through sums of scalars up to the first operation on more than a scalar. The factor of a GradScaler,
+    which is the outermost if the loss is ``is_scaled``, is skipped.
+    """
+    pending: list[Any] = [root.grad_fn]
+    if is_scaled and root.grad_fn is not None:
+        pending = [next_node for next_node, _ in root.grad_fn.next_functions][:1]
+    for _ in range(_MAX_LOSS_NODES):
+        if not pending:
+            return False
+        node = pending.pop()
+        name = node.name() if node is not None else ""
+        if name.startswith(("DivBackward", "MulBackward", "SumBackward")) or _has_sum_reduction(node):
+            return True
+        if name.startswith(_TRANSPARENT_NODES):
+            pending += [next_node for next_node, _ in node.next_functions]
+    return True
+
+
+def _has_sum_reduction(node: Any) -> bool:
+    return getattr(node, "_saved_reduction", None) == _SUM_REDUCTION
+
+
+@dataclass(frozen=True)
+class DoubleUpdates:
+    """All ``steps``, those (``repeated``) that updated parameters again from one gradient, and the parameters' ids."""
+
+    steps: int = 0
+    repeated: int = 0
+    shared_parameters: frozenset[int] = frozenset()
+
+
+class DoubleUpdateCounter:
+    """Counts the steps. A step inside another belongs to an optimizer that wraps another one, and counts once."""
+
+    def __init__(self) -> None:
+        self.steps = self.repeated = 0
+        self.shared_parameters: set[int] = set()
+        self.stepped_since_backward: list[TrackedOptimizer] = []
+        self.current_steps: list[TrackedOptimizer] = []
+        self.parameter_ids: dict[int, frozenset[int]] = {}
+
+    def track_optimizer(self, tracked: TrackedOptimizer) -> None:
+        """Track an optimizer."""
+        self.parameter_ids[id(tracked)] = frozenset(id(p) for p in tracked.parameters)
+
+    def on_backward_end(self) -> None:
+        """Record a backward pass, which provides new gradients."""
+        self.stepped_since_backward.clear()
+
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
+        """Record the start of a step."""
+        self.current_steps.append(tracked)
+
+    def on_step_end(self, tracked: TrackedOptimizer) -> None:
+        """Record the end of a step."""
+        if tracked in self.current_steps:
+            self.current_steps.remove(tracked)
+        if self.current_steps or len(self.parameter_ids) < 2:
+            return
+        self.steps += 1
+        shared = self.parameter_ids[id(tracked)] & _union(
+            self.parameter_ids[id(other)] for other in self.stepped_since_backward if other is not tracked
+        )
+        self.repeated += bool(shared)
+        self.shared_parameters |= shared
+        self.stepped_since_backward.append(tracked)
+
+    def summary(self) -> DoubleUpdates:
+        """Return all counts."""
+        return DoubleUpdates(self.steps, self.repeated, frozenset(self.shared_parameters))
+
+
+def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    return frozenset().union(*sets)
+
+
+@dataclass(frozen=True)
+class ClippingSummary:
+    """Counts of the calls that clip gradients of the monitored optimizers.
+
+    ``late_calls`` had no backward pass between them and the previous step. Of the ``checked_calls``, whose backward
+    pass was inspected, ``scaled_calls`` clipped gradients that a GradScaler had scaled and not yet unscaled.
+    ``calls_without_parameters`` had an empty parameter list. ``norms`` and ``limits`` are those of evenly spread calls
+    that clip by norm. ``update_share`` is the step size at the limit relative to the weight norm under plain gradient
+    descent (None for other optimizers). ``limit_over_epsilon`` is the limit for one gradient value divided by the
+    epsilon of an adaptive optimizer (None for others).
+    """
+
+    calls: int = 0
+    late_calls: int = 0
+    checked_calls: int = 0
+    scaled_calls: int = 0
+    calls_without_parameters: int = 0
+    norms: tuple[float, ...] = ()
+    limits: tuple[float, ...] = ()
+    update_share: float | None = None
+    limit_over_epsilon: float | None = None
+
+
+class ClippingMonitor:
+    """Counts clipping calls."""
+
+    def __init__(self) -> None:
+        self.calls = self.late_calls = self.checked_calls = self.scaled_calls = self.calls_without_parameters = 0
+        self.norms: ThinnedStream[tuple[Tensor, float]] = ThinnedStream()
+        self.last_tracked: TrackedOptimizer | None = None
+
+    def record_call(self, clip: ClippingCall, tracked: TrackedOptimizer | None) -> None:
+        """Record a call; ``tracked`` is the optimizer that holds the clipped parameters, None if it is unknown."""
+        self.calls_without_parameters += not clip.parameters
+        if tracked is None:
+            return
+        self.calls += 1
+        self.last_tracked, interval = tracked, tracked.interval
+        self.late_calls += not interval.has_backward
+        self.checked_calls += interval.passes > 0
+        self.scaled_calls += interval.scaled_passes > 0 and not interval.unscaled
+        interval.clip = clip
+        if clip.norm is not None and interval.has_backward:
+            self.norms.add((clip.norm, clip.limit))
+
+    def summary(self) -> ClippingSummary:
+        """Return all counts; synchronizes the device."""
+        norms = _fetch_numbers([norm for norm, _ in self.norms.items])
+        limits = tuple(limit for _, limit in self.norms.items)
+        update_share, limit_over_epsilon = (
+            _effect_of_limit(self.last_tracked, max(limits)) if self.last_tracked and limits else (None, None)
+        )
+        return ClippingSummary(
+            self.calls,
+            self.late_calls,
+            self.checked_calls,
+            self.scaled_calls,
+            self.calls_without_parameters,
+            norms,
+            limits,
+            update_share,
+            limit_over_epsilon,
+        )
+
+
+def _effect_of_limit(tracked_optimizer: TrackedOptimizer, limit: float) -> tuple[float | None, float | None]:
+    """Return the relative step size of plain gradient descent at the limit, and the limit over Adam's epsilon.
+
+    Momentum multiplies a constant gradient by 1 / (1 - momentum).
+    """
+    group, weights = (
+        tracked_optimizer.optimizer.param_groups[0],
+        [p.detach() for p in tracked_optimizer.parameters if p.numel()],
+    )
+    if isinstance(tracked_optimizer.optimizer, torch.optim.SGD):
+        weight_norm = sum(norm * norm for norm in _fetch_numbers(torch._foreach_norm(weights))) ** 0.5
+        learning_rate = max(float(group["lr"]), float(group.get("initial_lr", 0.0)))
+        momentum = min(float(group["momentum"]), _MAX_MOMENTUM)
+        return learning_rate * limit / (1 - momentum) / max(weight_norm, 1e-12), None
+    if "betas" in group and group.get("eps"):
+        value_count = sum(weight.numel() for weight in weights)
+        return None, limit / value_count**0.5 / float(group["eps"])
+    return None, None

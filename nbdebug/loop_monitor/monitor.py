@@ -1,0 +1,402 @@
+"""Monitors the events of the user's own training loop."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.hooks.device_syncs import SyncCall, observe_device_syncs
+from nbdebug.hooks.module_hooks import observe_mode_switches
+from nbdebug.hooks.training_events import (
+    ALL_EVENTS,
+    ClippingCall,
+    GradScalerCall,
+    observe_call_arguments,
+    observe_calls,
+    observe_clipping,
+    observe_grad_scaler,
+)
+from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor, LossOperands, loss_operands
+from nbdebug.loop_monitor.gradient_accumulation import (
+    AccumulationCounter,
+    ClippingMonitor,
+    DoubleUpdateCounter,
+    GradientVersions,
+    TrackedOptimizer,
+    is_divided,
+)
+from nbdebug.loop_monitor.modes import BatchOrderMonitor, ComparisonMonitor, DeviceSyncCounter, ModeMonitor
+from nbdebug.loop_monitor.parameter_updates import BackwardLeaves, ParameterTracker, RoundedUpdates
+from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
+from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.summary import LoopSummary
+from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
+from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine, get_calling_line
+
+_MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
+_FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = (
+    64,
+    16,
+)  # the first steps are all tracked and their graphs marked; later at least one step in 16
+_ALWAYS_INSPECTED_STEPS = 8  # steps that are all inspected; later ones at powers of two
+_MAX_SAMPLED_PARAMETERS = 64  # parameters whose gradients show whether a backward pass belongs to this model
+_MAX_INSPECTED_PASSES = 32  # inspected backward passes between two steps
+_CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
+
+
+def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSummary:
+    """Summarize all events so far; ``learning_rates`` are the learning rates of the steps. Synchronizes the device."""
+    monitor.parameter_tracker.check_values()
+    monitor.retained_graph_counter.count_alive(monitor.steps)
+    most_uncleared = max(
+        monitor.tracked_optimizers.values(), key=lambda tracked: tracked.uncleared_intervals, default=None
+    )
+    stepped_parameter_ids = {
+        id(p)
+        for tracked in monitor.tracked_optimizers.values()
+        if tracked.steps >= _MIN_OPTIMIZER_STEPS
+        for p in tracked.parameters
+    }
+    peak_rate = max(learning_rates, default=0.0)
+    return LoopSummary(
+        steps=sum(tracked.steps for tracked in monitor.tracked_optimizers.values()),
+        tracked_steps=monitor.tracked_steps,
+        backward_passes=monitor.backward_passes,
+        checked_intervals=most_uncleared.checked_intervals if most_uncleared else 0,
+        uncleared_intervals=most_uncleared.uncleared_intervals if most_uncleared else 0,
+        cleared_after_backward=sum(tracked.cleared_after_backward for tracked in monitor.tracked_optimizers.values()),
+        reaches_model=monitor.backward_leaves.reaches_model,
+        other_leaves=monitor.backward_leaves.other_leaves,
+        copied_parameters=monitor.backward_leaves.copied_parameters,
+        gradient_checks=monitor.parameter_tracker.gradient_checks,
+        always_with_gradient=monitor.parameter_tracker.always_with_gradient,
+        with_gradient=frozenset(monitor.parameter_tracker.nonzero_gradient_counts),
+        changed=frozenset(monitor.parameter_tracker.changed),
+        never_with_gradient=monitor.parameter_tracker.never_with_gradient(stepped_parameter_ids),
+        loss_operands=monitor.loss_operands,
+        scheduler_steps=monitor.scheduler_monitor.count,
+        plateau_metrics=tuple(monitor.scheduler_monitor.plateau_metrics),
+        final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
+        low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
+        lines={**monitor.lines, **monitor.scheduler_monitor.lines},
+        clipping=monitor.clipping_monitor.summary(),
+        grad_scaler=monitor.grad_scaler_monitor.summary(),
+        forward_passes=monitor.mode_monitor.summary(),
+        accumulation=monitor.accumulation_counter.summary(),
+        retained_graphs=monitor.retained_graph_counter.worst,
+        state_dict_loads=monitor.state_dict_monitor.summary(),
+        shape_mismatch=monitor.comparison_monitor.first_mismatch,
+        epoch_order=monitor.batch_order_monitor.summary(),
+        weight_copies=monitor.weight_copy_monitor.summary(
+            backward.file if (backward := monitor.lines.get("backward")) else None
+        ),
+        double_updates=monitor.double_update_counter.summary(),
+        device_syncs=monitor.device_sync_counter.summary(),
+        rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
+    )
+
+
+class LoopMonitor:
+    """Records backward passes, cleared gradients, optimizer steps and scheduler steps, and counts them in order.
+
+    The steps of the ``first_optimizer`` optimizer count as those of the loop. The caller sets the ``visibility`` of
+    each step; unless it is ``ALL_EVENTS``, backward passes and steps are only counted.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup, self.parameter_tracker = setup, ParameterTracker(setup.eager_model)
+        self.clipping_monitor, self.grad_scaler_monitor, self.accumulation_counter = (
+            ClippingMonitor(),
+            GradScalerMonitor(),
+            AccumulationCounter(),
+        )
+        self.mode_monitor, self.retained_graph_counter, self.rounded_updates = (
+            ModeMonitor(setup.eager_model),
+            RetainedGraphCounter(),
+            RoundedUpdates(setup.eager_model),
+        )
+        self.device_sync_counter, self.double_update_counter, self.scheduler_monitor = (
+            DeviceSyncCounter(),
+            DoubleUpdateCounter(),
+            SchedulerMonitor(),
+        )
+        self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
+        self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
+        self.state_dict_monitor, self.weight_copy_monitor = (
+            StateDictLoadMonitor(self.own_parameter_shapes),
+            WeightCopyMonitor(setup.eager_model),
+        )
+        self.sampled_parameters = [*setup.eager_model.parameters()][
+            :: 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
+        ]
+        self.gradient_versions = GradientVersions(self.sampled_parameters)
+        self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
+        self.first_optimizer: torch.optim.Optimizer | None = None
+        self.tracked_optimizers: dict[int, TrackedOptimizer] = {}
+        self.optimizer_by_parameter: dict[int, TrackedOptimizer] = {}
+        self.unrelated_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        for optimizer in setup.optimizers:
+            self.track_optimizer(optimizer)
+        self.backward_passes = self.tracked_steps = self.inspected_passes = self.last_marked_step = 0
+        self.backward_leaves = BackwardLeaves()
+        self.loss_operands: LossOperands | None = None
+        self.is_scaled_loss = self.is_undivided_loss = False
+        self.is_inspection_due = self.marks_graphs = True
+        self.visibility = ALL_EVENTS
+        self.backward_line: SourceLine | None = None
+        self.lines: dict[str, SourceLine] = {}
+
+    def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
+        """Return hooks for all events except passes, steps and batches; ``wrap_callback`` wraps each callback."""
+        hooks: list[AbstractContextManager[None]] = [
+            observe_calls(
+                torch.optim.Optimizer, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))
+            ),
+            observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
+            observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
+            observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
+            observe_clipping(wrap_callback(self.on_clipping)),
+            observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
+            observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
+        ]
+        if (device_type := self.setup.model_device.type) == "cuda":
+            hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
+        if self.setup.scheduler is not None:
+            hooks.append(
+                observe_call_arguments(
+                    type(self.setup.scheduler), "step", wrap_callback(self.scheduler_monitor.record_step)
+                )
+            )
+        return hooks
+
+    def if_tracked(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a callback that does nothing in steps whose event order is not tracked."""
+        return lambda value: callback(value) if self.visibility is ALL_EVENTS else None
+
+    @property
+    def needs_all_events(self) -> bool:
+        """True if the order of events must be tracked in the step that begins.
+
+        It must if the step is inspected or its graphs are marked, if losses are scaled, and if several optimizers or
+        models take turns.
+        """
+        return (
+            self.is_inspection_due
+            or self.marks_graphs
+            or len(self.tracked_optimizers) != 1
+            or not self.is_only_model
+            or self.grad_scaler_monitor.scaler is not None
+        )
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of all optimizers; number of backward passes if none has stepped."""
+        return sum([tracked.steps for tracked in self.tracked_optimizers.values()]) or self.backward_passes
+
+    @property
+    def is_inspecting(self) -> bool:
+        """True if this step is inspected, which synchronizes the device."""
+        return self.is_inspection_due and self.inspected_passes < _MAX_INSPECTED_PASSES
+
+    def plan_next_step(self, steps: int) -> None:
+        """Decide after ``steps`` steps whether the next one is inspected and whether its graphs are marked."""
+        self.is_inspection_due = steps < _ALWAYS_INSPECTED_STEPS or steps & (steps - 1) == 0
+        self.last_marked_step = steps if self.marks_graphs and self.visibility is ALL_EVENTS else self.last_marked_step
+        self.marks_graphs, self.inspected_passes = (
+            steps < _FULLY_TRACKED_STEPS or steps - self.last_marked_step >= _MAX_STEPS_BETWEEN_TRACKED,
+            0,
+        )
+
+    def accepts_optimizer(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Check whether an optimizer is one of the user's or holds parameters of the model; if so, track it."""
+        if id(optimizer) in self.tracked_optimizers:
+            return True
+        parameter_ids = (id(p) for group in optimizer.param_groups for p in group.get("params", ()))
+        if optimizer not in self.unrelated_optimizers and not self.own_parameter_shapes.keys().isdisjoint(
+            parameter_ids
+        ):
+            self.track_optimizer(optimizer)
+            return True
+        self.unrelated_optimizers.add(optimizer)
+        return False
+
+    def track_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Track the steps of an optimizer."""
+        tracked = self.tracked_optimizers[id(optimizer)] = TrackedOptimizer(optimizer)
+        self.first_optimizer = self.first_optimizer or optimizer
+        self.double_update_counter.track_optimizer(tracked)
+        self.optimizer_by_parameter.update((id(p), tracked) for p in tracked.parameters)
+
+    def on_batch(self, event: tuple[Any, Any, float]) -> None:
+        """Record a batch of any loader: (iterator, batch, seconds waited)."""
+        self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
+        if self.mode_monitor.split == "train":
+            for tracked in self.tracked_optimizers.values():
+                tracked.interval.batches += 1
+
+    def wants_output(self) -> bool:
+        """True if the next output of the model provides new information."""
+        return (self.marks_graphs and self.visibility is ALL_EVENTS) or self.mode_monitor.shape is None
+
+    def on_forward_end(self, output: Any) -> None:
+        """Record the end of a forward pass of the whole model."""
+        self.mode_monitor.on_forward_end(output)
+        if self.marks_graphs:
+            self.retained_graph_counter.mark(output, self.steps, self.mode_monitor.split == "val")
+
+    def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
+        """Record the start of a backward pass from some roots."""
+        if self.visibility is not ALL_EVENTS:
+            return
+        self.record_line("backward")
+        self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
+        self.gradient_versions = GradientVersions(self.sampled_parameters)
+        if self.marks_graphs and not self.mode_monitor.current_pass:
+            self.retained_graph_counter.mark(roots, self.steps)
+        if not self.is_inspecting:
+            return
+        self.inspected_passes += 1
+        for tracked in self.tracked_optimizers.values():
+            if not tracked.interval.cleared:
+                tracked.interval.on_backward_begin(not tracked.has_gradients)
+            tracked.gradient_versions = GradientVersions(tracked.parameters)
+        if not self.backward_leaves.reaches_model:
+            self.backward_leaves = BackwardLeaves.of(roots, self.own_parameter_shapes)
+        self.loss_operands = self.loss_operands or loss_operands(roots)
+        self.is_undivided_loss = not any(is_divided(root, self.is_scaled_loss) for root in roots)
+        self.backward_line = get_calling_line(sys._getframe(1))
+
+    def unscaled_loss(self, root: Tensor) -> Tensor:
+        """Return the loss of the latest backward pass, without the factor of a GradScaler."""
+        scale = self.grad_scaler_monitor.scale if self.is_scaled_loss else None
+        return root.detach() / scale if scale is not None else root
+
+    def on_backward_end(self) -> None:
+        """Record the end of a backward pass, and set ``concerns_model``.
+
+        A pass that adds to no gradient of this model belongs to another model, if earlier passes did add to one.
+        """
+        if self.visibility is not ALL_EVENTS:
+            return self.count_untracked_backward()
+        is_sample_incomplete = (
+            len(self.sampled_parameters) < len(self.own_parameter_shapes) and self.mode_monitor.current_pass is not None
+        )
+        reached_model = self.gradient_versions.have_changed or is_sample_incomplete
+        self.has_reached_model |= reached_model
+        self.concerns_model = reached_model or not self.has_reached_model
+        if not self.concerns_model:
+            self.is_only_model = False
+            return
+        self.backward_passes += 1
+        self.double_update_counter.on_backward_end()
+        self.mode_monitor.on_backward_end()
+        if self.marks_graphs:
+            self.retained_graph_counter.on_backward(self.steps)
+        for tracked in self.tracked_optimizers.values():
+            tracked.interval.on_backward_end()
+            self.count_pass(tracked)
+        if self.is_inspecting:
+            self.parameter_tracker.check_gradients()
+        if not self.tracked_optimizers:
+            self.mode_monitor.on_step_end()
+            self.plan_next_step(self.steps)
+
+    def count_pass(self, tracked: TrackedOptimizer) -> None:
+        """Count the pass for an optimizer if it added to that optimizer's gradients."""
+        gradient_versions, tracked.gradient_versions = tracked.gradient_versions, None
+        tracked.interval.inspected &= gradient_versions is not None
+        if gradient_versions is not None and gradient_versions.have_changed:
+            tracked.interval.passes += 1
+            tracked.interval.scaled_passes += self.is_scaled_loss
+            tracked.interval.undivided_passes += self.is_undivided_loss
+            tracked.interval.lines.add(self.backward_line)
+
+    def on_gradients_cleared(self, owner: Any) -> None:
+        """Record that the gradients of an optimizer or a module were cleared."""
+        self.record_line("zero_grad")
+        for tracked in self.tracked_optimizers.values():
+            if tracked.optimizer is owner or (isinstance(owner, nn.Module) and tracked.shares_parameters_with(owner)):
+                tracked.interval.on_cleared()
+
+    def on_clipping(self, clip: ClippingCall) -> None:
+        """Record a clipping call."""
+        self.record_line("clip")
+        optimizer = next(
+            (tracked for p in clip.parameters if (tracked := self.optimizer_by_parameter.get(id(p)))), None
+        )
+        self.clipping_monitor.record_call(clip, optimizer)
+
+    def on_grad_scaler(self, event: GradScalerCall) -> None:
+        """Record a GradScaler call."""
+        self.record_line(event.kind)
+        self.grad_scaler_monitor.record_call(event, self.tracked_optimizers.get(id(event.optimizer)))
+        if event.kind == "skipped":
+            self.mode_monitor.mode_before_step, self.inspected_passes = None, 0
+
+    def on_device_sync(self, sync: SyncCall) -> None:
+        """Record that a value was fetched from the device."""
+        if self.is_inspection_due:
+            self.device_sync_counter.record_sync(sync)
+
+    def on_step_begin(self, optimizer: torch.optim.Optimizer) -> None:
+        """Record the start of an optimizer step."""
+        if self.visibility is not ALL_EVENTS:
+            return
+        self.record_line("optimizer")
+        tracked = self.tracked_optimizers[id(optimizer)]
+        tracked.on_step_begin()
+        self.double_update_counter.on_step_begin(tracked)
+        self.grad_scaler_monitor.on_step_begin(tracked.interval)
+        self.accumulation_counter.on_step_begin(tracked)
+        if self.rounded_updates.parameter_names and self.is_inspecting:
+            self.rounded_updates.on_step_begin(tracked)
+
+    def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
+        """Record the end of an optimizer step."""
+        tracked = self.tracked_optimizers[id(optimizer)]
+        if self.visibility is not ALL_EVENTS:
+            return self.count_untracked_step(tracked)
+        tracked.on_step_end()
+        self.double_update_counter.on_step_end(tracked)
+        self.tracked_steps += 1
+        self.rounded_updates.on_step_end()
+        self.mode_monitor.on_step_end()
+        self.device_sync_counter.checked_steps += self.is_inspection_due
+        self.plan_next_step(self.steps)
+        if self.is_inspection_due:
+            self.retained_graph_counter.count_alive(self.steps)
+            self.weight_copy_monitor.inspect(sys._getframe(1))
+        if self.steps == _ALWAYS_INSPECTED_STEPS:
+            self.parameter_tracker.check_values()
+
+    def count_untracked_backward(self) -> None:
+        """Count a backward pass whose events are not tracked."""
+        self.backward_passes += 1
+        for tracked in self.tracked_optimizers.values():
+            tracked.interval.has_backward = True
+
+    def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
+        """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
+        tracked.steps += 1
+        tracked.interval.has_backward, tracked.interval.batches, tracked.interval.clip = False, 0, None
+        self.plan_next_step(tracked.steps)
+
+    def record_line(self, event: str) -> None:
+        """Store the user's line of an event when it first occurs."""
+        if (
+            event not in self.lines
+            and self.backward_passes < _ALWAYS_INSPECTED_STEPS
+            and (line := get_calling_line(sys._getframe(2)))
+        ):
+            self.lines[event] = line
+
+    def summary(self, learning_rates: Sequence[float]) -> LoopSummary:
+        """Summarize all events so far; ``learning_rates`` are the learning rates of the steps."""
+        return _summarize(self, learning_rates)

@@ -1,0 +1,167 @@
+"""Tracks which parameters receive gradients, which change, and which updates are lost to rounding."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero_gradients
+
+_MAX_PARAMETERS = 2000  # tracked parameters
+_WORD_BYTES = 8  # bytes of an int64
+_FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
+
+
+class ParameterTracker:
+    """Gradients and changes of each trainable parameter since the construction of this object."""
+
+    def __init__(self, model: nn.Module) -> None:
+        named_parameters = ((name, p) for name, p in model.named_parameters() if p.requires_grad)
+        self.parameters = dict(list(named_parameters)[:_MAX_PARAMETERS])
+        self.initial_fingerprints = dict(
+            zip(self.parameters, _bit_fingerprints([*self.parameters.values()]), strict=True)
+        )
+        self.nonzero_gradient_counts: Counter[str] = Counter()
+        self.changed: set[str] = set()
+        self.parameters_with_gradient: set[str] = set()
+        self.gradient_checks = 0
+
+    def check_gradients(self) -> None:
+        """Record which parameters have a gradient, and which have a nonzero one."""
+        self.gradient_checks += 1
+        self.parameters_with_gradient.update(name for name, p in self.parameters.items() if p.grad is not None)
+        has_gradient = zip(self.parameters, nonzero_gradients([*self.parameters.values()]), strict=True)
+        self.nonzero_gradient_counts.update(name for name, is_nonzero in has_gradient if is_nonzero)
+
+    def check_values(self) -> None:
+        """Record which parameters have changed."""
+        unchanged_names = [name for name in self.parameters if name not in self.changed]
+        current = _bit_fingerprints([self.parameters[name] for name in unchanged_names])
+        self.changed |= {
+            name
+            for name, fingerprint in zip(unchanged_names, current, strict=True)
+            if fingerprint != self.initial_fingerprints[name]
+        }
+
+    def never_with_gradient(self, parameter_ids: Container[int]) -> frozenset[str]:
+        """Return the parameters with an id in ``parameter_ids`` that had no gradient at any check."""
+        return frozenset(
+            name
+            for name, p in self.parameters.items()
+            if id(p) in parameter_ids and name not in self.parameters_with_gradient
+        )
+
+    @property
+    def always_with_gradient(self) -> frozenset[str]:
+        """Parameters with a nonzero gradient at every check."""
+        return frozenset(name for name, count in self.nonzero_gradient_counts.items() if count == self.gradient_checks)
+
+
+@torch.no_grad()
+def _bit_fingerprints(parameters: Sequence[Tensor]) -> list[int]:
+    """Return a sum of the bits of each parameter, which changes with any value; synchronizes the device once."""
+    bit_sums = [_bit_sum(parameter) for parameter in parameters]
+    return torch.stack([parameter.to(bit_sums[0].device) for parameter in bit_sums]).tolist() if bit_sums else []
+
+
+def _bit_sum(parameter: Tensor) -> Tensor:
+    """Sum the bits as 64-bit words, which is ten times as fast as a sum in double precision."""
+    values = parameter.detach()
+    values = torch.view_as_real(values) if values.is_complex() else values
+    values = values.to_dense() if values.layout is not torch.strided else values
+    flat = values.reshape(-1)
+    whole_words_end = flat.numel() - flat.numel() % _WORD_BYTES
+    words = flat[:whole_words_end].clone() if flat.data_ptr() % _WORD_BYTES else flat[:whole_words_end]
+    return words.view(torch.int64).sum() + flat[whole_words_end:].view(torch.uint8).sum()
+
+
+@dataclass(frozen=True)
+class UpdateSample:
+    """One step of one weight: learning rate, sampled values with a gradient, and how many of those changed."""
+
+    learning_rate: float
+    with_gradient: int
+    changed: int
+
+
+class RoundedUpdates:
+    """Compares samples of weights with fewer than 32 bits before and after an inspected step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parameter_names = {
+            id(p): name
+            for name, p in model.named_parameters()
+            if p.requires_grad and p.is_floating_point() and p.element_size() < _FLOAT32_BYTES and p.dim() > 1
+        }
+        self.samples_before: list[tuple[str, float, Tensor, Tensor, Tensor]] = []
+        self.samples: defaultdict[str, list[UpdateSample]] = defaultdict(list)
+
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
+        """Sample the weights before a step; skips optimizers outside torch, which may compensate for rounding."""
+        self.samples_before.clear()
+        optimizer = tracked.optimizer
+        if not type(optimizer).__module__.startswith("torch.optim") or isinstance(optimizer, torch.optim.LBFGS):
+            return
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if id(p) in self.parameter_names and p.grad is not None and not p.grad.is_sparse:
+                    values, has_gradient = _sample_values(p), _sample_values(p.grad) != 0
+                    self.samples_before.append(
+                        (self.parameter_names[id(p)], float(group["lr"]), p, values.clone(), has_gradient)
+                    )
+
+    def on_step_end(self) -> None:
+        """Compare the samples after the step; synchronizes the device."""
+        for name, learning_rate, p, values, has_gradient in self.samples_before:
+            changed = has_gradient & (_sample_values(p) != values)
+            self.samples[name].append(UpdateSample(learning_rate, int(has_gradient.sum()), int(changed.sum())))
+        self.samples_before.clear()
+
+
+def _sample_values(tensor: Tensor) -> Tensor:
+    """Return values at a fixed odd stride, so that no column is favored."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]
+
+
+@dataclass(frozen=True)
+class BackwardLeaves:
+    """Leaves that a backward pass reaches: whether the model is among them, and how many others there are.
+
+    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that are not the model's but have
+    the shape of one of its parameters.
+    """
+
+    reaches_model: bool = False
+    other_leaves: int = 0
+    copied_parameters: int = 0
+
+    @classmethod
+    def of(cls, roots: Sequence[Tensor], model_shapes: Mapping[int, tuple[int, ...]]) -> BackwardLeaves:
+        """Collect the leaves behind some roots; ``model_shapes`` maps ids of the model's parameters to their shapes."""
+        leaves = [leaf for root in roots for leaf in (_graph_leaves(root.grad_fn) if root.grad_fn else [root])]
+        shapes = set(model_shapes.values())
+        copied_parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
+        return cls(
+            any(id(leaf) in model_shapes for leaf in leaves),
+            len(leaves) - len(copied_parameters),
+            len(copied_parameters),
+        )
+
+
+def _graph_leaves(function: Any) -> list[Tensor]:
+    """Return the leaf tensors of a graph. Keeps no reference to the graph, so that it can be freed."""
+    visited, pending, leaves = {function}, [function], []
+    while pending:
+        node = pending.pop()
+        if (variable := getattr(node, "variable", None)) is not None and not node.next_functions:
+            leaves.append(variable)
+        next_nodes = {next_node for next_node, _ in node.next_functions if next_node is not None} - visited
+        visited |= next_nodes
+        pending += next_nodes
+    return leaves

@@ -1,0 +1,118 @@
+"""Scheduler steps, their planned length, and the metric passed to a ReduceLROnPlateau."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from nbdebug.source.location import SourceLine, get_calling_line
+from nbdebug.source.search import matches_call, parse_expressions
+
+_MAX_PLATEAU_METRICS, _MIN_PLATEAU_METRICS, _MAX_LINE_ATTEMPTS = 1000, 4, 8
+_LENGTH_ATTRIBUTES = (
+    "total_steps",
+    "T_max",
+    "total_iters",
+)  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
+_SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
+_LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
+Item = TypeVar("Item")
+_MAX_ITEMS = 256
+
+
+class SchedulerMonitor:
+    """Counts the scheduler steps, and records the metrics passed to them and the user's line."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.plateau_metrics: list[float] = []
+        self.lines: dict[str, SourceLine] = {}
+
+    def record_step(self, call: tuple[Any, Any, Any]) -> None:
+        """Record a scheduler step. Most schedulers step once an epoch, so the line may come late."""
+        if not self.lines and self.count < _MAX_LINE_ATTEMPTS and (line := get_calling_line(sys._getframe(1))):
+            self.lines["schedule"] = line
+        self.count += 1
+        if len(self.plateau_metrics) < _MAX_PLATEAU_METRICS:
+            self.plateau_metrics.extend(_plateau_metric(*call))
+
+
+def _plateau_metric(scheduler: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the metric passed to a step of ReduceLROnPlateau; empty for other schedulers."""
+    value = args[0] if args else kwargs.get("metrics")
+    return (float(value),) if isinstance(scheduler, ReduceLROnPlateau) and value is not None else ()
+
+
+def planned_length(scheduler: Any) -> int | None:
+    """Return the number of scheduler steps that a schedule is planned for, if it has one."""
+    lengths = (getattr(scheduler, name, None) for name in _LENGTH_ATTRIBUTES)
+    return next((length for length in lengths if isinstance(length, int) and length > 1), None)
+
+
+def required_plateau_mode(
+    scheduler: Any, metrics: Sequence[float], samples: int | None, line: SourceLine | None
+) -> str | None:
+    """Return the mode that a ReduceLROnPlateau needs, if it has the other one and its metric moved against it.
+
+    The metric is a score by its name in the call, or if each value is a fraction of the validation ``samples``.
+    """
+    if not isinstance(scheduler, ReduceLROnPlateau) or len(metrics) < _MIN_PLATEAU_METRICS:
+        return None
+    is_rising, source_text = metrics[-1] > metrics[0], _step_argument_text(line)
+    is_score = _SCORE_NAME.search(source_text) and not _LOSS_NAME.search(source_text)
+    if (
+        scheduler.mode == "min"
+        and is_rising
+        and (is_score or (not _LOSS_NAME.search(source_text) and _are_sample_fractions(metrics, samples)))
+    ):
+        return "max"
+    if (
+        scheduler.mode == "max"
+        and not is_rising
+        and _LOSS_NAME.search(source_text)
+        and not _SCORE_NAME.search(source_text)
+    ):
+        return "min"
+    return None
+
+
+def _step_argument_text(line: SourceLine | None) -> str:
+    """Return the source text of the arguments of ``step`` calls in a line."""
+    nodes = parse_expressions(line.file) if line else ()
+    calls = [node for node in nodes if isinstance(node, ast.Call) and matches_call("step")(node)]
+    calls_on_line = [node for node in calls if line and node.lineno <= line.number <= (node.end_lineno or node.lineno)]
+    return " ".join(
+        ast.unparse(argument)
+        for node in calls_on_line
+        for argument in [*node.args, *[keyword.value for keyword in node.keywords]]
+    )
+
+
+def _are_sample_fractions(metrics: Sequence[float], samples: int | None, *, tolerance: float = 1e-3) -> bool:
+    """Check whether each value is a whole number of samples, as a fraction or in percent, and the values differ."""
+    if not samples or not all(0 <= value <= 100 for value in metrics):
+        return False
+    counts = [value * samples / (100 if max(metrics) > 1 else 1) for value in metrics]
+    return len(set(metrics)) > 2 and all(abs(value - round(value)) < tolerance for value in counts)
+
+
+class ThinnedStream(Generic[Item]):
+    """At most 256 evenly spaced items of a stream of any length."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.count, self.stride = 0, 1
+
+    def add(self, item: Item) -> None:
+        """Add an item if its turn has come."""
+        if self.count % self.stride == 0:
+            self.items.append(item)
+            if len(self.items) >= _MAX_ITEMS:
+                del self.items[1::2]
+                self.stride *= 2
+        self.count += 1

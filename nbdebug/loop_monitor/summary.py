@@ -1,0 +1,86 @@
+"""Summary of the user's own training loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nbdebug.loop_monitor.grad_scaler import GradScalerUsage, LossOperands
+from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
+from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
+from nbdebug.loop_monitor.parameter_updates import UpdateSample
+from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
+from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import parse_expressions
+
+
+@dataclass(frozen=True)
+class LoopSummary:
+    """Counts of the events of a training loop, and the parameters that it updates.
+
+    Of the ``steps``, all events of the ``tracked_steps`` were recorded. Of the ``checked_intervals`` between them,
+    ``uncleared_intervals`` began with the gradients of the previous step; ``cleared_after_backward`` counts steps whose
+    gradients had been cleared after the backward pass. ``reaches_model`` tells whether any backward pass reached the
+    model; if none did, ``other_leaves`` and ``copied_parameters`` count the tensors, and the parameters of the same
+    shapes, that it reached instead.
+
+    ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
+    ``with_gradient`` those with one at any check, ``changed`` those whose values have changed.
+    ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
+    ``loss_operands`` describes the operands of torch's own loss. ``low_lr_share`` is the share of steps below a
+    hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest;
+    ``plateau_metrics`` are the values passed to a ReduceLROnPlateau.
+
+    ``lines`` are the user's own, by event: "backward", "zero_grad", "schedule", "clip", "optimizer" (its step), and
+    "scale", "unscale", "step" of a GradScaler. ``rounded_updates`` holds the samples of low-precision weights, by
+    parameter.
+    """
+
+    steps: int = 0
+    tracked_steps: int = 0
+    backward_passes: int = 0
+    checked_intervals: int = 0
+    uncleared_intervals: int = 0
+    cleared_after_backward: int = 0
+    reaches_model: bool = False
+    other_leaves: int = 0
+    copied_parameters: int = 0
+    gradient_checks: int = 0
+    always_with_gradient: frozenset[str] = frozenset()
+    with_gradient: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    never_with_gradient: frozenset[str] = frozenset()
+    loss_operands: LossOperands | None = None
+    scheduler_steps: int = 0
+    low_lr_share: float = 0.0
+    final_lr_ratio: float = 1.0
+    plateau_metrics: tuple[float, ...] = ()
+    lines: dict[str, SourceLine] = field(default_factory=dict)
+    clipping: ClippingSummary = field(default_factory=ClippingSummary)
+    grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
+    forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
+    accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
+    retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)
+    state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
+    weight_copies: tuple[WeightCopy, ...] = ()
+    epoch_order: EpochOrder = field(default_factory=EpochOrder)
+    shape_mismatch: ShapeMismatch | None = None
+    double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
+    device_syncs: DeviceSyncs = field(default_factory=DeviceSyncs)
+    rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
+
+    def last_line_before_backward(self, predicate: Callable[[ast.AST], bool]) -> SourceLine | None:
+        """Return the line of the last matching expression before the backward pass, in the same file or cell."""
+        backward_line = self.lines.get("backward")
+        line_numbers = (
+            [
+                node.lineno
+                for node in parse_expressions(backward_line.file)
+                if node.lineno <= backward_line.number and predicate(node)
+            ]
+            if backward_line
+            else []
+        )
+        return SourceLine(backward_line.file, max(line_numbers)) if backward_line and line_numbers else None

@@ -1,0 +1,227 @@
+"""Loaded state dicts, and averaged copies of the model with stale running statistics."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import weakref
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code, is_library_code
+from nbdebug.source.search import matches_call, parse_expressions
+
+_FRAME_DICT_NAMES = {"locals", "vars", "f_locals"}
+_MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = (
+    64,
+    16,
+)  # values of a tensor, and tensors of a module, that are compared to detect a change
+
+
+@dataclass(frozen=True)
+class StateDictLoads:
+    """Counts of state dicts loaded into the model or a part of it; ``live_tensor_loads`` of them held the live tensors.
+
+    ``first_parameter`` is the first such parameter. ``line`` is where the state dict was stored; the loading line if
+    that is ambiguous.
+    """
+
+    count: int = 0
+    live_tensor_loads: int = 0
+    first_parameter: str = ""
+    line: SourceLine | None = None
+
+
+class StateDictLoadMonitor:
+    """Counts loaded state dicts; ``parameter_ids`` are the ids of the model's parameters."""
+
+    def __init__(self, parameter_ids: Container[int]) -> None:
+        self.parameter_ids, self.count, self.live_tensor_loads = parameter_ids, 0, 0
+        self.first_parameter = ""
+        self.line: SourceLine | None = None
+
+    def record_load(self, call: tuple[Any, Any, Any]) -> None:
+        """Record a state dict that is about to be loaded."""
+        module, args, kwargs = call
+        state_dict = args[0] if args else kwargs.get("state_dict")
+        names = {name: p for name, p in module.named_parameters() if id(p) in self.parameter_ids}
+        if not names or not isinstance(state_dict, Mapping):
+            return
+        self.count += 1
+        shared_names = [name for name, p in names.items() if _shares_memory(state_dict.get(name), p)]
+        if len(shared_names) == len(names):
+            self.live_tensor_loads += 1
+            self.first_parameter = self.first_parameter or shared_names[0]
+            self.line = self.line or _line_storing_state_dict(get_calling_line(sys._getframe(1)))
+
+    def summary(self) -> StateDictLoads:
+        """Return all counts."""
+        return StateDictLoads(self.count, self.live_tensor_loads, self.first_parameter, self.line)
+
+
+def _shares_memory(value: Any, parameter: Tensor) -> bool:
+    """Check whether a tensor of a state dict shares memory with a parameter."""
+    return isinstance(value, Tensor) and value.numel() > 0 and value.data_ptr() == parameter.data_ptr()
+
+
+def _line_storing_state_dict(load_line: SourceLine | None) -> SourceLine | None:
+    """Return the only assignment of a ``state_dict()`` in the same file or cell; the line itself if there are more."""
+    if load_line is None:
+        return None
+    assignments = [node for node in parse_expressions(load_line.file) if isinstance(node, ast.Assign)]
+    line_numbers = {
+        node.lineno for node in assignments if any(matches_call("state_dict")(child) for child in ast.walk(node.value))
+    }
+    return SourceLine(load_line.file, line_numbers.pop()) if len(line_numbers) == 1 else load_line
+
+
+@dataclass(frozen=True)
+class WeightCopy:
+    """A copy of the model whose weights change while its running statistics do not, by variable name."""
+
+    name: str
+    statistics: tuple[str, ...]
+
+
+@dataclass
+class CopyHistory:
+    """A copy as first observed, and its statistics that were constant while it and the model changed."""
+
+    module: weakref.ref[nn.Module]
+    weights: list[Tensor]
+    statistics: dict[str, Tensor]
+    model_statistics: dict[str, Tensor]
+    stale_statistics: tuple[str, ...] = ()
+
+
+class WeightCopyMonitor:
+    """Searches the variables of the functions around the loop for copies of the model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.parameter_shapes = model, {name: p.shape for name, p in model.named_parameters()}
+        self.has_running_statistics = any(_is_running_statistic(name) for name, _ in model.named_buffers())
+        self.histories: dict[str, CopyHistory] = {}
+
+    @torch.no_grad()
+    def inspect(self, frame: FrameType | None) -> None:
+        """Inspect all copies in the variables of a stack."""
+        if not self.has_running_statistics:
+            return
+        for name, module in _modules_in_variables(frame):
+            history = self.histories.get(name)
+            if history is not None and history.module() is module:
+                history.stale_statistics = self.stale_statistics(history, module)
+            elif self.is_copy(module):
+                weights, statistics = list(module.parameters()), self.statistics(module)
+                sampled_tensors = (
+                    [first_values(weight) for weight in weights[:_MAX_COMPARED_TENSORS]],
+                    _first_values_by_name(statistics),
+                    _first_values_by_name(self.statistics(self.model)),
+                )
+                self.histories[name] = CopyHistory(weakref.ref(module), *sampled_tensors)
+
+    def is_copy(self, module: nn.Module) -> bool:
+        """Check whether a module other than the model or its wrapper has the same parameters, all without gradient."""
+        if isinstance(module, AveragedModel) or any(submodule is self.model for submodule in module.modules()):
+            return False
+        parameters = dict(module.named_parameters())
+        return {name: p.shape for name, p in parameters.items()} == self.parameter_shapes and all(
+            p.grad is None for p in parameters.values()
+        )
+
+    def statistics(self, module: nn.Module) -> dict[str, Tensor]:
+        """Return some of its running statistics."""
+        return dict([pair for pair in module.named_buffers() if _is_running_statistic(pair[0])][:_MAX_COMPARED_TENSORS])
+
+    def stale_statistics(self, history: CopyHistory, module: nn.Module) -> tuple[str, ...]:
+        """Return the constant statistics, if all are constant while the weights and the model's statistics changed."""
+        current, model_statistics = (
+            _first_values_by_name(self.statistics(module)),
+            _first_values_by_name(self.statistics(self.model)),
+        )
+        weights_changed = any(
+            not torch.equal(initial_values, first_values(p))
+            for initial_values, p in zip(history.weights, module.parameters(), strict=False)
+        )
+        constant_names = [
+            name
+            for name, initial_values in history.statistics.items()
+            if torch.equal(initial_values, current.get(name, initial_values))
+        ]
+        stale_names = [
+            name
+            for name in constant_names
+            if name in model_statistics and not torch.equal(model_statistics[name], history.model_statistics[name])
+        ]
+        return (
+            tuple(stale_names)
+            if weights_changed and stale_names and len(constant_names) == len(history.statistics)
+            else ()
+        )
+
+    def summary(self, file: str | None) -> tuple[WeightCopy, ...]:
+        """Return the copies with stale statistics, unless the same file or cell calls ``update_bn``."""
+        if file is not None and any(matches_call("update_bn")(node) for node in parse_expressions(file)):
+            return ()
+        return tuple(
+            WeightCopy(name, history.stale_statistics)
+            for name, history in self.histories.items()
+            if history.stale_statistics
+        )
+
+
+def _is_running_statistic(name: str) -> bool:
+    return name.rpartition(".")[2] in ("running_mean", "running_var")
+
+
+def first_values(tensor: Tensor) -> Tensor:
+    """Return a copy of the first values of a tensor."""
+    return tensor.detach().flatten()[:_MAX_COMPARED_VALUES].clone()
+
+
+def _first_values_by_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: first_values(tensor) for name, tensor in tensors.items()}
+
+
+def _modules_in_variables(frame: FrameType | None) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the modules in the variables of the user's functions on a stack, and in attributes of their objects."""
+    while frame is not None:
+        if not is_library_code(frame.f_code.co_filename) and not is_debugger_code(frame.f_code.co_filename):
+            for name, value in _frame_variables(frame).items():
+                if _is_module(value):
+                    yield name, value
+                elif type(value).__module__ == frame.f_globals.get("__name__"):
+                    inner = getattr(value, "__dict__", {})
+                    yield from (
+                        (f"{name}.{key}", attribute) for key, attribute in inner.items() if _is_module(attribute)
+                    )
+        frame = frame.f_back
+
+
+def _is_module(value: object) -> bool:
+    """Check whether a value is a module by its type, without triggering ``__class__`` of a proxy."""
+    return issubclass(type(value), nn.Module)
+
+
+def _frame_variables(frame: FrameType) -> dict[str, Any]:
+    """Return the variables of a frame.
+
+    Before Python 3.13 a function stores them in a dictionary of its own, where they would stay alive, so the dictionary
+    is cleared. Functions that request that dictionary themselves, and frames under a debugger, are skipped.
+    """
+    is_function_frame = bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED)
+    is_debugged = sys.gettrace() is not None or frame.f_trace is not None
+    if is_function_frame and (is_debugged or _FRAME_DICT_NAMES & {*frame.f_code.co_names}):
+        return {}
+    frame_locals = frame.f_locals
+    variables = dict(frame_locals)
+    if is_function_frame and type(frame_locals) is dict:
+        frame_locals.clear()
+    return variables

@@ -1,0 +1,258 @@
+"""Convergence of a loss: flat, stuck at chance, plateau, still falling; signs of a rate too high or too low."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nbdebug.loss_curves.run_summary import RunSummary, quarter_levels, segment_means
+from nbdebug.statistics.time_series import change_points
+
+MIN_STEPS = 30
+_OPENING_STEPS = 12  # a learning rate that is too high raises the loss within these steps
+_MIN_EXPLOSIVE_UPDATE = 0.02  # smallest first update, relative to the weights, if the rate makes the loss explode
+
+
+def is_flat(run: RunSummary) -> bool:
+    """Return whether the loss of a run of at least 30 steps never moved beyond its noise while still large."""
+    if (
+        run.step_count < MIN_STEPS
+        or run.has_converged
+        or not run.is_finite
+        or not run.loss_is_known
+        or run.beats_constant
+    ):
+        return False
+    much_remains = run.remaining_share is not None and run.remaining_share >= 0.5
+    change = abs(run.full_trend.change)
+    is_small = change < 0.02 * max(abs(run.start), 1e-12)
+    return (
+        much_remains
+        and (is_small or change < 3 * run.full_trend.error)
+        and abs(run.end - run.start) < max(4 * run.end_error, 0.02 * abs(run.start))
+    )
+
+
+def is_stuck_at_chance(run: RunSummary) -> bool:
+    """Return whether the loss sits at that of a constant prediction and has stopped falling.
+
+    If the scores show that nothing was learned, the level may deviate by a seventh, since the chance level is estimated
+    from few samples; without scores it must not be below chance beyond noise.
+    """
+    if (
+        run.step_count < MIN_STEPS
+        or run.chance is None
+        or run.remaining_share is None
+        or not run.is_finite
+        or run.has_converged
+    ):
+        return False
+    if run.beats_constant or (run.second_half.falls and -run.second_half.change > 0.015 * run.chance):
+        return False
+    level = run.remaining_share + 2 * run.end_error / run.chance
+    return bool(
+        run.remaining_share <= 1.15
+        and (level >= 0.985 or (run.beats_constant is False and run.remaining_share >= 0.85))
+    )
+
+
+@dataclass(frozen=True)
+class _Plateau:
+    """A plateau: its first step, and the remaining loss as a share of that of a constant prediction."""
+
+    start_step: int
+    remaining_share: float
+
+
+def find_plateau(run: RunSummary, min_remaining_share: float = 0.25) -> _Plateau | None:
+    """Return the plateau if the loss, well above zero, gained nothing beyond noise since the first two thirds."""
+    if (
+        run.step_count < MIN_STEPS
+        or run.has_converged
+        or run.remaining_share is None
+        or run.remaining_share < min_remaining_share
+        or not run.is_finite
+    ):
+        return None
+    if run.second_half.falls or run.second_half.rises or run.learned_share < 0.05:
+        return None
+    finite = np.flatnonzero(np.isfinite(run.loss))
+    segments = segment_means(run, 48)
+    change_positions = change_points(segments)
+    last_change = change_positions[-1] if change_positions else 0
+    if last_change > 2 * len(segments) // 3:
+        return None
+    return _Plateau(int(run.steps[finite[last_change * len(finite) // max(len(segments), 1)]]), run.remaining_share)
+
+
+def is_worse_than_chance(run: RunSummary) -> bool:
+    """Return whether a run of at least 100 steps ended above chance, separates no classes, and has settled."""
+    if run.step_count < 100 or run.remaining_share is None or run.chance is None or run.second_half.falls:
+        return False
+    exceeds_chance = run.end - 3 * run.end_error > 1.05 * run.chance
+    return exceeds_chance and run.beats_constant is False and not run.has_converged
+
+
+@dataclass(frozen=True)
+class _FinalDescent:
+    """Gain of the last quarter of the run, as a share of the remaining loss; ``is_steep`` if it had not slowed down."""
+
+    gain: float
+    sigmas: float
+    is_steep: bool
+
+
+def find_final_descent(
+    run: RunSummary, min_remaining_share: float = 0.25, large_gain: float = 0.08
+) -> _FinalDescent | None:
+    """Return the gain of the last quarter if the loss was still falling beyond noise at the end."""
+    if (
+        run.has_converged
+        or not run.is_nonnegative
+        or not run.is_finite
+        or run.remaining_share is None
+        or run.step_count < 12
+    ):
+        return None
+    gain = -run.last_quarter.change / max(run.end, 1e-12)
+    sigmas = -run.last_quarter.change / max(run.last_quarter.error, 1e-12)
+    if gain < 0.02 or sigmas < 3 or run.remaining_share < min_remaining_share / 2:
+        return None
+    gains = -np.diff(quarter_levels(run))
+    is_not_slowing = gains[-1] >= 0.65 * gains.max() and gains[-1] > 0
+    little_learned = run.learned_share < 0.25 and run.remaining_share >= 0.8 and run.step_count >= 40
+    gains_much = gain >= (large_gain / 4 if little_learned else large_gain)
+    is_steep = bool(
+        is_not_slowing
+        and gains_much
+        and sigmas >= 4
+        and run.remaining_share >= min_remaining_share
+        and run.learned_share < 0.75
+    )
+    return _FinalDescent(float(gain), float(sigmas), is_steep)
+
+
+@dataclass(frozen=True)
+class RateTooHigh:
+    """Signs of a learning rate that is too high.
+
+    ``jump`` is the peak of the loss in the first steps over its start; ``first_update`` is the largest early update of
+    a typical module, relative to its weights.
+    """
+
+    jump: float
+    first_update: float
+    diverged: bool
+
+
+def find_rate_too_high(
+    run: RunSummary, large_update: float = 0.15, large_jump: float = 1.5, min_remaining_share: float = 0.2
+) -> RateTooHigh | None:
+    """Return the signs of a rate that is too high, or None if there are none or the run converged anyway.
+
+    Either the first steps overwrote much of the weights or raised the loss, and it never recovered; or the loss ended
+    far above its start.
+    """
+    if run.has_converged or not run.is_nonnegative:
+        return None
+    jump, first_update = _opening_jump(run), run.travel.first_ratio
+    reference = max(run.start, run.chance or 0.0)
+    diverged = run.end > 3 * reference and run.travel.peak_ratio > large_update and first_update > _MIN_EXPLOSIVE_UPDATE
+    remaining = run.remaining_share if run.remaining_share is not None else 0.0
+    if diverged or (has_exploded(run) and first_update > _MIN_EXPLOSIVE_UPDATE):
+        return RateTooHigh(jump, first_update, True)
+    has_harmed = remaining >= min_remaining_share and (jump >= large_jump or _stays_high(run))
+    if jump >= 10 * large_jump or (first_update >= large_update and has_harmed):
+        return RateTooHigh(jump, first_update, False)
+    return None
+
+
+def _opening_jump(run: RunSummary) -> float:
+    """Return the highest loss of two consecutive early steps over the start; one step may be a bad batch.
+
+    The start counts as at least half of the chance level.
+    """
+    losses = run.loss[:_OPENING_STEPS]
+    losses = losses[np.isfinite(losses)]
+    reference = max(run.start, 0.5 * (run.chance or 0.0))
+    return float(np.minimum(losses[1:], losses[:-1]).max() / reference) if len(losses) > 1 and reference > 0 else 0.0
+
+
+def _stays_high(run: RunSummary) -> bool:
+    """Return whether a network of several layers stays at 90% of chance or more, or had half of each layer overwritten.
+
+    A single layer may start far from its optimum.
+    """
+    if len(run.travel.distances) < 2:
+        return False
+    stays_near_chance = run.remaining_share is not None and run.remaining_share >= 0.9 and not run.second_half.falls
+    return stays_near_chance or run.travel.first_ratio >= 0.5
+
+
+def has_exploded(run: RunSummary) -> bool:
+    """Return whether the loss grew at least a hundredfold before it became non-finite."""
+    non_finite = np.flatnonzero(~np.isfinite(run.loss))
+    if not len(non_finite) or non_finite[0] < 3:
+        return False
+    finite_losses = run.loss[: non_finite[0]]
+    return bool(finite_losses[-1] > 100 * max(run.start, 1e-12))
+
+
+@dataclass(frozen=True)
+class _RateTooLow:
+    """Signs of a learning rate that is too low.
+
+    ``travel`` is the sum of all updates relative to the weights (upper quartile over modules); ``learned_share`` is the
+    share of the initial loss that is gone.
+    """
+
+    travel: float
+    update_ratio: float
+    learned_share: float
+
+
+def find_rate_too_low(
+    run: RunSummary, short_travel: float = 0.5, small_ratio: float = 3e-3, min_remaining_share: float = 0.6
+) -> _RateTooLow | None:
+    """Return the signs of a rate that is too low, or None.
+
+    Either no layer can have moved far, since the sum of its updates is a fraction of its norm; or the loss falls slowly
+    along a straight line, and is still near chance after 100 steps.
+    """
+    if run.has_converged or not run.is_nonnegative or not run.is_finite or not run.travel.distances:
+        return None
+    remaining, travel = run.remaining_share if run.remaining_share is not None else 1.0, run.travel
+    result = _RateTooLow(travel.upper_quartile, travel.median_ratio, run.learned_share)
+    barely_moved = (
+        travel.upper_quartile < short_travel
+        and max(travel.distances) < 2 * short_travel
+        and travel.median_ratio < small_ratio
+    )
+    if barely_moved and remaining >= min_remaining_share and run.learned_share < 0.4 and not run.full_trend.rises:
+        return result
+    creeps_measurably = (
+        run.step_count >= 100
+        and run.second_half.falls
+        and max(travel.median_ratio, travel.first_ratio) < _MIN_EXPLOSIVE_UPDATE
+    )
+    falls_linearly_near_chance = remaining >= 0.8 and run.learned_share < 0.25 and _falls_linearly(run)
+    is_slow = (
+        travel.upper_quartile < 2 * short_travel
+        and travel.median_ratio < small_ratio / 2
+        and remaining >= min_remaining_share / 2
+        and _second_half_gain(run) > 0.15
+    )
+    is_slow = is_slow and run.learned_share < 0.75
+    return result if creeps_measurably and (falls_linearly_near_chance or is_slow) else None
+
+
+def _second_half_gain(run: RunSummary) -> float:
+    """Return the gain of the second half of the run, as a share of the remaining loss."""
+    return -run.second_half.change / max(run.end, 1e-12)
+
+
+def _falls_linearly(run: RunSummary) -> bool:
+    """Return whether all quarters of the run gained about the same."""
+    gains = -np.diff(quarter_levels(run))
+    return bool(gains.min() >= 0.3 * gains.mean() and gains[-1] >= 0.5 * gains.max())

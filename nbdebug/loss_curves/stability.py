@@ -1,0 +1,230 @@
+"""Instability of a loss: divergence, oscillation, spikes, epoch patterns and overfitting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nbdebug.loss_curves.convergence import has_exploded
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary, segment_means
+from nbdebug.statistics.time_series import Curve, Periodicity, find_periodicity, spike_positions, standard_error
+
+_MIN_STEPS = 30
+
+
+@dataclass(frozen=True)
+class _Divergence:
+    """The lowest loss and the final loss."""
+
+    lowest: float
+    end: float
+
+
+def find_divergence(run: RunSummary) -> _Divergence | None:
+    """Return the divergence if the loss rises over the whole run and its second half, above start and chance.
+
+    For a loss that cannot be compared with a constant prediction, such as that of a GAN or of moving targets, only a
+    tenfold growth counts.
+    """
+    if run.step_count < 20:
+        return None
+    if has_exploded(run):
+        return _Divergence(run.lowest, float("inf"))
+    reference = max(run.start, run.chance or -np.inf)
+    margin = abs(reference) * (0.1 if run.chance is not None else 9.0) + 4 * run.end_error
+    has_risen = run.end > reference + margin and run.end > run.lowest + 4 * run.end_error
+    is_growing = run.full_trend.change > 2 * run.full_trend.error and run.second_half.change > 0
+    return _Divergence(run.lowest, run.end) if has_risen and is_growing else None
+
+
+@dataclass(frozen=True)
+class _Oscillation:
+    """Number of rises by a good part of the loss level, and the largest of them relative to the level."""
+
+    rises: int
+    largest: float
+
+
+def find_oscillation(run: RunSummary, min_rise: float = 0.25, min_count: int = 3) -> _Oscillation | None:
+    """Return the oscillation if the loss of a run of at least 60 steps swings beyond noise without settling."""
+    if (
+        run.step_count < 60
+        or not run.loss_is_known
+        or run.has_converged
+        or run.remaining_share is None
+        or run.remaining_share < 0.2
+        or not run.is_finite
+    ):
+        return None
+    segments = np.array_split(run.loss, 16)[3:]
+    levels = segment_means(run, 16)[3:]
+    errors = np.array([standard_error(segment) for segment in segments])
+    steps, margins = np.diff(levels), 3 * np.hypot(errors[1:], errors[:-1])
+    is_rise = (steps > margins) & (steps > min_rise * levels[:-1])
+    has_settled = levels[-4:].mean() < 0.6 * levels[:4].mean()
+    relative_rises = steps[is_rise] / levels[:-1][is_rise]
+    return (
+        _Oscillation(int(is_rise.sum()), float(relative_rises.max()))
+        if is_rise.sum() >= min_count and not has_settled
+        else None
+    )
+
+
+def find_spikes(run: RunSummary) -> list[int]:
+    """Return positions of losses that exceed their neighbors, twice the initial loss, and three times a high quantile.
+
+    The quantile leaves out one step per epoch. The opening is skipped, where the rate may be too high.
+    """
+    finite_losses = run.loss[np.isfinite(run.loss)]
+    if not run.is_nonnegative or len(finite_losses) < len(run.loss) / 2:
+        return []
+    quantile = float(
+        np.clip(1 - 1.5 / max(run.steps_per_epoch, 1), 0.9, 0.99)
+    )  # one batch of each epoch may be an outlier
+    threshold = max(2 * float(np.median(finite_losses[:12])), 3 * float(np.quantile(finite_losses, quantile)))
+    opening = max(12, len(run.loss) // 20)
+    return [position for position in spike_positions(run.loss, threshold) if position >= opening]
+
+
+def _forgets_within_epoch(run: RunSummary, eval_count: int = 3) -> bool:
+    """Return whether fixed training samples between epochs cost three times as much as batches during training."""
+    train_losses = run.train.loss[1:][-eval_count:]
+    return len(train_losses) > 0 and bool(
+        (train_losses > 3 * np.median(run.loss[-eval_count * run.steps_per_epoch :])).all()
+    )
+
+
+def _retains_within_epoch(run: RunSummary, eval_count: int = 3) -> bool:
+    """Return whether fixed samples cost no more than the batches of the epochs: some batches are harder."""
+    train_losses = run.train.loss[1:][-eval_count:]
+    return len(train_losses) > 0 and bool(
+        np.median(train_losses) <= np.mean(run.loss[-eval_count * run.steps_per_epoch :])
+    )
+
+
+def find_epoch_periodicity(
+    run: RunSummary, min_agreement: float = 0.6, min_swing: float = 0.5, min_slow_share: float = 0.5
+) -> Periodicity | None:
+    """Return a slow pattern that the loss repeats every epoch, if it is large relative to the loss.
+
+    A fixed order of similar batches repeats only the fast differences between them, which do not count.
+    """
+    if not run.is_finite or not len(run.loss) or np.diff(run.steps).max(initial=1) > 1:
+        return None
+    periodicity = find_periodicity(run.loss, run.steps_per_epoch)
+    if (
+        periodicity is None
+        or periodicity.agreement < min_agreement
+        or _retains_within_epoch(run)
+        or (periodicity.slow_share < min_slow_share and not _forgets_within_epoch(run))
+    ):
+        return None
+    level = max(float(np.median(run.loss)), 1e-12)
+    return (
+        periodicity
+        if periodicity.amplitude > max(min_swing * level, 4 * run.noise / np.sqrt(periodicity.periods))
+        else None
+    )
+
+
+@dataclass(frozen=True)
+class _ValidationTurn:
+    """The lowest validation loss with its step, and the validation and training loss at the end."""
+
+    step: int
+    lowest: float
+    last: float
+    train: float
+
+
+def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = 4) -> _ValidationTurn | None:
+    """Return the turn if the validation loss rose for at least two measurements while the training loss kept falling.
+
+    Uses fixed samples if they were measured often enough, else the user's own validation; without either, a validation
+    loss that ends above its start and above chance. A high score rules overfitting out.
+    """
+    if run.val.last_score is not None and run.val.last_score >= HIGH_SCORE:
+        return None
+    for steps, train, val in _split_curves(run):
+        is_complete = len(train) == len(val) and bool(np.isfinite([*train, *val]).all())
+        if is_complete and len(val) >= evals:
+            return _find_turn(run, steps, train, val, rise)
+    return _find_worsening(run)
+
+
+def _split_curves(run: RunSummary) -> list[tuple[Curve, Curve, Curve]]:
+    """Return steps, training and validation loss of the fixed samples, and of the user's own loop."""
+    user_validation = run.user_validation
+    return [
+        (run.val.steps, run.train.loss, run.val.loss),
+        (user_validation.steps, user_validation.score, user_validation.loss),
+    ]
+
+
+def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> _ValidationTurn | None:
+    """Return the turn if training and validation curve diverge; the rise is relative to the minimum and to chance."""
+    lowest, reference = int(val.argmin()), run.chance if run.chance is not None else val[0]
+    after = val[lowest + 1 :]
+    if len(after) < 2 or lowest > 0.75 * (len(val) - 1) or reference <= 0:
+        return None
+    final = float(after[-2:].mean())
+    slope = np.polyfit(np.arange(len(val) - lowest), val[lowest:], 1)[0]
+    has_risen = final - val[lowest] > max(rise * val[lowest], 0.03 * reference) and slope > 0
+    training_fell = train[-1] < 0.7 * train[lowest] or train[-1] < 0.02 * reference
+    has_gap = final - train[-1] > max(0.5 * final, 0.1 * reference)
+    return (
+        _ValidationTurn(int(steps[lowest]), float(val[lowest]), final, float(train[-1]))
+        if has_risen and training_fell and has_gap
+        else None
+    )
+
+
+def _find_worsening(run: RunSummary) -> _ValidationTurn | None:
+    """Return the turn if the validation loss ends above its value before training while the training loss fell."""
+    train, val = run.train.loss, run.val.loss
+    if len(val) < 2 or len(train) != len(val) or not np.isfinite([*train, *val]).all() or run.chance is None:
+        return None
+    has_worsened = val[-1] > 1.15 * max(val[0], run.chance) and train[-1] < 0.5 * run.chance
+    return (
+        _ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1]))
+        if has_worsened
+        else None
+    )
+
+
+@dataclass(frozen=True)
+class _ValidationAdvantage:
+    """Final training and validation loss of fixed samples in eval mode, and whether the training score is poor."""
+
+    train: float
+    val: float
+    training_is_poor: bool
+
+
+def find_validation_advantage(run: RunSummary) -> _ValidationAdvantage | None:
+    """Return both losses if validation became easier than training by half at each of the last measurements."""
+    train, val = run.train.loss, run.val.loss
+    if len(val) < 2 or len(train) != len(val) or not np.isfinite([*train, *val]).all() or not run.is_nonnegative:
+        return None
+    eval_count = min(3, len(val) - 1)
+    ratio, clear_gap = (0.5, 0.2) if eval_count == 3 else (0.35, 0.25)
+    reference = run.chance if run.chance is not None else train[0]
+    initial_ratio = min(1.0, float(val[0] / train[0])) if train[0] > 0 else 1.0
+    train_losses, val_losses = train[-eval_count:], val[-eval_count:]
+    is_easier = bool(
+        ((val_losses < ratio * initial_ratio * train_losses) & (train_losses - val_losses > 0.1 * reference)).all()
+    )
+    gap = _score_gap(run, eval_count)
+    training_is_poor = gap > 0.1 and run.train.last_score is not None and run.train.last_score < 0.85
+    return (
+        _ValidationAdvantage(float(train[-1]), float(val[-1]), training_is_poor)
+        if is_easier or (gap > clear_gap and training_is_poor)
+        else None
+    )
+
+
+def _score_gap(run: RunSummary, eval_count: int) -> float:
+    """Return the smallest lead of the validation score over the last measurements, or 0."""
+    train, val = run.train.score[-eval_count:], run.val.score[-eval_count:]
+    return max(0.0, float((val - train).min())) if len(train) == len(val) == eval_count else 0.0

@@ -1,0 +1,221 @@
+"""Axis errors in reshapes and attention softmaxes, and the coverage of convolution kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from operator import mul
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd import Graph
+from nbdebug.autograd.call_recorders import CallRecorder, TorchCall, record_calls
+from nbdebug.autograd.graph import Node
+from nbdebug.autograd.patterns import is_dropout
+from nbdebug.autograd.tracing import ModuleStack
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.batch_independence import sample_mixing
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import measurement
+
+Shape = tuple[int, ...]
+_RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
+_PRODUCT_NODES = frozenset({"Bmm", "Mm"})
+_VIEW_NODES = frozenset({"View", "UnsafeView", "ReshapeAlias", "Expand", "Clone", "Alias", "ToCopy", "NativeDropout"})
+_SCALING_NODES = frozenset({"Div", "Mul", "Add", "Sub", "MaskedFill", "Where", "CopySlices", *_VIEW_NODES})
+_PARAMETER_NODES = frozenset({"AccumulateGrad", "T", "Transpose", "Permute"})
+
+
+@dataclass(frozen=True)
+class ScrambledReshape:
+    """A reshape with the shapes before and after it, and the axes of each that it mixes."""
+
+    call: TorchCall
+    shape_before: Shape
+    shape_after: Shape
+    axes_before: Shape
+    axes_after: Shape
+
+    def may_involve_batch_axis(self, size: int) -> bool:
+        """Return whether the batch axis may be involved; it comes first if the reshape leaves it alone."""
+        return size in self.axes_before and not self.shape_before[0] == self.shape_after[0] == size
+
+
+@measurement
+def scrambled_reshapes(eval_outputs: EvalOutputs) -> list[ScrambledReshape]:
+    """Reshapes in the forward pass or the loss that should be a permutation of axes.
+
+    A reshape that may involve the batch axis counts in the forward pass only if outputs depend on other samples.
+    """
+    reshapes: list[ScrambledReshape] = []
+    with record_calls(eval_outputs.setup.eager_model, lambda call: reshapes.extend(_find_swaps(call))):
+        eval_outputs.predict(eval_outputs.batch)
+    size = eval_outputs.batch.size
+    if any(reshape.may_involve_batch_axis(size) for reshape in reshapes) and not _do_samples_mix(eval_outputs):
+        reshapes = [reshape for reshape in reshapes if not reshape.may_involve_batch_axis(size)]
+    return reshapes + _find_swaps_in_loss(eval_outputs)
+
+
+def _do_samples_mix(answers: EvalOutputs) -> bool:
+    """Return whether outputs are known to depend on other samples."""
+    try:
+        return bool(sample_mixing(answers).affected_samples)
+    except NotChecked:
+        return False
+
+
+def _find_swaps_in_loss(answers: EvalOutputs) -> list[ScrambledReshape]:
+    """Return the reshapes of the user's loss for the output of the model; empty if the loss raises."""
+    reshapes: list[ScrambledReshape] = []
+    setup = answers.setup
+    try:
+        with torch.no_grad():
+            output = setup.predict(answers.batch)
+            with CallRecorder(ModuleStack(), lambda call: reshapes.extend(_find_swaps(call))):
+                setup.raw_loss(output, answers.batch)
+    except Exception:
+        return []
+    return reshapes
+
+
+def _find_swaps(call: TorchCall) -> Iterator[ScrambledReshape]:
+    """Yield the groups of axes with reordered lengths, if a call is a reshape."""
+    if call.name in _RESHAPE_CALLS and call.inputs and not isinstance(call.inputs[0], nn.Parameter):
+        before, after = tuple(call.inputs[0].shape), tuple(call.outputs[0].shape)
+        for axes_before, axes_after in split_into_groups(before, after):
+            if is_swap(axes_before, axes_after):
+                yield ScrambledReshape(call, before, after, axes_before, axes_after)
+
+
+def split_into_groups(before: Shape, after: Shape) -> Iterator[tuple[Shape, Shape]]:
+    """Yield the shortest groups of axes with equal products before and after; axes of length 1 are excluded."""
+    before_axes, after_axes = (tuple(n for n in shape if n != 1) for shape in (before, after))
+    before_products = list(accumulate(before_axes, mul))
+    after_products = list(accumulate(after_axes, mul))
+    i = j = 0
+    for product in sorted(set(before_products) & set(after_products)):
+        yield before_axes[i : before_products.index(product) + 1], after_axes[j : after_products.index(product) + 1]
+        i, j = before_products.index(product) + 1, after_products.index(product) + 1
+
+
+def is_swap(axes_before: Shape, axes_after: Shape) -> bool:
+    """Return whether both groups have the same lengths in another order; one axis may be split into several."""
+    if min(len(axes_before), len(axes_after)) < 2 or axes_before == axes_after:
+        return False
+    smaller, larger = sorted((Counter(axes_before), Counter(axes_after)), key=lambda lengths: lengths.total())
+    return (smaller - larger).total() <= 1
+
+
+@dataclass(frozen=True)
+class MismatchedSoftmax:
+    """A softmax over ``axis`` of scores with ``shape``, whose result is summed over the axis ``summed_axis``."""
+
+    node: Node
+    shape: tuple[int, ...]
+    axis: int
+    summed_axis: int
+
+
+@measurement
+def mismatched_softmaxes(graph: Graph) -> list[MismatchedSoftmax]:
+    """Softmaxes of attention scores whose result is multiplied and summed over another axis."""
+    return [
+        mismatch
+        for node in graph.get_nodes_by_name("Softmax")
+        if takes_attention_scores(node)
+        for mismatch in _find_mismatch(node)
+    ]
+
+
+def _find_mismatch(node: Node) -> Iterator[MismatchedSoftmax]:
+    """Yield a softmax that runs along one of the two axes of a product while the product sums over the other."""
+    result, axis = node.get_saved("result"), node.get_saved("dim")
+    if not isinstance(result, Tensor) or result.dim() < 2:
+        return
+    shape = tuple(result.shape)
+    axis %= len(shape)
+    for operand in _get_operand_positions(node):
+        summed_axis = len(shape) - 1 - operand
+        if axis != summed_axis and axis >= len(shape) - 2 and shape[axis] > 1:
+            yield MismatchedSoftmax(node, shape, axis, summed_axis)
+            return
+
+
+def _get_operand_positions(node: Node) -> Iterator[int]:
+    """Yield the operand position, 0 or 1, of the result of a node in the products that use it unchanged."""
+    for user in node.users:
+        if user.name in _PRODUCT_NODES:
+            functions = [function for function, _ in user.function.next_functions]
+            yield from (position for position, function in enumerate(functions) if function is node.function)
+        elif user.name in _VIEW_NODES or is_dropout(user):
+            yield from _get_operand_positions(user)
+
+
+def takes_attention_scores(node: Node) -> bool:
+    """Return whether the input of a softmax is a product of two activations, possibly scaled and masked."""
+    pending, visited = list(node.inputs), set[Node]()
+    while pending:
+        current = pending.pop()
+        if current in visited:
+            continue
+        visited.add(current)
+        if current.name in _PRODUCT_NODES:
+            return len(current.inputs) == 2 and not any(map(_is_weight, current.inputs))
+        if current.name in _SCALING_NODES:
+            pending += current.inputs
+    return False
+
+
+def _is_weight(node: Node) -> bool:
+    """Return whether an operand is a parameter, possibly transposed."""
+    while node.name in _PARAMETER_NODES - {"AccumulateGrad"} and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return node.name == "AccumulateGrad"
+
+
+@dataclass(frozen=True)
+class KernelCoverage:
+    """One convolution: the sizes of its input and kernel, and the share of the kernel that covers data."""
+
+    node: Node
+    input_size: tuple[int, ...]
+    kernel_size: tuple[int, ...]
+    coverage: float
+
+
+@measurement
+def kernel_coverage(graph: Graph) -> list[KernelCoverage]:
+    """Kernel coverage of the convolutions of the first pass, in execution order."""
+    coverages = [
+        coverage
+        for node in graph.get_nodes_by_name("Convolution")
+        if (coverage := _get_kernel_coverage(node)) is not None
+    ]
+    return coverages[::-1]
+
+
+def _get_kernel_coverage(node: Node) -> KernelCoverage | None:
+    """Return the coverage of a convolution; None if it is transposed or its saved tensors are freed."""
+    input, weight = node.get_saved("input"), node.get_saved("weight")
+    if not isinstance(input, Tensor) or not isinstance(weight, Tensor) or node.get_saved("transposed"):
+        return None
+    input_size, kernel_size = tuple(input.shape[2:]), tuple(weight.shape[2:])
+    options = [node.get_saved(name) for name in ("stride", "padding", "dilation")]
+    axes = zip(
+        input_size,
+        kernel_size,
+        *(option if isinstance(option, Sequence) else (option,) * len(input_size) for option in options),
+        strict=True,
+    )
+    return KernelCoverage(node, input_size, kernel_size, prod(compute_axis_coverage(*axis) for axis in axes))
+
+
+def compute_axis_coverage(size: int, kernel: int, stride: int, padding: int, dilation: int) -> float:
+    """Return the share of kernel positions, along one axis, that cover data for at least one output."""
+    outputs = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    starts = [stride * output - padding for output in range(outputs)]
+    return sum(any(0 <= start + dilation * offset < size for start in starts) for offset in range(kernel)) / kernel

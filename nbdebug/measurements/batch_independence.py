@@ -1,0 +1,255 @@
+"""Dependence of outputs on other samples, on the position in the batch, and on carried state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.parameter_coverage import MODULE_ATTRIBUTES, iterate_members
+from nbdebug.measurements.perturbation import (
+    EvalOutputs,
+    MixingCall,
+    fill_zero_parameters,
+    track_change,
+)
+from nbdebug.measurements.registry import measurement
+from nbdebug.preserve import seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
+from nbdebug.setup.losses import score_tensor
+from nbdebug.tensors.pytree import tree_tensors
+
+_StateTensors = dict[tuple[str, str], list[Tensor]]
+_MIN_RELATIVE_DIFFERENCE = 1e-5
+
+
+@dataclass(frozen=True)
+class SampleMixing:
+    """Effect of one changed sample: the other samples whose outputs changed, and the calls that mix samples."""
+
+    changed_sample: int
+    batch_size: int
+    affected_samples: tuple[int, ...]
+    mixing_calls: tuple[MixingCall, ...]
+
+
+@measurement
+def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
+    """The samples whose output in eval mode depends on one other sample, and the calls that mix them."""
+    size = eval_outputs.batch.size
+    before = eval_outputs.outputs[0]
+    if size < 2 or not has_batch_axis(before, size) or not is_batch_first(eval_outputs.batch, size):
+        raise NotChecked("the batch axis of the output is unknown")
+    changed = _replace_first_sample(eval_outputs, size)
+    is_affected = eval_outputs.changed_values(eval_outputs.predict(changed)[0]).reshape(size, -1).any(1)
+    affected_samples = tuple(is_affected[1:].nonzero().flatten().add(1).tolist())
+    return SampleMixing(
+        0, size, affected_samples, track_change(eval_outputs, changed, [0], size) if affected_samples else ()
+    )
+
+
+def _replace_first_sample(answers: EvalOutputs, size: int) -> Batch:
+    """Return the batch with the first sample replaced by the next one that differs from it."""
+    inputs = [t for t in answers.inputs.values() if has_batch_axis(t, size)]
+    source = next((i for i in range(1, size) if any(not torch.equal(t[0], t[i]) for t in inputs)), None)
+    if source is None:
+        raise NotChecked("the inputs have no batch axis with differing samples")
+    return answers.transform_inputs(lambda t: _replace_first_row(t, source) if has_batch_axis(t, size) else t)
+
+
+def is_batch_first(batch: Batch, size: int) -> bool:
+    """Return whether the first axis is known to be the batch axis: by sample indices, or one target per sample.
+
+    A custom loader may return streams of text as (length, batch), with targets of the same shape.
+    """
+    if batch.indices is not None:
+        return len(batch.indices) == size
+    return any(t.dim() == 1 and len(t) == size for t in tree_tensors(batch.targets))
+
+
+def has_batch_axis(tensor: Tensor, size: int) -> bool:
+    """Return whether a tensor has one row per sample."""
+    return bool(tensor.dim()) and len(tensor) == size
+
+
+def _replace_first_row(tensor: Tensor, source: int) -> Tensor:
+    replaced = tensor.clone()
+    replaced[0] = tensor[source]
+    return replaced
+
+
+@measurement
+def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) -> TorchCall | None:
+    """The first call whose result for a sample depends on its position in the batch, if the output does.
+
+    Every sample is moved by one position, in eval mode. Models that mix samples or use random numbers are skipped.
+    """
+    if sample_mixing.affected_samples:
+        return None
+    before = eval_outputs.outputs[0]
+    rolled = eval_outputs.transform_inputs(lambda t: t.roll(1, 0) if has_batch_axis(t, sample_mixing.batch_size) else t)
+    after = eval_outputs.predict(rolled)[0]
+    if (
+        after.shape != before.shape
+        or not bool(eval_outputs.changed_values(after.roll(-1, 0)).any())
+        or _is_stochastic(eval_outputs)
+    ):
+        return None
+    recorded: list[TorchCall] = []
+    with record_calls(eval_outputs.setup.eager_model, recorded.append):
+        eval_outputs.predict(eval_outputs.batch)
+    recorded_rolled: list[TorchCall] = []
+    with record_calls(eval_outputs.setup.eager_model, recorded_rolled.append):
+        eval_outputs.predict(rolled)
+    pairs = zip(recorded, recorded_rolled, strict=False)
+    return next(
+        (call for call, rolled_call in pairs if _is_position_dependent(call, rolled_call, sample_mixing.batch_size)),
+        None,
+    )
+
+
+def _is_position_dependent(call: TorchCall, rolled_call: TorchCall, size: int) -> bool:
+    """Return whether the inputs of a call are rolled samples while its output is not rolled alike."""
+    input_pairs = list(zip(call.inputs, rolled_call.inputs, strict=False))
+    is_rolled = any(not _is_close(a, b) for a, b in input_pairs)
+    return (
+        is_rolled
+        and all(_is_unchanged_or_rolled(a, b, size) for a, b in input_pairs)
+        and not _is_unchanged_or_rolled(call.outputs[0], rolled_call.outputs[0], size)
+    )
+
+
+def _is_close(before: Tensor, after: Tensor) -> bool:
+    return before.shape == after.shape and torch.allclose(before, after, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def _is_unchanged_or_rolled(before: Tensor, after: Tensor, size: int) -> bool:
+    """Return whether a tensor is unchanged, or rolled by one sample along an axis with the samples."""
+    axes = [axis for axis, length in enumerate(before.shape) if length and length % size == 0]
+    return _is_close(before, after) or any(
+        _is_close(before.roll(before.shape[axis] // size, axis), after) for axis in axes
+    )
+
+
+def _is_stochastic(answers: EvalOutputs) -> bool:
+    """Return whether other random numbers change the output."""
+    with torch.no_grad(), in_mode(answers.setup.eager_model, False), fast_attention_disabled():
+        seed_all(1)
+        output = score_tensor(answers.setup.predict(answers.batch))
+    return not isinstance(output, Tensor) or bool(answers.changed_values(output.detach()).any())
+
+
+@dataclass(frozen=True)
+class CarriedState:
+    """A module attribute with tensors that each call replaces and that influence the next output.
+
+    ``relative_difference`` is the difference of two outputs for the same batch, relative to the largest value.
+    """
+
+    path: str
+    owner: nn.Module
+    attribute: str
+    relative_difference: float
+
+
+@measurement
+def carried_states(setup: Setup, first_pass: ForwardPass, output: Any) -> list[CarriedState]:
+    """Plain attributes that make the output for a batch, in eval mode, depend on earlier calls.
+
+    The batch is evaluated after itself, and after itself with reversed samples.
+    """
+    state_before = _copy_state_tensors(setup.eager_model)
+    if not state_before or not isinstance(score_tensor(output), Tensor):
+        return []
+    batch = first_pass.batch
+    _predict_in_eval_mode(setup, batch.take_samples(range(batch.size)[::-1]))
+    first_output, state_after_first = _predict_in_eval_mode(setup, batch), _copy_state_tensors(setup.eager_model)
+    second_output, state_after_second = _predict_in_eval_mode(setup, batch), _copy_state_tensors(setup.eager_model)
+    if first_output.shape != second_output.shape:
+        return []
+    relative_difference = float((second_output - first_output).abs().max() / first_output.abs().max().clamp_min(1e-12))
+    if not relative_difference > _MIN_RELATIVE_DIFFERENCE:
+        return []
+    replaced = [
+        key
+        for key in state_after_second
+        if _is_mostly_replaced(state_after_first.get(key, []), state_after_second[key])
+    ]
+    return [
+        CarriedState(path, setup.eager_model.get_submodule(path), name, relative_difference) for path, name in replaced
+    ]
+
+
+def _copy_state_tensors(model: nn.Module) -> _StateTensors:
+    """Return copies of the tensors in plain attributes of modules."""
+    copies_by_attribute: _StateTensors = {}
+    for path, owner in model.named_modules():
+        for attribute, value in vars(owner).items():
+            members = () if attribute in MODULE_ATTRIBUTES else iterate_members(value, set())
+            if copies := [t.detach().clone() for t in members if isinstance(t, Tensor) and t.is_floating_point()]:
+                copies_by_attribute[path, attribute] = copies
+    return copies_by_attribute
+
+
+def _is_mostly_replaced(before: list[Tensor], after: list[Tensor]) -> bool:
+    """Return whether most values of an attribute were replaced; queues and memories replace a part in each call."""
+    pairs = [(a, b) for a, b in zip(before, after, strict=False) if a.shape == b.shape]
+    changed = sum(int((a != b).sum()) for a, b in pairs)
+    return 2 * changed > sum(t.numel() for t in after)
+
+
+def _predict_in_eval_mode(setup: Setup, batch: Batch) -> Tensor:
+    """Return the scores for a batch, in eval mode and with a fixed seed."""
+    with torch.no_grad(), in_mode(setup.eager_model, False), fast_attention_disabled():
+        seed_all(0)
+        try:
+            output: Tensor = score_tensor(setup.predict(batch))
+        except Exception as error:
+            raise NotChecked(f"in eval mode the model raised {type(error).__name__}: {error}") from error
+    return output.detach().float()
+
+
+@dataclass(frozen=True)
+class OutputSpread:
+    """Largest difference between two samples in any one output value, and the largest absolute output.
+
+    ``max_difference_zeros_filled`` is that difference with small random numbers in all-zero parameters.
+    """
+
+    max_difference: float
+    max_difference_zeros_filled: float
+    scale: float
+    samples: int
+    noise: float
+
+    @property
+    def is_zero(self) -> bool:
+        """True if all samples get the same output, even with all-zero parameters filled."""
+        return max(self.max_difference, self.max_difference_zeros_filled) <= self.noise
+
+
+@measurement
+def output_spread(eval_outputs: EvalOutputs) -> OutputSpread:
+    """Differences between the outputs of the samples of the first batch, in eval mode."""
+    batch, output, size = eval_outputs.batch, eval_outputs.outputs[0], eval_outputs.batch.size
+    if size < 2 or not has_batch_axis(output, size) or not is_batch_first(batch, size):
+        raise NotChecked("the batch axis of the output is unknown")
+    inputs = [t for t in eval_outputs.inputs.values() if has_batch_axis(t, size)]
+    if not any(bool((t != t[:1]).any()) for t in inputs):
+        raise NotChecked("all samples of the first batch are equal")
+    difference = difference_zeros_filled = _max_row_difference(output)
+    if difference <= eval_outputs.noise:
+        with fill_zero_parameters(eval_outputs.setup.eager_model):
+            difference_zeros_filled = _max_row_difference(eval_outputs.predict(batch)[0])
+    return OutputSpread(difference, difference_zeros_filled, float(output.abs().max()), size, eval_outputs.noise)
+
+
+def _max_row_difference(output: Tensor) -> float:
+    low, high = torch.aminmax(output, dim=0)
+    return float((high - low).max())

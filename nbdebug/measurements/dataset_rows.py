@@ -1,0 +1,290 @@
+"""Samples and rows of both splits, and their schema."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+from nbdebug.measurements.registry import measurement, slow_measurement
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.batch import named_inputs
+from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset, uses_default_batching
+from nbdebug.setup.unpacking import guess_batch
+from nbdebug.tensors.pytree import tree_leaves, tree_tensors
+
+_MAX_STORED_VALUES = 100_000_000
+_DEFAULT_BATCH_SIZE = 64
+_MAX_SECONDS_PER_SPLIT = 0.25
+_MAX_READ_VALUES = 25_000_000
+_MAX_CLASSES = 1000
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Samples of one split: named input tensors and targets, with the samples along the first axis.
+
+    ``indices`` are the dataset indices of the rows; ``is_complete`` is True if the split was read to its end.
+    """
+
+    split: str
+    inputs: dict[str, Tensor]
+    targets: tuple[Any, ...]
+    indices: Sequence[int]
+    is_complete: bool = False
+
+
+@measurement
+def rows(setup: Setup, samples: list[SplitSamples], batches: list[Batch], val_batches: list[Batch]) -> list[SplitRows]:
+    """Samples of both splits: all of a TensorDataset, else the samples read by index, else the first batches."""
+    result: list[SplitRows] = []
+    for split, loader, split_batches in (
+        ("train", setup.train_loader, batches),
+        ("val", setup.val_loader, val_batches),
+    ):
+        dataset_rows = _read_tensor_dataset(setup, split, loader.dataset) if uses_default_batching(loader) else None
+        sample_rows = next(
+            (_collate_samples(setup, split_samples) for split_samples in samples if split_samples.split == split), []
+        )
+        result += (
+            [dataset_rows]
+            if dataset_rows
+            else sample_rows or [_rows_from_batch(split, batch) for batch in split_batches]
+        )
+    return result
+
+
+def _read_tensor_dataset(setup: Setup, split: str, dataset: Any) -> SplitRows | None:
+    """Return the rows of a TensorDataset (or a Subset of one) if no transform stands between it and the model."""
+    indices = dataset.indices if isinstance(dataset, Subset) else None
+    inner = dataset.dataset if isinstance(dataset, Subset) else dataset
+    if type(inner) is not TensorDataset or setup.unpack is not None:
+        return None
+    if sum(t.numel() for t in inner.tensors) > _MAX_STORED_VALUES:
+        return None
+    tensors = inner.tensors if indices is None else tuple(t[torch.as_tensor(indices)] for t in inner.tensors)
+    batch = guess_batch(tensors, setup.eager_model, setup.loss_fn)
+    order = range(len(tensors[0])) if indices is None else list(indices)
+    return SplitRows(split, named_inputs(batch), batch.targets, order, is_complete=True)
+
+
+def _collate_samples(setup: Setup, samples: SplitSamples) -> list[SplitRows]:
+    """Collate the samples read by index as the loader does; empty if they cannot be collated."""
+    if samples.loader.batch_sampler is None:
+        return []
+    size, order = samples.loader.batch_size or _DEFAULT_BATCH_SIZE, sorted(samples.by_index)
+    chunks = [tuple(order[start : start + size]) for start in range(0, len(order), size)]
+    try:
+        raw = [
+            (samples.loader.collate_fn([samples.by_index[index] for index in indices]), indices) for indices in chunks
+        ]
+        batches = [_rows_from_batch(samples.split, setup.split_batch(batch, indices)) for batch, indices in raw]
+    except Exception:
+        return []
+    return [replace(rows, is_complete=samples.is_complete) for rows in batches]
+
+
+def _rows_from_batch(split: str, batch: Batch) -> SplitRows:
+    return SplitRows(split, named_inputs(batch), batch.targets, batch.indices or range(batch.size))
+
+
+@dataclass
+class SplitSamples:
+    """Samples of one split by index, as the dataset returns them, and the exceptions raised instead.
+
+    ``indices`` are the indices that the loader goes through, each once.
+    """
+
+    split: str
+    loader: DataLoader[Any]
+    indices: Sequence[int]
+    by_index: dict[int, Any] = field(default_factory=dict)
+    failures: dict[int, Exception] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every sample was tried."""
+        return len(self.by_index) + len(self.failures) == len(self.indices)
+
+
+@slow_measurement
+def samples(setup: Setup) -> list[SplitSamples]:
+    """Samples of both splits by index, in random order with a fixed seed, for up to 0.25 s per split.
+
+    A TensorDataset is skipped: its tensors are read directly.
+    """
+    loaders = {"train": setup.train_loader, "val": setup.val_loader}
+    return [
+        _read_samples(split, loader)
+        for split, loader in loaders.items()
+        if is_map_style(loader) and not reads_tensor_dataset(loader)
+    ]
+
+
+def _read_samples(split: str, loader: DataLoader[Any]) -> SplitSamples:
+    result = SplitSamples(split, loader, get_visited_indices(loader))
+    order, values, started = list(result.indices), 0, time.perf_counter()
+    random.Random(0).shuffle(order)
+    for index in order:
+        if values > _MAX_READ_VALUES or time.perf_counter() - started > _MAX_SECONDS_PER_SPLIT:
+            break
+        try:
+            result.by_index[index] = loader.dataset[index]
+            values += sum(t.numel() for t in tree_tensors(result.by_index[index]))
+        except Exception as error:
+            result.failures[index] = error
+    return result
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """The samples of one split that could be read, each once, with tensors of equal shape concatenated.
+
+    ``inputs`` and ``targets`` have the samples along the first axis, ``indices`` are their dataset indices;
+    ``is_complete`` is True if these are all samples.
+    """
+
+    split: str
+    inputs: tuple[Tensor, ...]
+    targets: tuple[Tensor, ...]
+    indices: Sequence[int]
+    is_complete: bool
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def labels(self) -> Tensor | None:
+        """The class of each sample, if there is one integer target with only a sample axis; else None."""
+        target = self.targets[0] if len(self.targets) == 1 else None
+        if target is None or (target.dim() == 2 and target.shape[1] != 1) or target.dim() not in (1, 2):
+            return None
+        flat = target.reshape(-1)
+        is_categorical = len(set(flat.tolist())) <= len(flat) / 2 and float(flat.max()) < max(len(flat), _MAX_CLASSES)
+        return flat.long() if is_categorical and bool((flat == flat.round()).all()) else None
+
+
+@measurement
+def tables(rows: list[SplitRows]) -> dict[str, SplitTable]:
+    """One table for each split that could be read."""
+    splits = {split: [part for part in rows if part.split == split] for split in ("train", "val")}
+    return {split: _concatenate_rows(split, parts) for split, parts in splits.items() if parts}
+
+
+def _concatenate_rows(split: str, parts: list[SplitRows]) -> SplitTable:
+    """Concatenate the rows that have the most common shapes, without repeated samples."""
+    all_shapes = [_get_sample_shapes(rows) for rows in parts]
+    commonest = Counter(all_shapes).most_common(1)[0][0]
+    matching = [rows for rows, sample_shapes in zip(parts, all_shapes, strict=True) if sample_shapes == commonest]
+    indices = _get_dataset_indices(matching)
+    first_positions = {index: position for position, index in reversed(list(enumerate(indices)))}
+    positions = torch.tensor(sorted(first_positions.values()))
+    inputs = [
+        _select_rows([_get_per_sample_tensors(rows)[0][i] for rows in matching], positions)
+        for i in range(len(commonest[0]))
+    ]
+    targets = [
+        _select_rows([_get_per_sample_tensors(rows)[1][i] for rows in matching], positions)
+        for i in range(len(commonest[1]))
+    ]
+    kept_indices = [indices[position] for position in positions.tolist()]
+    return SplitTable(
+        split,
+        tuple(inputs),
+        tuple(targets),
+        kept_indices,
+        all(rows.is_complete for rows in parts) and matching == parts,
+    )
+
+
+def _get_dataset_indices(parts: list[SplitRows]) -> list[int]:
+    """Return the dataset index of each row; the reading order if the index is unknown."""
+    indices = [index for rows in parts for index in rows.indices]
+    is_unknown = len(parts) > 1 and any(isinstance(rows.indices, range) for rows in parts)
+    return list(range(len(indices))) if is_unknown else indices
+
+
+def _get_per_sample_tensors(part: SplitRows) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the input and target tensors that have one entry for each sample."""
+    count = len(part.indices)
+    inputs = [t for t in part.inputs.values() if t.layout == torch.strided and len(t) == count]
+    return inputs, [t for t in tree_tensors(part.targets) if t.dim() and len(t) == count]
+
+
+def _get_sample_shapes(part: SplitRows) -> tuple[tuple[torch.Size, ...], tuple[torch.Size, ...]]:
+    inputs, targets = _get_per_sample_tensors(part)
+    return tuple(t.shape[1:] for t in inputs), tuple(t.shape[1:] for t in targets)
+
+
+def _select_rows(parts: list[Tensor], positions: Tensor) -> Tensor:
+    joined = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return joined.detach().cpu() if len(positions) == len(joined) else joined.detach().cpu()[positions]
+
+
+def get_row_keys(parts: Sequence[Tensor]) -> list[Hashable]:
+    """Return a key for each row, equal for rows that are bitwise equal in all ``parts``."""
+    columns = [_get_row_bytes(part) for part in parts if part.numel()]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _get_row_bytes(part: Tensor) -> list[Hashable]:
+    flat = part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy()
+    rows: list[Hashable] = flat.view(f"V{flat.shape[1]}")[:, 0].tolist()
+    return rows
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Path, dtype, number of axes and shape of every leaf of a tree."""
+
+    leaves: tuple[tuple[str, str, int, tuple[int, ...]], ...]
+
+    def get_first_difference(self, other: Schema) -> str | None:
+        """Return the most important difference to another schema; None if only sizes differ."""
+        own, others = ({leaf[0]: leaf for leaf in tree.leaves} for tree in (self, other))
+        if set(own) != set(others):
+            unmatched = sorted(set(own) ^ set(others))
+            return f"{unmatched[0] or 'the root'} is present in only one of them"
+        for path, (_, kind, axes, _) in own.items():
+            _, other_kind, other_axes, _ = others[path]
+            if kind != other_kind:
+                return f"{path or 'the tensor'} is {kind} in one and {other_kind} in the other"
+            if axes != other_axes:
+                return f"{path or 'the tensor'} has {axes} axes in one and {other_axes} in the other"
+        return None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{path}: {kind} {size}" if size else f"{path}: {kind}" for path, kind, _, size in self.leaves)
+
+
+def get_schema(tree: Any) -> Schema:
+    """Return the schema of a tree."""
+    return Schema(tuple(_get_leaf_schema(".".join(map(str, path)), leaf) for path, leaf in tree_leaves(tree)))
+
+
+def _get_leaf_schema(path: str, leaf: Any) -> tuple[str, str, int, tuple[int, ...]]:
+    if isinstance(leaf, PackedSequence):
+        return path, f"packed {_get_dtype_name(leaf.data)}", leaf.data.dim(), ()
+    if isinstance(leaf, Tensor):
+        return path, _get_dtype_name(leaf), leaf.dim(), tuple(leaf.shape)
+    return path, type(leaf).__name__, 0, ()
+
+
+def _get_dtype_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def get_most_common_schema(schemas: Mapping[int, Schema] | Sequence[Schema]) -> Schema:
+    """Return the most common schema, not counting sizes."""
+    all_schemas = list(schemas.values() if isinstance(schemas, Mapping) else schemas)
+    counts = Counter(tuple(item[:3] for item in schema.leaves) for schema in all_schemas)
+    form = counts.most_common(1)[0][0]
+    return next(item for item in all_schemas if tuple(leaf[:3] for leaf in item.leaves) == form)

@@ -1,0 +1,263 @@
+"""Exact, near and windowed duplicates across the splits."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Subset
+
+from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
+from nbdebug.measurements.registry import measurement
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import get_visited_indices, is_map_style
+
+_MIN_DISTINCT_VALUES = 16
+_MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
+_REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
+_MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
+_MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
+_MAX_SHIFT = 16
+
+
+@dataclass(frozen=True)
+class SharedSamples:
+    """Pairs of dataset indices of samples that occur in both splits, and the number of samples compared.
+
+    ``matched_by`` is "index" if they are matched by index in the same dataset, or "content". ``duplicate_share`` is the
+    share of training samples with an equal training sample; ``are_distinctive`` is True if equal rows cannot be due to
+    chance.
+    """
+
+    pairs: list[tuple[int, int]]
+    train_size: int
+    val_size: int
+    matched_by: str
+    duplicate_share: float = 0.0
+    are_distinctive: bool = True
+
+
+@measurement
+def shared_samples(setup: Setup, tables: dict[str, SplitTable]) -> SharedSamples:
+    """Samples that occur in training and validation, by index in the same dataset, else by content."""
+    if is_map_style(setup.train_loader) and is_map_style(setup.val_loader):
+        sources = [_find_source_indices(loader) for loader in (setup.train_loader, setup.val_loader)]
+        if pairs := _match_positions(*sources):
+            return SharedSamples(pairs, len(sources[0]), len(sources[1]), "index")
+    if len(tables) < 2:
+        return SharedSamples([], 0, 0, "content")
+    train, val = tables["train"], tables["val"]
+    sample_keys = {split: get_sample_keys(table) for split, table in tables.items()}
+    pairs = [(train.indices[i], val.indices[j]) for i, j in _match_positions(sample_keys["train"], sample_keys["val"])]
+    return SharedSamples(
+        pairs,
+        len(train),
+        len(val),
+        "content",
+        _compute_duplicate_share(sample_keys["train"]),
+        are_rows_distinctive(train, sample_keys["train"]),
+    )
+
+
+def _find_source_indices(loader: Any) -> list[tuple[int, int]]:
+    """Return the source of each sample of a loader: the `id` of the dataset under all subsets, and the index in it."""
+    dataset, indices = loader.dataset, list(get_visited_indices(loader))
+    while isinstance(dataset, Subset):
+        indices = [int(dataset.indices[index]) for index in indices]
+        dataset = dataset.dataset
+    return [(id(dataset), index) for index in indices]
+
+
+def _match_positions(train: Sequence[Hashable], val: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return the positions in ``train`` and ``val`` of the keys that occur in both."""
+    train_positions = {key: position for position, key in reversed(list(enumerate(train)))}
+    return [(train_positions[key], position) for position, key in enumerate(val) if key in train_positions]
+
+
+def get_sample_keys(table: SplitTable) -> list[Hashable]:
+    """Return a key for each sample, equal for equal inputs with equal targets."""
+    return get_row_keys([*table.inputs, *table.targets])
+
+
+def _compute_duplicate_share(sample_keys: Sequence[Hashable]) -> float:
+    """Return the share of rows that have an equal row."""
+    return sum(count for count in Counter(sample_keys).values() if count > 1) / max(len(sample_keys), 1)
+
+
+def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> bool:
+    """Return whether equal rows cannot be due to chance.
+
+    This holds if values hardly repeat, or if a row has so many distinct values that their order alone identifies it:
+    sixteen values have 2e13 arrangements. If equal rows come in groups of three or more rather than in pairs, the data
+    have few distinct rows, whatever their values.
+    """
+    counts = Counter(sample_keys)
+    repeated = sum(count for count in counts.values() if count > 2)
+    duplicated = sum(count for count in counts.values() if count > 1)
+    if not table.inputs:
+        return False
+    if duplicated and repeated > duplicated / 4:
+        return _are_copies(table, sample_keys)
+    rows = [part.reshape(len(part), -1)[:256] for part in table.inputs]
+    if any(len(row.unique()) >= _MIN_DISTINCT_VALUES for part in rows for row in part[:16]):
+        return True
+    continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
+    return any(len(column.unique()) >= len(column) / 2 and len(column) > _MIN_DISTINCT_VALUES for column in continuous)
+
+
+def _are_copies(table: SplitTable, sample_keys: Sequence[Hashable]) -> bool:
+    """Return whether groups of equal rows are copies: in most columns, distinct rows hardly share a value."""
+    positions = list({code: position for position, code in enumerate(sample_keys)}.values())
+    rows = [part.reshape(len(part), -1)[positions, :64] for part in table.inputs if part.is_floating_point()]
+    distinct = [len(column.unique()) for part in rows for column in part.t()]
+    distinctive_columns = sum(count > _MIN_DISTINCT_VALUES and count >= len(positions) / 2 for count in distinct)
+    return bool(distinct) and distinctive_columns >= len(distinct) / 2
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """Pairs of dataset indices (train, val) of near duplicates, and the number of validation samples compared.
+
+    ``expected_share`` is the share of equally close pairs if samples filled their space evenly, at the dimensions
+    estimated from the distances to farther neighbors.
+    """
+
+    pairs: list[tuple[int, int]]
+    queries: int
+    expected_share: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The share of validation samples with a near duplicate in training."""
+        return len(self.pairs) / max(self.queries, 1)
+
+
+@measurement
+def near_duplicates(tables: dict[str, SplitTable]) -> NearDuplicates:
+    """Near duplicates of validation samples in training, by the ratio of the nearest to the twentieth distance.
+
+    Empty if the inputs are not a single floating-point tensor, or if there are too few training samples.
+    """
+    train, val = tables.get("train"), tables.get("val")
+    if (
+        train is None
+        or val is None
+        or len(train) < _MIN_TRAIN_SAMPLES
+        or len(train.inputs) != 1
+        or len(val.inputs) != 1
+    ):
+        return NearDuplicates([], 0)
+    parts = train.inputs[0], val.inputs[0]
+    if not parts[0].is_floating_point() or parts[0].shape[1:] != parts[1].shape[1:] or not parts[0].numel():
+        return NearDuplicates([], 0)
+    rows = _random_indices(len(train), _MAX_TRAIN_ROWS), _random_indices(len(val), _MAX_QUERIES)
+    train_columns, val_columns = _standardize(*(part[indices] for part, indices in zip(parts, rows, strict=True)))
+    if not train_columns.shape[1] or not bool(train_columns.isfinite().all() and val_columns.isfinite().all()):
+        return NearDuplicates([], 0)
+    return _find_near_pairs(train, val, *rows, torch.cdist(val_columns, train_columns))
+
+
+def _standardize(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
+    """Return some varying columns; those of a table are scaled by their standard deviation."""
+    columns = _random_indices(train[0].numel(), _MAX_COLUMNS)
+    train_values, val_values = (part.flatten(1)[:, columns].float() for part in (train, val))
+    spread = train_values.std(0)
+    varying = spread > 1e-6
+    unit = spread[varying] if train.dim() == 2 else torch.ones(())
+    return train_values[:, varying] / unit, val_values[:, varying] / unit
+
+
+def _find_near_pairs(
+    train: SplitTable, val: SplitTable, train_rows: Tensor, val_rows: Tensor, distances: Tensor
+) -> NearDuplicates:
+    """Return the near pairs, and the share expected from the dimension around samples without a near duplicate.
+
+    Where samples fill few of many dimensions, as heavily padded ones do, the local dimension of each sample is more
+    informative. It is at least one, unless a sample has about twenty copies of itself.
+    """
+    sorted_distances, order = distances.topk(_FARTHEST_NEIGHBOR, dim=1, largest=False)
+    nearest, reference = sorted_distances[:, 0], sorted_distances[:, _REFERENCE_NEIGHBOR - 1]
+    near = (nearest > 0) & (nearest < _MAX_DISTANCE_RATIO * reference)
+    growth = (sorted_distances[:, -1] / reference.clamp_min(1e-12)).log()
+    others = growth[~near] if int((~near).sum()) >= _MIN_DISTANT_QUERIES else growth
+    local_dimensions = math.log(_FARTHEST_NEIGHBOR / _REFERENCE_NEIGHBOR) / growth.clamp_min(1e-3)
+    dimensions = math.log(_FARTHEST_NEIGHBOR / _REFERENCE_NEIGHBOR) / max(float(others.median()), 1e-3)
+    local_dimensions = local_dimensions.where(local_dimensions > _MIN_DIMENSION, dimensions)
+    positions = [(int(train_rows[order[row, 0]]), int(val_rows[row])) for row in near.nonzero().flatten().tolist()]
+    labels = train.labels, val.labels
+    pairs = [(train.indices[i], val.indices[j]) for i, j in positions if _have_same_class(*labels, i, j)]
+    expected = max(
+        _chance_probability(local_dimensions).mean().item(), _chance_probability(torch.tensor(dimensions)).item()
+    )
+    return NearDuplicates(pairs, len(val_rows), expected)
+
+
+def _chance_probability(dimensions: Tensor) -> Tensor:
+    """Return the probability that the nearest of evenly spread neighbors counts as near."""
+    return 1 - (1 - _MAX_DISTANCE_RATIO**dimensions) ** (_REFERENCE_NEIGHBOR - 1)
+
+
+def _have_same_class(train: Tensor | None, val: Tensor | None, train_row: int, val_row: int) -> bool:
+    return train is None or val is None or bool(train[train_row] == val[val_row])
+
+
+def _random_indices(count: int, limit: int) -> Tensor:
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:limit]
+
+
+@dataclass(frozen=True)
+class SharedWindows:
+    """Pairs (train, val) of windows of ``length`` steps that overlap with a shift of at most ``max_shift``."""
+
+    pairs: list[tuple[int, int]]
+    val_size: int
+    length: int = 0
+    max_shift: int = 0
+
+
+@measurement
+def shared_windows(tables: dict[str, SplitTable]) -> SharedWindows:
+    """Validation windows that share at least three quarters of their steps with a training window."""
+    train, val = tables.get("train"), tables.get("val")
+    if train is None or val is None or len(train.inputs) != 1 or len(val.inputs) != 1:
+        return SharedWindows([], 0)
+    train_windows, val_windows = train.inputs[0], val.inputs[0]
+    if (
+        not _is_time_series(train_windows)
+        or train_windows.shape[1:] != val_windows.shape[1:]
+        or train_windows.dtype != val_windows.dtype
+    ):
+        return SharedWindows([], 0)
+    length, pairs, max_shift = train_windows.shape[1], dict[int, int](), 0
+    for shift in range(1, min(length // 4, _MAX_SHIFT) + 1):
+        previous_count = len(pairs)
+        for train_part, val_part in (
+            (train_windows[:, shift:], val_windows[:, :-shift]),
+            (train_windows[:, :-shift], val_windows[:, shift:]),
+        ):
+            pairs = {
+                val_row: train_row
+                for train_row, val_row in _match_positions(_get_window_keys(train_part), _get_window_keys(val_part))
+            } | pairs
+        max_shift = shift if len(pairs) > previous_count else max_shift
+    return SharedWindows([(train.indices[i], val.indices[j]) for j, i in pairs.items()], len(val), length, max_shift)
+
+
+def _get_window_keys(part: Tensor) -> list[Any]:
+    """Return a key for each row; a unique one for rows with hardly any distinct values."""
+    sorted_values = part.flatten(1).sort(1).values
+    has_variety = (sorted_values.diff(dim=1) != 0).sum(1) >= _MIN_VALUES_PER_WINDOW - 1
+    return [key if varied else object() for key, varied in zip(get_row_keys([part]), has_variety.tolist(), strict=True)]
+
+
+def _is_time_series(part: Tensor) -> bool:
+    """Return whether samples are sequences of floating-point values that hardly repeat."""
+    if part.dim() not in (2, 3) or part.shape[1] < _MIN_STEPS or not part.is_floating_point():
+        return False
+    first = part[:, 0].reshape(len(part), -1)
+    return any(len(column.unique()) > len(column) / 2 for column in first.t())

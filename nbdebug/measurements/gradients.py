@@ -1,0 +1,220 @@
+"""Gradients of the first batch, of the first steps, and operations that block them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd import Graph
+from nbdebug.autograd.graph import Node
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.forward_pass import run_forward
+from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.measurements.registry import measurement, slow_measurement
+from nbdebug.preserve import Preserve
+from nbdebug.setup import Batch, Setup
+
+_GradientsByName = dict[str, Tensor | None]  # by parameter name; None if the backward pass does not reach it
+EARLY_STEPS = 4
+_STEP_SIZE = 0.01
+_MAX_ROWS = 64
+
+
+@dataclass(frozen=True)
+class GradientNorm:
+    """Largest absolute value and norm of the gradient of one parameter; zeros if backward does not reach it."""
+
+    max_abs: float = 0.0
+    norm: float = 0.0
+    finite: bool = True
+
+
+@slow_measurement
+def gradient_norms(graph: Graph, loss: Tensor, parameters: list[ParameterEntry]) -> dict[str, GradientNorm]:
+    """Gradient norms of the loss of the first batch, for each parameter it reaches; the graph is kept."""
+    reached_ids = {id(leaf) for leaf in graph.leaves}
+    entries = [entry for entry in parameters if id(entry.parameter) in reached_ids]
+    try:
+        return compute_norms(compute_gradients(loss, entries, retain_graph=True)) if entries else {}
+    except RuntimeError as error:
+        raise NotChecked(f"the backward pass raised {error}") from error
+
+
+def compute_gradients(loss: Tensor, entries: Sequence[ParameterEntry], retain_graph: bool = False) -> _GradientsByName:
+    """Return the gradients of a loss for some parameters, sparse ones as dense tensors."""
+    tensors = [entry.parameter for entry in entries]
+    gradients = torch.autograd.grad(loss, tensors, retain_graph=retain_graph, allow_unused=True)
+    dense = (gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient for gradient in gradients)
+    return {entry.name: gradient for entry, gradient in zip(entries, dense, strict=True)}
+
+
+def compute_norms(gradients: _GradientsByName) -> dict[str, GradientNorm]:
+    """Return the norms of some gradients."""
+    return {
+        name: GradientNorm() if gradient is None else _compute_norm(gradient) for name, gradient in gradients.items()
+    }
+
+
+def _compute_norm(gradient: Tensor) -> GradientNorm:
+    largest, norm = torch.linalg.vector_norm(gradient, float("inf")), torch.linalg.vector_norm(gradient)
+    return GradientNorm(float(largest), float(norm), bool(largest.isfinite()))
+
+
+def all_finite(pulls: dict[str, GradientNorm]) -> bool:
+    """Return whether no gradient contains NaN or Inf."""
+    return all(norm.finite for norm in pulls.values())
+
+
+@dataclass(frozen=True)
+class EarlyGradient:
+    """One trainable parameter that the loss reaches, over the first steps.
+
+    ``max_gradient`` is the largest gradient over these steps. If all rows were equal at the start, ``compared_rows`` is
+    the number of compared rows and ``distinct_rows`` the number of distinct rows at the end; else both are None.
+    """
+
+    entry: ParameterEntry
+    max_gradient: float
+    compared_rows: int | None = None
+    distinct_rows: int | None = None
+
+
+@slow_measurement
+def early_steps(
+    setup: Setup,
+    finite_loss: Tensor,
+    batches: list[Batch],
+    parameters: list[ParameterEntry],
+    gradient_norms: dict[str, GradientNorm],
+) -> list[EarlyGradient]:
+    """Trainable parameters that the loss reaches, with their largest gradient and distinct rows after a few steps."""
+    if not gradient_norms:
+        raise NotChecked("the loss reaches no parameter of the model")
+    entries = [entry for entry in parameters if entry.name in gradient_norms]
+    equal_names = {entry.name for entry in entries if _rows_are_equal(entry.parameter)}
+    max_gradients = {name: entry.max_abs for name, entry in gradient_norms.items()}
+    if not equal_names and all(max_gradients.values()):
+        return [EarlyGradient(entry, max_gradients[entry.name]) for entry in entries]
+    with Preserve(*setup.mutable_objects):
+        _take_descent_step(entries, compute_gradients(finite_loss, entries, retain_graph=True))
+        for step in range(1, EARLY_STEPS):
+            gradients = _compute_later_gradients(setup.output_and_loss(batches[step % len(batches)])[1], entries)
+            max_gradients = {
+                name: max(max_gradients[name], entry.max_abs) for name, entry in compute_norms(gradients).items()
+            }
+            if not equal_names and all(max_gradients.values()):
+                break
+            _take_descent_step(entries, gradients)
+        return [_summarize_parameter(entry, max_gradients[entry.name], entry.name in equal_names) for entry in entries]
+
+
+def _compute_later_gradients(loss: Tensor, entries: list[ParameterEntry]) -> _GradientsByName:
+    is_usable = loss.requires_grad and bool(torch.isfinite(loss))
+    return compute_gradients(loss, entries) if is_usable else dict.fromkeys(entry.name for entry in entries)
+
+
+def _summarize_parameter(entry: ParameterEntry, max_gradient: float, rows_equal: bool) -> EarlyGradient:
+    if not rows_equal:
+        return EarlyGradient(entry, max_gradient)
+    rows = _sample_rows(entry.parameter)
+    return EarlyGradient(entry, max_gradient, len(rows), _count_distinct_rows(rows))
+
+
+@torch.no_grad()
+def _take_descent_step(entries: list[ParameterEntry], gradients: _GradientsByName) -> None:
+    """Move each parameter along its own gradient by a step of fixed size, so that no learning rate is needed."""
+    for entry in entries:
+        gradient = gradients[entry.name]
+        max_abs = 0.0 if gradient is None else float(gradient.abs().max())
+        if gradient is not None and 0 < max_abs < float("inf"):
+            entry.parameter.sub_(_STEP_SIZE * gradient / max_abs)
+
+
+def _rows_are_equal(parameter: Tensor) -> bool:
+    if parameter.dim() < 2 or len(parameter) < 2 or not parameter[0].numel():
+        return False
+    values = parameter.detach()
+    return bool((values == values[:1]).all())
+
+
+def _sample_rows(parameter: Tensor) -> Tensor:
+    indices = torch.linspace(0, len(parameter) - 1, min(len(parameter), _MAX_ROWS)).long()
+    return parameter.detach()[indices.to(parameter.device)].flatten(1).double()
+
+
+def _count_distinct_rows(rows: Tensor) -> int:
+    """Count the rows that differ from every earlier row by more than a thousandth of a step."""
+    is_close = torch.cdist(rows, rows, p=float("inf"), compute_mode="donot_use_mm_for_euclid_dist") < _STEP_SIZE / 1000
+    return int((is_close.int().argmax(1) == torch.arange(len(rows), device=rows.device)).sum())
+
+
+@dataclass(frozen=True)
+class BlockedGradient:
+    """Parameters whose gradient is zero, and the operation that blocks it; None if there is no single one."""
+
+    entries: list[ParameterEntry]
+    node: Node | None
+
+
+@measurement
+def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[EarlyGradient]) -> list[BlockedGradient]:
+    """Modules whose parameters have a gradient of exactly zero in every early step, by the blocking operation."""
+    zero_entries = _get_parameters_without_gradient(early_steps)
+    if not zero_entries:
+        return []
+    forward_pass = run_forward(setup, batches[0])
+    if forward_pass.loss is None:
+        return [BlockedGradient(zero_entries, None)]
+    graph = forward_pass.trace.get_graph(forward_pass.loss)
+    blocking = _find_blocking_nodes(graph, forward_pass.loss, zero_entries)
+    by_node: dict[Node | None, list[ParameterEntry]] = {}
+    for entry in zero_entries:
+        by_node.setdefault(_find_nearest_blocking_node(graph, entry, blocking), []).append(entry)
+    return [BlockedGradient(entries, node) for node, entries in by_node.items()]
+
+
+def _get_parameters_without_gradient(early_steps: list[EarlyGradient]) -> list[ParameterEntry]:
+    """Return the parameters without gradient, of modules in which no parameter has one."""
+    modules_with_gradient = {
+        early.entry.module for early in early_steps if early.max_gradient != 0
+    }  # NaN counts as nonzero
+    return [early.entry for early in early_steps if early.entry.module not in modules_with_gradient]
+
+
+def _find_blocking_nodes(graph: Graph, value: Tensor, entries: list[ParameterEntry]) -> set[Node]:
+    """Return the operations that receive a nonzero gradient and pass on only zeros."""
+    blocking: set[Node] = set()
+    with graph.backward_hooks(lambda node: _blocking_hook(node, blocking)):
+        torch.autograd.grad(value, [entry.parameter for entry in entries], allow_unused=True)
+    return blocking
+
+
+def _blocking_hook(node: Node, blocking: set[Node]) -> Callable[[Any, Any], None]:
+    def record(grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> None:
+        passed_on = [gradient for gradient in grad_inputs if gradient is not None]
+        if passed_on and _has_nonzero(grad_outputs) and not _has_nonzero(tuple(passed_on)):
+            blocking.add(node)
+
+    return record
+
+
+def _has_nonzero(gradients: tuple[Tensor | None, ...]) -> bool:
+    return any(bool(gradient.any()) for gradient in gradients if gradient is not None)
+
+
+def _find_nearest_blocking_node(graph: Graph, entry: ParameterEntry, blocking: set[Node]) -> Node | None:
+    start = next((node for node in graph.get_nodes_by_name("AccumulateGrad") if node.variable is entry.parameter), None)
+    queue, visited = deque([start] if start else []), set[Node]()
+    while queue:
+        node = queue.popleft()
+        if node in blocking:
+            return node
+        unvisited = [user for user in node.users if user not in visited]
+        visited.update(unvisited)
+        queue.extend(unvisited)
+    return None

@@ -1,0 +1,153 @@
+"""Find inputs that do not influence the output, and the module that ignores them."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
+from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.sequence_order import replace_values
+from nbdebug.preserve import Preserve
+from nbdebug.setup import Batch, Setup
+from nbdebug.source.location import SourceLine, get_line_from_frame, is_library_code
+from nbdebug.source.search import find_assignments
+from nbdebug.tensors.pytree import tree_tensors
+
+_OutputsByPath = dict[str, list[Tensor]]
+
+
+@measurement
+def ignored_inputs(eval_outputs: EvalOutputs) -> dict[str, bool]:
+    """For each input that can be changed, whether the output ignores it in both eval and train mode."""
+    ignored = {}
+    for name, tensor in eval_outputs.inputs.items():
+        replacements = [values for values in _get_replacement_values(tensor) if not torch.equal(values, tensor)]
+        if replacements:
+            ignored[name] = all(_is_ignored(eval_outputs, tensor, replacement) for replacement in replacements)
+    if not ignored:
+        raise NotChecked("no input is a tensor with differing rows")
+    return ignored
+
+
+def _get_replacement_values(tensor: Tensor) -> list[Tensor]:
+    """Return other values of an input: its first row everywhere, and for floating-point inputs also 1 - 2x."""
+    if tensor.layout is not torch.strided or not tensor.dim() or not tensor.numel():
+        return []
+    rows = tensor[:1].expand_as(tensor).clone()
+    return [rows, 1 - 2 * tensor] if tensor.is_floating_point() else [rows]
+
+
+def _is_ignored(answers: EvalOutputs, tensor: Tensor, replacement: Tensor) -> bool:
+    """Return whether a changed input has no effect, in eval and train mode and with all-zero parameters filled."""
+    changed = answers.transform_inputs(lambda leaf: replacement if leaf is tensor else leaf)
+    if _do_outputs_differ(answers, answers.outputs, _predict_or_empty(answers, changed, training=False)):
+        return False
+    with fill_zero_parameters(answers.setup.eager_model):
+        return not any(
+            _do_outputs_differ(
+                answers, _predict_or_empty(answers, answers.batch, mode), _predict_or_empty(answers, changed, mode)
+            )
+            for mode in (False, True)
+        )
+
+
+def _predict_or_empty(answers: EvalOutputs, batch: Batch, training: bool) -> tuple[Tensor, ...]:
+    """Return the outputs for a batch without changing buffers; empty if the model raises."""
+    with Preserve(answers.setup.eager_model) if training else nullcontext():
+        try:
+            return answers.predict(batch, training)
+        except Exception:
+            return ()
+
+
+def _do_outputs_differ(answers: EvalOutputs, before: tuple[Tensor, ...], after: tuple[Tensor, ...]) -> bool:
+    """Return whether two outputs differ; an exception in one of them counts as a difference."""
+    if not after or [t.shape for t in before] != [t.shape for t in after]:
+        return True
+    pairs = zip(before, after, strict=True)
+    return not all(torch.allclose(a, b, rtol=0.0, atol=answers.noise, equal_nan=True) for a, b in pairs)
+
+
+def find_input_ignoring_module(answers: EvalOutputs, names: list[str]) -> str:
+    """Return the path of the innermost user module whose output is the same for other values of some inputs.
+
+    Only modules that receive these inputs unchanged count. The path is empty for the model itself.
+    """
+    inputs = answers.inputs
+    tensors = [inputs[name] for name in names]
+    changed = answers.transform_inputs(lambda t: replace_values(t) if any(t is pair for pair in tensors) else t)
+    after = EvalOutputs(answers.setup, changed).inputs
+    before, after_outputs = (
+        _record_module_outputs(answers, *pair)
+        for pair in ((answers.batch, tensors), (changed, [after[n] for n in names]))
+    )
+    ignoring = [path for path in before if path in after_outputs and _are_all_equal(before[path], after_outputs[path])]
+    return max(ignoring, key=lambda path: path.count(".") + bool(path), default="")
+
+
+def _record_module_outputs(answers: EvalOutputs, batch: Batch, tensors: list[Tensor]) -> _OutputsByPath:
+    """Return the outputs of the user's modules that receive one of some tensors, by path."""
+    outputs: _OutputsByPath = {}
+    with ExitStack() as stack:
+        for path, module in answers.setup.eager_model.named_modules():
+            if path and _is_user_module(module):
+                handle = module.register_forward_hook(partial(_record_output, path, tensors, outputs), with_kwargs=True)
+                stack.callback(handle.remove)
+        answers.predict(batch)
+    return outputs
+
+
+def _record_output(
+    path: str, watched_tensors: list[Tensor], outputs: _OutputsByPath, _: nn.Module, args: Any, kwargs: Any, output: Any
+) -> None:
+    if any(argument is watched for argument in tree_tensors((args, kwargs)) for watched in watched_tensors):
+        outputs[path] = [t.detach().clone() for t in tree_tensors(output)]
+
+
+def _is_user_module(module: nn.Module) -> bool:
+    """Return whether the user wrote the forward method of a module."""
+    forward = type(module).forward
+    return isinstance(forward, FunctionType) and not is_library_code(forward.__code__.co_filename)
+
+
+def _are_all_equal(before: list[Tensor], after: list[Tensor]) -> bool:
+    return len(before) == len(after) and all(map(torch.equal, before, after))
+
+
+def find_module_call_line(setup: Setup, batch: Batch, path: str) -> SourceLine | None:
+    """Return the line of the first call of a module in a pass of a batch; None if it is not called."""
+    lines: list[SourceLine | None] = []
+
+    def record(*_: Any) -> None:
+        lines.append(get_line_from_frame(sys._getframe(1)))
+
+    handle = setup.eager_model.get_submodule(path).register_forward_pre_hook(record)
+    try:
+        with torch.no_grad():
+            setup.predict(batch)
+    except Exception:
+        return None
+    finally:
+        handle.remove()
+    return next(iter(lines), None)
+
+
+def find_module_definition_line(model: nn.Module, path: str) -> SourceLine | None:
+    """Return the line that assigns a module to an attribute, or that of its innermost assigned parent.
+
+    None for members of containers without such a line.
+    """
+    while path:
+        owner, _, name = path.rpartition(".")
+        if lines := find_assignments(model.get_submodule(owner), name):
+            return lines[0]
+        path = owner
+    return None

@@ -1,0 +1,323 @@
+"""Class counts and names, the order of labels, and their predictability from the inputs."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.dataset_rows import SplitSamples, SplitTable
+from nbdebug.measurements.registry import measurement
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.loaders import MAX_SAMPLER_INDICES, is_map_style, iterate_sampler_indices
+from nbdebug.setup.task import LearningTask
+from nbdebug.tensors.pytree import tree_tensors
+
+_CLASS_LIST_ATTRIBUTES = ("classes", "class_names", "categories", "label_names", "label_list")
+_WRAPPED_DATASET_ATTRIBUTES = ("dataset", "data", "base")
+_MAX_DEPTH = 4
+_MAX_ROWS, _MAX_COLUMNS, _MIN_ROWS = 300, 128, 100
+_NUM_PERMUTATIONS, _RIDGE_STRENGTH, _MIN_SIGMA = 25, 0.1, 2.0
+_MAX_DRAWS, _MAX_EXTREME_DRAWS, _MAX_EXTRA_BATCHES = 999, 3, 32
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """The class counts of each split, and ``sampled``, those of one epoch of the training loader.
+
+    ``complete_splits`` names the splits that were read completely; the others were sampled at random.
+    """
+
+    splits: dict[str, Counter[int]]
+    sampled: Counter[int]
+    complete_splits: frozenset[str]
+
+    @property
+    def classes(self) -> list[int]:
+        """All classes of all splits."""
+        return sorted(set().union(*self.splits.values()))
+
+
+@measurement
+def class_counts(
+    setup: Setup, tables: dict[str, SplitTable], samples: list[SplitSamples], task: LearningTask
+) -> ClassCounts:
+    """The class counts of the splits that were read completely or sampled at random, one class per sample."""
+    if task.name not in ("classification", "binary"):
+        raise NotChecked(f"the task is {task.name}, which does not have one class per sample")
+    read_at_random = {table.split for table in samples}
+    unbiased = {split: table for split, table in tables.items() if table.is_complete or split in read_at_random}
+    counts = {split: _count_classes(table) for split, table in unbiased.items() if table.labels is not None}
+    if not counts.get("train"):
+        raise NotChecked("the training samples do not have one class each, or cannot be read by index")
+    complete_splits = frozenset(split for split, table in unbiased.items() if table.is_complete)
+    return ClassCounts(counts, _count_sampled_classes(setup, unbiased["train"]) or counts["train"], complete_splits)
+
+
+def _count_classes(table: SplitTable) -> Counter[int]:
+    """Count each class; negative labels, which losses ignore, are skipped."""
+    assert table.labels is not None
+    return Counter(label for label in table.labels.tolist() if label >= 0)
+
+
+def _count_sampled_classes(setup: Setup, table: SplitTable) -> Counter[int] | None:
+    """Return the class counts of one epoch if a custom sampler draws the samples; else None."""
+    loader = setup.train_loader
+    if not is_map_style(loader) or table.labels is None:
+        return None
+    is_plain = type(loader.batch_sampler) is BatchSampler and type(loader.sampler) in (SequentialSampler, RandomSampler)
+    if is_plain:
+        return None
+    label_by_index = dict(zip(table.indices, table.labels.tolist(), strict=True))
+    order = (int(index) for index, _ in zip(iterate_sampler_indices(loader), range(MAX_SAMPLER_INDICES), strict=False))
+    return Counter(label_by_index[index] for index in order if label_by_index.get(index, -1) >= 0)
+
+
+@measurement
+def class_maps(setup: Setup) -> dict[str, dict[str, dict[str, int]]]:
+    """For each split, the maps from class names to numbers in its dataset, by attribute."""
+    loaders = {"train": setup.train_loader, "val": setup.val_loader}
+    maps_by_split = {
+        split: dict(_find_class_maps(getattr(loader, "dataset", None))) for split, loader in loaders.items()
+    }
+    return {split: split_maps for split, split_maps in maps_by_split.items() if split_maps}
+
+
+def _find_class_maps(dataset: Any, depth: int = _MAX_DEPTH) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the class maps of a dataset and of the datasets it wraps, with their attribute names."""
+    if dataset is None or not depth:
+        return
+    for name, value in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
+        if name in _WRAPPED_DATASET_ATTRIBUTES:
+            yield from _find_class_maps(value, depth - 1)
+        if (class_map := _to_class_map(name, value)) is not None:
+            yield name, class_map
+
+
+def _to_class_map(name: str, value: Any) -> dict[str, int] | None:
+    """Convert a mapping of names to integers, a list of class names or a fitted label encoder to one map."""
+    if isinstance(value, Mapping) and value and all(isinstance(k, str) and type(v) is int for k, v in value.items()):
+        return dict(value) if len(set(value.values())) == len(value) else None
+    names = getattr(value, "classes_", value if name in _CLASS_LIST_ATTRIBUTES else ())
+    class_names = list(map(str, names)) if isinstance(names, (list, tuple)) or hasattr(names, "tolist") else []
+    numbered = {class_name: number for number, class_name in enumerate(class_names)}
+    return numbered if class_names and len(numbered) == len(class_names) else None
+
+
+@dataclass(frozen=True)
+class LabelPredictability:
+    """Out-of-sample accuracy of predicted labels, next to the accuracy with permuted labels."""
+
+    accuracy: float
+    chance_accuracy: float
+    chance_std: float
+    rows: int
+
+    @property
+    def sigma(self) -> float:
+        """The accuracy above chance, in standard deviations of the permuted accuracies."""
+        return (self.accuracy - self.chance_accuracy) / max(self.chance_std, 1e-6)
+
+
+@dataclass(frozen=True)
+class LabelProbe:
+    """The predictability of the labels within each split, and between the splits.
+
+    Empty if a split has fewer than 100 samples, or not one class per sample. ``shifted`` is the result for training
+    labels shifted by one sample; it is measured if the unshifted labels are not predictable. ``cross_split_confusion``
+    is the confusion matrix of validation classes (rows) as predicted by a learner fitted on the training split
+    (columns).
+    """
+
+    within: dict[str, LabelPredictability]
+    shifted: dict[int, LabelPredictability]
+    cross_split_confusion: Tensor | None = None
+
+
+@measurement
+def label_probe(tables: dict[str, SplitTable]) -> LabelProbe:
+    """Accuracy of labels predicted by kernel ridge regression on some hundred samples, within and across splits."""
+    parts = {split: _draw_probe_sample(table) for split, table in tables.items()}
+    usable = {split: drawn_sample for split, drawn_sample in parts.items() if drawn_sample is not None}
+    if "train" not in usable:
+        return LabelProbe({}, {})
+    classes = 1 + max(int(sample.labels.max()) for sample in usable.values())
+    within = {split: _measure_predictability(sample, sample.labels, classes) for split, sample in usable.items()}
+    shifted: dict[int, LabelPredictability] = {}
+    train = usable["train"]
+    if within["train"].sigma < _MIN_SIGMA and tables["train"].is_complete:
+        shifted = {shift: _measure_predictability(train, train.shifted_labels(shift), classes) for shift in (-1, 1)}
+    comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1]
+    return LabelProbe(within, shifted, _compute_confusion(train, usable["val"], classes) if comparable else None)
+
+
+@dataclass(frozen=True)
+class _ProbeSample:
+    """Some rows of a table as standardized features, with the labels of all samples."""
+
+    indices: Tensor
+    features: Tensor
+    all_labels: Tensor
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels of these rows."""
+        return self.all_labels[self.indices]
+
+    def shifted_labels(self, shift: int) -> Tensor:
+        """Return the labels of these rows if all labels are shifted by ``shift`` samples."""
+        return torch.roll(self.all_labels, shift)[self.indices]
+
+    @cached_property
+    def half_prediction_matrix(self) -> Tensor:
+        """The matrix that predicts the second half of the rows from the labels of the first."""
+        half = len(self.indices) // 2
+        return _fit_kernel_ridge(self.features[:half], self.features[half:])
+
+
+def _draw_probe_sample(table: SplitTable) -> _ProbeSample | None:
+    """Draw some rows of a split; None if there are too few, only one class, or non-finite values."""
+    labels = table.labels
+    if labels is None or len(table) < _MIN_ROWS or len(set(labels.tolist())) < 2 or int(labels.min()) < 0:
+        return None
+    indices = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:_MAX_ROWS]
+    features = torch.cat([_to_features(part[indices]) for part in table.inputs], 1)
+    if not bool(features.isfinite().all()):
+        return None
+    return _ProbeSample(indices, (features - features.mean(0)) / features.std(0).clamp_min(1e-6), labels)
+
+
+def _to_features(part: Tensor) -> Tensor:
+    """Return rows of numbers: the values themselves, or the counts of each token."""
+    flat = part.reshape(len(part), -1)
+    if not flat.is_floating_point() and flat.dtype != torch.uint8 and 0 <= int(flat.min()) <= int(flat.max()) < 4096:
+        tokens, width = flat.long(), int(flat.max()) + 1
+        flat = torch.zeros(len(flat), width).scatter_add_(1, tokens, torch.ones(tokens.shape))
+    flat = flat.float()
+    if flat.shape[1] <= _MAX_COLUMNS:
+        return flat
+    generator = torch.Generator().manual_seed(0)
+    projected: Tensor = flat @ torch.randn(flat.shape[1], _MAX_COLUMNS, generator=generator) / _MAX_COLUMNS**0.5
+    return projected
+
+
+def _fit_kernel_ridge(x: Tensor, queries: Tensor) -> Tensor:
+    """Return the kernel ridge regression matrix from one-hot labels of ``x`` to scores of ``queries``."""
+    squared_distances = torch.cdist(x, x).square()
+    width = squared_distances.median().clamp_min(1e-6)
+    kernel = torch.exp(-squared_distances / width) + _RIDGE_STRENGTH * torch.eye(len(x))
+    matrix: Tensor = torch.linalg.solve(kernel, torch.exp(-torch.cdist(x, queries).square() / width)).t()
+    return matrix
+
+
+def _measure_predictability(sample: _ProbeSample, labels: Tensor, classes: int) -> LabelPredictability:
+    """Measure the accuracy of predicting the second half from the first, next to permuted labels."""
+    half = len(sample.indices) // 2
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.arange(half), *(torch.randperm(half, generator=generator) for _ in range(_NUM_PERMUTATIONS))]
+    permuted_targets = _get_centered_one_hot(labels, classes)[torch.stack(orders, 1)]
+    scores = (sample.half_prediction_matrix @ permuted_targets.flatten(1)).reshape(-1, 1 + _NUM_PERMUTATIONS, classes)
+    accuracy, *permuted_accuracies = (scores.argmax(2) == labels[half:, None]).float().mean(0).tolist()
+    return LabelPredictability(
+        accuracy, statistics.mean(permuted_accuracies), statistics.stdev(permuted_accuracies), len(labels)
+    )
+
+
+def _compute_confusion(train: _ProbeSample, val: _ProbeSample, classes: int) -> Tensor:
+    predicted = (_fit_kernel_ridge(train.features, val.features) @ _get_centered_one_hot(train.labels, classes)).argmax(
+        1
+    )
+    return torch.bincount(val.labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
+
+
+def _get_centered_one_hot(labels: Tensor, classes: int) -> Tensor:
+    """Return one-hot labels minus the class frequencies."""
+    one_hot = F.one_hot(labels, classes).float()
+    return one_hot - one_hot.mean(0)
+
+
+@dataclass(frozen=True)
+class LabelOrder:
+    """Share of pairs with equal labels within the first batches, and within random ones.
+
+    ``p_value`` is the share of random draws with at least that agreement; ``class_counts`` are the class counts of each
+    batch.
+    """
+
+    batch_agreement: float
+    overall_agreement: float
+    p_value: float
+    class_counts: list[dict[int, int]]
+
+    @property
+    def sortedness(self) -> float:
+        """The degree of sorting, from 0 (shuffled) to 1 (batches of one class each)."""
+        return (self.batch_agreement - self.overall_agreement) / (1 - self.overall_agreement)
+
+
+@measurement
+def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable]) -> LabelOrder:
+    """Agreement of the labels within each of the first training batches, compared with random batches."""
+    split_labels = [table.labels for table in tables.values() if table.labels is not None]
+    parts = [_get_class_labels(batch) for batch in batches]
+    if not split_labels or any(part is None or len(part) < 2 for part in parts):
+        raise NotChecked("the batches do not have several samples with one class each")
+    labels = split_labels[0] if "train" in tables and tables["train"].is_complete else torch.cat(split_labels)
+    batch_labels = [part for part in parts if part is not None]
+    is_complete = "train" in tables and tables["train"].is_complete
+    if not is_complete and _compute_agreement([labels]) == 1:
+        labels = torch.cat([labels, *_read_more_labels(setup)])
+    overall_agreement = _compute_agreement([labels])
+    if overall_agreement == 1:
+        raise NotChecked("all readable samples have the same class")
+    batch_agreement, batch_counts = (
+        _compute_agreement(batch_labels),
+        [dict(Counter(part.tolist())) for part in batch_labels],
+    )
+    return LabelOrder(
+        batch_agreement,
+        overall_agreement,
+        _compute_p_value(labels, batch_labels, batch_agreement) if batch_agreement > overall_agreement else 1.0,
+        batch_counts,
+    )
+
+
+def _read_more_labels(setup: Setup) -> list[Tensor]:
+    """Read the labels of more batches of a stream that begins with a single class."""
+    more = (_get_class_labels(batch) for batch in setup.batches(_MAX_EXTRA_BATCHES))
+    return [labels for labels in more if labels is not None]
+
+
+def _compute_p_value(labels: Tensor, batch_labels: list[Tensor], batch_agreement: float) -> float:
+    """Return the share of random batches with at least the same agreement; stop drawing once it is clearly not rare."""
+    generator, sizes, extreme = torch.Generator().manual_seed(0), [len(part) for part in batch_labels], 0
+    for draws in range(1, _MAX_DRAWS + 1):
+        drawn_labels = labels[torch.randint(len(labels), (sum(sizes),), generator=generator)]
+        extreme += _compute_agreement(list(torch.split(drawn_labels, sizes))) >= batch_agreement
+        if extreme == _MAX_EXTREME_DRAWS:
+            return extreme / draws
+    return (extreme + 1) / (_MAX_DRAWS + 1)
+
+
+def _get_class_labels(batch: Batch) -> Tensor | None:
+    target_tensors = tree_tensors(batch.targets)
+    flat = target_tensors[0].detach().cpu().reshape(-1) if len(target_tensors) == 1 else None
+    return flat.long() if flat is not None and len(flat) == batch.size else None
+
+
+def _compute_agreement(parts: list[Tensor]) -> float:
+    equal, pairs = 0, 0
+    for part in parts:
+        counts = torch.bincount(part - part.min())
+        equal += int((counts * (counts - 1)).sum())
+        pairs += len(part) * (len(part) - 1)
+    return equal / pairs

@@ -1,0 +1,326 @@
+"""Padded positions and their influence on the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.perturbation import EvalOutputs, track_change
+from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.sequence_order import replace_values
+from nbdebug.setup import Batch
+from nbdebug.tensors.pytree import tree_map
+
+_MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
+
+
+def _find_padding_mixing_call(
+    answers: EvalOutputs, padded: Tensor, replace_values: Callable[[Tensor, Tensor], Tensor], mask: Tensor | None
+) -> TorchCall | None:
+    """Return the call where the padding of the most padded sample first meets real values.
+
+    ``replace_values`` gives the padding other values. If an earlier call applies the mask or the lengths in ``mask``,
+    that call is returned instead. None if the call cannot be found.
+    """
+    row = int(padded.sum(1).argmax())
+    positions = padded[row].nonzero().flatten().tolist()
+    padded_pair = padded[[row, row]]
+    try:
+        pair = replace(answers, batch=answers.batch.take_samples([row, row]))
+        changed = pair.transform_inputs(
+            lambda leaf: leaf if _is_repeated_row(leaf, mask, row) else replace_values(leaf, padded_pair)
+        )
+        mixing_calls = track_change(pair, changed, positions, padded.shape[1])
+        return _find_mask_application(pair, mask, row, mixing_calls[0].call) if mixing_calls else None
+    except (NotChecked, RuntimeError, ValueError, IndexError):
+        return None
+
+
+def _is_repeated_row(tensor: Tensor, mask: Tensor | None, row: int) -> bool:
+    """Return whether a tensor contains one row of ``mask``, twice."""
+    return mask is not None and tensor.shape[1:] == mask.shape[1:] and torch.equal(tensor, mask[[row, row]])
+
+
+def _find_mask_application(answers: EvalOutputs, mask: Tensor | None, row: int, mixing_call: TorchCall) -> TorchCall:
+    """Return the last call up to the mixing call that combines the mask with values; else the mixing call."""
+    recorded: list[TorchCall] = []
+    with record_calls(answers.setup.eager_model, recorded.append):
+        answers.predict(answers.batch)
+    mask_ids = {id(t) for t in answers.inputs.values() if _is_repeated_row(t, mask, row)}
+    application = mixing_call
+    for call in recorded:
+        mask_inputs = [t for t in call.inputs if id(t) in mask_ids]
+        if mask_inputs and any(id(t) not in mask_ids and t.is_floating_point() for t in call.inputs):
+            application = call
+        elif mask_inputs:
+            mask_ids |= {id(t) for t in call.outputs}
+        if (call.name, call.line) == (mixing_call.name, mixing_call.line):
+            break
+    return application
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Padded positions, how they were identified, and the output rows that depend on their content.
+
+    ``has_mask_or_lengths`` is True if the model gets a mask or lengths. ``padded_positions`` is the number of padded
+    positions; ``affected`` of ``real`` output rows or positions changed. ``mixing_call`` is the call that mixes padded
+    positions with real ones.
+    """
+
+    has_mask_or_lengths: bool
+    source: str
+    padded_positions: int
+    affected: int
+    real: int
+    mixing_call: TorchCall | None = None
+
+
+@measurement
+def padding(eval_outputs: EvalOutputs) -> Padding:
+    """Number of real outputs that change if only the content of padded positions changes."""
+    for name, tensor in eval_outputs.inputs.items():
+        for declared in _get_padding_candidates(tensor, eval_outputs):
+            result = _measure_effect(
+                eval_outputs,
+                _predict_with_other_padding(eval_outputs, declared, tensor),
+                declared,
+                True,
+                f"input {name!r}",
+            )
+            return (
+                replace(result, mixing_call=_find_padding_mixing_call(eval_outputs, declared, _replace_padding, tensor))
+                if result.affected
+                else result
+            )
+    for path, module in eval_outputs.setup.eager_model.named_modules():
+        padded = _get_padding_from_index(module, eval_outputs)
+        if padded is not None:
+            with _shift_padded_embeddings(module, padded):
+                after = eval_outputs.predict(eval_outputs.batch)[0]
+            result = _measure_effect(eval_outputs, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
+            return replace(result, mixing_call=_find_packing_call(eval_outputs)) if result.affected else result
+    raise NotChecked("no mask, no lengths and no padding_idx identify padded positions")
+
+
+def _find_packing_call(answers: EvalOutputs) -> TorchCall | None:
+    """Return the call of `pack_padded_sequence`, which should exclude padding, if the model has one."""
+    recorded: list[TorchCall] = []
+    with record_calls(answers.setup.eager_model, recorded.append):
+        answers.predict(answers.batch)
+    return next((call for call in recorded if call.name == "pack_padded_sequence"), None)
+
+
+def _measure_effect(
+    answers: EvalOutputs, after: Tensor, padded: Tensor, has_mask_or_lengths: bool, source: str
+) -> Padding:
+    """Count the changed outputs, excluding those of padded positions."""
+    changed = answers.changed_values(after)
+    if changed.dim() >= 2 and changed.shape[:2] == padded.shape:
+        row_changed = changed.flatten(2).any(2)[~padded] if changed.dim() > 2 else changed[~padded]
+    elif changed.dim() and len(changed) == len(padded):
+        row_changed = changed.reshape(len(changed), -1).any(1)[padded.any(1) & ~padded.all(1)]
+    else:
+        raise NotChecked("the output does not have one row per sample")
+    return Padding(has_mask_or_lengths, source, int(padded.sum()), int(row_changed.sum()), row_changed.numel())
+
+
+def _get_padding_candidates(tensor: Tensor, answers: EvalOutputs) -> Iterator[Tensor]:
+    """Yield the positions that an input, as mask or lengths, marks as padded and that hold a single value."""
+    others = [t for t in answers.inputs.values() if t is not tensor and t.dim() > 1 and not _is_binary(t)]
+    for padded in [*_get_padding_from_mask(tensor), *_get_padding_from_lengths(tensor, others)]:
+        padded_values = [t[padded] for t in others if t.shape[:2] == padded.shape]
+        if padded_values and bool(padded.any()) and all(bool((values == values[0]).all()) for values in padded_values):
+            yield padded
+
+
+def _is_binary(tensor: Tensor) -> bool:
+    """Return whether an integer or boolean tensor contains only zeros and ones."""
+    return not tensor.is_floating_point() and bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def _get_padding_from_mask(mask: Tensor) -> Iterator[Tensor]:
+    """Yield both readings of a binary mask that changes at most once in each row."""
+    if mask.dim() != 2 or not _is_binary(mask):
+        return
+    flags = mask.bool()
+    transitions = (flags[:, 1:] != flags[:, :-1]).sum(1)
+    if bool(transitions.any()) and int(transitions.max()) == 1:
+        yield from (candidate for candidate in (~flags, flags) if not bool(candidate.all(1).any()))
+
+
+def _get_padding_from_lengths(lengths: Tensor, others: list[Tensor]) -> Iterator[Tensor]:
+    """Yield the positions beyond the length of each sample, if the longest sample fills its row."""
+    if lengths.dim() != 1 or lengths.is_floating_point() or int(lengths.min()) < 1:
+        return
+    for other in others:
+        if len(other) == len(lengths) and other.shape[1] == int(lengths.max()):
+            yield torch.arange(other.shape[1], device=other.device) >= lengths.to(other.device).unsqueeze(1)
+
+
+def _get_padding_from_index(module: nn.Module, answers: EvalOutputs) -> Tensor | None:
+    """Return the padded positions by the `padding_idx` of an embedding, if it occurs only at the ends of rows."""
+    index = module.padding_idx if isinstance(module, nn.Embedding) else None
+    for tensor in answers.inputs.values():
+        if index is None or tensor.is_floating_point() or tensor.dim() != 2:
+            continue
+        padded = tensor == index
+        transitions = (padded[:, 1:] != padded[:, :-1]).sum(1)
+        if int(transitions.max()) == 1 and not bool(padded.all(1).any()):
+            return padded
+    return None
+
+
+def _predict_with_other_padding(answers: EvalOutputs, padded: Tensor, mask: Tensor) -> Tensor:
+    """Return the output for other content in padded positions.
+
+    Embeddings of padded positions are shifted, since models may also derive the mask from their tokens. If there are
+    none, the inputs are changed.
+    """
+    changed = answers.transform_inputs(
+        lambda item: _replace_padding(item, padded) if item.is_floating_point() and item is not mask else item
+    )
+    embeddings = [item for item in answers.setup.eager_model.modules() if isinstance(item, nn.Embedding)]
+    with ExitStack() as stack:
+        was_applied = [stack.enter_context(_shift_padded_embeddings(item, padded)) for item in embeddings]
+        after = answers.predict(changed)[0]
+    if any(was_applied) or _is_excluded_by_bag(answers, padded):
+        return after
+    return answers.predict(
+        answers.transform_inputs(lambda item: item if item is mask else _replace_padding(item, padded))
+    )[0]
+
+
+def _is_excluded_by_bag(answers: EvalOutputs, padded: Tensor) -> bool:
+    """Return whether an `EmbeddingBag` excludes the padded positions by its `padding_idx`."""
+    bags = [item for item in answers.setup.eager_model.modules() if isinstance(item, nn.EmbeddingBag)]
+    indices = {item.padding_idx for item in bags}
+    return any(
+        not item.is_floating_point() and set(item[padded].tolist()) <= indices
+        for item in answers.inputs.values()
+        if item.shape == padded.shape and not _is_binary(item)
+    )
+
+
+def _replace_padding(tensor: Tensor, padded: Tensor) -> Tensor:
+    """Return an input with other values in padded positions; unchanged if boolean or of another shape."""
+    if tensor.dtype == torch.bool or tensor.shape[:2] != padded.shape:
+        return tensor
+    replaced = tensor.clone()
+    replaced[padded] = replace_values(tensor)[padded]
+    return replaced
+
+
+@contextmanager
+def _shift_padded_embeddings(embedding: nn.Module, padded: Tensor) -> Iterator[list[bool]]:
+    """Shift the output of an embedding in padded positions for a block; its weights, which may be tied, stay.
+
+    The list gets an entry when the embedding is called on such positions.
+    """
+    applied: list[bool] = []
+
+    def shift(_: Any, args: tuple[Tensor, ...], vectors: Tensor) -> Tensor:
+        if args[0].shape != padded.shape:
+            return vectors
+        applied.append(True)
+        return vectors + padded.unsqueeze(-1).to(vectors.dtype)
+
+    handle = embedding.register_forward_hook(shift)
+    try:
+        yield applied
+    finally:
+        handle.remove()
+
+
+@dataclass(frozen=True)
+class TrailingPadding:
+    """Effect on the outputs of trimming ``trimmed_columns`` of the padding from ``rows`` padded by ``token``.
+
+    ``changed_rows`` is the number of rows whose output changes; ``widths`` are the widths of the first batches.
+    """
+
+    token: int
+    rows: int
+    changed_rows: int
+    trimmed_columns: int
+    widths: tuple[int, ...]
+
+
+def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
+    """Return the padding token and the padded positions; None if no token occurs only at the ends of rows.
+
+    The token ends at least ``MIN_PADDED_SHARE`` of the rows twice or more in a row, never precedes another token, and
+    leaves rows of at least ``MIN_DISTINCT_LENGTHS`` different lengths.
+    """
+    if tokens.dim() != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool or tokens.shape[1] < 3:
+        return None
+    token = int(tokens[:, -1].mode().values)
+    is_token = tokens == token
+    padded = is_token.flip(1).cumprod(1).bool().flip(1)
+    padded_lengths = padded.sum(1)
+    is_frequent = (
+        float((padded_lengths >= 2).float().mean()) >= _MIN_PADDED_SHARE
+        and len(set(padded_lengths.tolist())) >= _MIN_DISTINCT_LENGTHS
+    )
+    distinct_tokens = len(set(tokens.flatten().tolist()))
+    return (token, padded) if is_frequent and distinct_tokens > 2 and torch.equal(is_token, padded) else None
+
+
+@measurement
+def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> TrailingPadding:
+    """Outputs in eval mode of the rows with the most padding, padded and with half of the padding trimmed."""
+    for name, tokens in eval_outputs.inputs.items():
+        padding = find_trailing_padding(tokens)
+        if padding is None or any(tensor.dim() > 1 and tensor is not tokens for tensor in eval_outputs.inputs.values()):
+            continue
+        token, padded = padding
+        padded_lengths = padded.sum(1)
+        columns = max(int(padded_lengths.max()) // 2, 1)
+        rows = (padded_lengths >= columns).nonzero().flatten().tolist()
+        padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
+        before = padded_outputs.predict(padded_outputs.batch)[0]
+        try:
+            after = padded_outputs.predict(_trim_columns(padded_outputs.batch, tokens[rows], columns))[0]
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise NotChecked(f"the model does not accept shorter rows: {error}") from None
+        widths = tuple(
+            tensor.shape[1]
+            for batch in batches
+            for tensor in [_get_token_input(eval_outputs, batch, name)]
+            if tensor is not None
+        )
+        return TrailingPadding(token, len(rows), _count_changed_rows(before, after, padded[rows]), columns, widths)
+    raise NotChecked("no token fills the ends of the rows, or the model has inputs other than tokens")
+
+
+def _trim_columns(batch: Batch, tokens: Tensor, columns: int) -> Batch:
+    args, kwargs = tree_map(
+        (batch.args, batch.kwargs),
+        lambda leaf: leaf[:, :-columns] if isinstance(leaf, Tensor) and leaf.shape == tokens.shape else leaf,
+    )
+    return replace(batch, args=args, kwargs=kwargs)
+
+
+def _count_changed_rows(before: Tensor, after: Tensor, padded: Tensor) -> int:
+    """Count the rows of the output that differ clearly; padded positions of per-token outputs are excluded."""
+    if before.dim() > 1 and before.shape[:2] == padded.shape:
+        trimmed_width = after.shape[1]
+        is_real = ~padded[:, :trimmed_width].reshape(len(padded), trimmed_width, *[1] * (before.dim() - 2))
+        before, after = before[:, :trimmed_width] * is_real, after * is_real
+    if before.shape != after.shape:
+        raise NotChecked("the shape of the output depends on the width of the input")
+    row_difference = (before - after).abs().reshape(len(before), -1).amax(1)
+    return int((row_difference > _MIN_RELATIVE_CHANGE * float(before.std().clamp_min(1e-6))).sum())
+
+
+def _get_token_input(answers: EvalOutputs, batch: Batch, name: str) -> Tensor | None:
+    """Return an input of another batch by its name, if it has a token axis."""
+    tensor = replace(answers, batch=batch).inputs.get(name)
+    return tensor if tensor is not None and tensor.dim() > 1 else None

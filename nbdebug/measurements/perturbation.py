@@ -1,0 +1,226 @@
+"""Outputs in eval mode for changed inputs, and the calls where a change spreads or is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
+from nbdebug.setup.losses import score_tensor
+from nbdebug.tensors.pytree import tree_leaves, tree_map, tree_tensors
+
+_MAX_RELATIVE_NOISE = 1e-3  # maximum difference of two passes over the same batch, relative to the largest value
+_INIT_STD = 0.02  # standard deviation of the initial weights in GPT-2 and BERT
+
+
+@dataclass(frozen=True)
+class EvalOutputs:
+    """The model in eval mode; each pass uses the same random numbers and leaves the modes unchanged.
+
+    ``outputs`` are the tensors that it returns for ``batch``, starting with the one the loss uses. A difference of more
+    than ``noise`` from them is due to a change of the input.
+    """
+
+    setup: Setup
+    batch: Batch
+    outputs: tuple[Tensor, ...] = ()
+    noise: float = 0.0
+
+    def predict(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
+        """Return the floating-point output tensors, the one the loss uses first; ``training`` is the mode."""
+        with torch.no_grad(), in_mode(self.setup.eager_model, training), fast_attention_disabled():
+            seed_all(0)
+            output = self.setup.predict(batch)
+        main = score_tensor(output)
+        output_tensors = [main, *(t for t in tree_tensors(output) if t is not main)]
+        return tuple(t.detach().clone() for t in output_tensors if isinstance(t, Tensor) and t.is_floating_point())
+
+    def changed_values(self, after: Tensor, output_index: int = 0) -> Tensor:
+        """Return a mask of the values that differ from the first output; raise NotChecked if the shape differs."""
+        before = self.outputs[output_index]
+        if after.shape != before.shape:
+            raise NotChecked("the shape of the output depends on the values of the input")
+        return ~torch.isclose(after, before, rtol=0.0, atol=self.noise, equal_nan=True)
+
+    def transform_inputs(self, transform_tensor: Callable[[Tensor], Tensor]) -> Batch:
+        """Return the batch with every input tensor transformed."""
+        args, kwargs = tree_map(
+            (self.batch.args, self.batch.kwargs),
+            lambda leaf: transform_tensor(leaf) if isinstance(leaf, Tensor) else leaf,
+        )
+        return replace(self.batch, args=args, kwargs=kwargs)
+
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """The input tensors, by argument name or position."""
+        paths_and_leaves = tree_leaves((self.batch.args, self.batch.kwargs))
+        return {".".join(map(str, path[1:])): leaf for path, leaf in paths_and_leaves if isinstance(leaf, Tensor)}
+
+
+@slow_measurement
+def eval_outputs(setup: Setup, batches: list[Batch], output: Any) -> EvalOutputs:
+    """Outputs of the model in eval mode for the first batch, and for any change of it."""
+    unmeasured = EvalOutputs(setup, batches[0])
+    try:
+        first, repeated = unmeasured.predict(batches[0]), unmeasured.predict(batches[0])
+    except Exception as error:
+        raise NotChecked(f"the forward pass in eval mode raised {type(error).__name__}: {error}") from error
+    if not first or not all(bool(t.isfinite().all()) for t in first):
+        raise NotChecked("in eval mode the model returns no finite floating-point tensor")
+    scale = max(float(t.abs().max()) for t in first if t.numel())
+    noise = max(float((a - b).abs().max()) for a, b in zip(first, repeated, strict=True) if a.numel())
+    if noise > _MAX_RELATIVE_NOISE * scale:
+        raise NotChecked("two passes over the same batch in eval mode give different outputs")
+    return replace(unmeasured, outputs=first, noise=max(10 * noise, 1e-6 * scale))
+
+
+@dataclass(frozen=True)
+class MixingCall:
+    """A call that takes changed positions separate from the others and mixes them in its result.
+
+    ``axis`` is the axis of the positions in ``shape``, the shape of the first changed input; None if no axis holds them
+    any more since the call ``axis_lost_by``.
+    """
+
+    call: TorchCall
+    shape: tuple[int, ...]
+    axis: int | None
+    axis_lost_by: TorchCall | None = None
+
+
+def track_change(answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int) -> tuple[MixingCall, ...]:
+    """Return the calls, in order, that spread a change at some ``positions`` of an axis of ``length`` to others."""
+    return tuple(_ChangeTracker(answers, changed, positions, length).mixing_calls)
+
+
+class _ChangeTracker:
+    """Compares two passes call by call.
+
+    The changed positions own a proportional share of the values of each tensor. If more values change, positions have
+    mixed.
+    """
+
+    def __init__(self, answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int) -> None:
+        self._positions, self._length = list(positions), length
+        self._first_outputs: list[tuple[Tensor, ...]] = []
+        self._references: list[Tensor] = []
+        self.mixing_calls: list[MixingCall] = []
+        self._axis_lost_by: dict[int, TorchCall] = {}
+        with record_calls(
+            answers.setup.eager_model, lambda call: self._first_outputs.append(tuple(t.clone() for t in call.outputs))
+        ):
+            answers.predict(answers.batch)
+        inputs = EvalOutputs(answers.setup, changed).inputs
+        self._masks = {id(after): after != answers.inputs[name] for name, after in inputs.items()}
+        with record_calls(answers.setup.eager_model, self._compare):
+            answers.predict(changed)
+
+    def _compare(self, call: TorchCall) -> None:
+        """Compare a call of the second pass with the same call of the first; stop if the passes diverge."""
+        before = self._first_outputs.pop(0) if self._first_outputs else ()
+        if [t.shape for t in before] != [t.shape for t in call.outputs]:
+            self._first_outputs.clear()
+            return
+        inputs = [t for t in call.inputs if id(t) in self._masks]
+        unmixed = not any(self._is_mixed(t) for t in inputs)
+        inputs = [t for t in inputs if bool(self._masks[id(t)].any())]
+        axes = [(tuple(t.shape), self._find_axis(t)) for t in inputs]
+        axis_lost_by = next((self._axis_lost_by[id(t)] for t in inputs if id(t) in self._axis_lost_by), None)
+        self._references += [*call.inputs, *call.outputs]
+        self._masks.update({id(new): old != new for old, new in zip(before, call.outputs, strict=True)})
+        if axes and bool(self._masks[id(call.outputs[0])].any()) and self._find_axis(call.outputs[0]) is None:
+            self._axis_lost_by[id(call.outputs[0])] = axis_lost_by or call
+        if unmixed and self._is_mixed(call.outputs[0]):
+            self.mixing_calls.append(MixingCall(call, *(axes[0] if axes else ((), None)), axis_lost_by))
+
+    def _is_mixed(self, tensor: Tensor) -> bool:
+        """Return whether more values of a tensor changed than the changed positions own."""
+        mask = self._masks[id(tensor)]
+        return int(mask.sum()) * self._length > mask.numel() * len(self._positions)
+
+    def _find_axis(self, tensor: Tensor) -> int | None:
+        """Return the axis of the positions: it has their length, and only their entries changed."""
+        mask = self._masks[id(tensor)]
+        for axis in range(mask.dim()):
+            along = mask.movedim(axis, 0).flatten(1).any(1) if mask.dim() > 1 else mask
+            if len(along) == self._length and along.nonzero().flatten().tolist() == self._positions:
+                return axis
+        return None
+
+
+@contextmanager
+def fill_zero_parameters(model: nn.Module) -> Iterator[None]:
+    """Fill all-zero parameters with small random numbers for the duration of a block."""
+    with Preserve(model), torch.no_grad():
+        for parameter in model.parameters():
+            if not bool(parameter.any()):
+                parameter.normal_(0.0, _INIT_STD)
+        yield
+
+
+def compute_loss_value(setup: Setup, output: Any, batch: Batch) -> float:
+    """Return the loss of ``output`` for a batch; raise NotChecked if the loss rejects such an output or target.
+
+    A loss may use a mask of the samples, compare each output with each target, or reject values that are not
+    probabilities.
+    """
+    return float(compute_loss(setup, output, batch).detach())
+
+
+def compute_loss(setup: Setup, output: Any, batch: Batch) -> Tensor:
+    """Return the loss as a tensor with its graph; raise NotChecked as `compute_loss_value` does."""
+    try:
+        return setup.loss(output, batch)
+    except Exception as error:
+        raise NotChecked(f"the loss does not accept a synthetic output: {type(error).__name__}: {error}") from None
+
+
+def where_information_is_lost(answers: EvalOutputs, transform_tensor: Callable[[Tensor], Tensor]) -> TorchCall | None:
+    """Return the last call of a forward pass that takes changed values and returns unchanged ones.
+
+    ``transform_tensor`` is applied to the inputs.
+
+    None if nothing is lost at once, for example if values fade from layer to layer.
+    """
+    before, after = (
+        _recorded_calls(answers, batch) for batch in (answers.batch, answers.transform_inputs(transform_tensor))
+    )
+    if [call.name for call in before] != [call.name for call in after]:
+        return None
+    pairs = zip(before, after, strict=True)
+    return next(
+        (
+            call_before
+            for call_before, call_after in reversed(list(pairs))
+            if _loses_difference(call_before, call_after)
+        ),
+        None,
+    )
+
+
+def _recorded_calls(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
+    recorded: list[TorchCall] = []
+    with record_calls(answers.setup.eager_model, recorded.append):
+        answers.predict(batch)
+    return recorded
+
+
+def _loses_difference(before: TorchCall, after: TorchCall) -> bool:
+    """Return whether the inputs of a call differ while its floating-point outputs are equal."""
+    inputs_differ = any(not _is_equal(a, b) for a, b in zip(before.inputs, after.inputs, strict=False))
+    outputs = [t for t in before.outputs if t.is_floating_point()]
+    return inputs_differ and bool(outputs) and all(map(_is_equal, before.outputs, after.outputs))
+
+
+def _is_equal(before: Tensor, after: Tensor) -> bool:
+    return before.shape == after.shape and torch.equal(before, after)

@@ -1,0 +1,272 @@
+"""Units of the features in both splits, reseeded generators, and regularization."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sized
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from nbdebug.autograd.call_recorders import ModeDependentCall
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.registry import measurement, slow_measurement
+from nbdebug.preserve import Preserve
+from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.loaders import is_map_style
+from nbdebug.tensors.pytree import tree_tensors
+
+_MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
+_MAX_CHANNELS = 4
+_GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
+    "np.random": (np.random.seed, lambda: _get_numpy_state()),
+    "random": (random.seed, random.getstate),
+    "torch": (torch.default_generator.manual_seed, lambda: torch.get_rng_state().numpy().tobytes()),
+}
+
+
+@dataclass(frozen=True)
+class UnitComparison:
+    """Comparison of one part of the data in both splits, by feature.
+
+    A feature is a column of a table, a channel of an image batch, or all values otherwise. ``spread_ratios`` is the
+    spread in validation divided by that in training, for features that vary in both; ``step_ratio`` is the same ratio
+    for the steps between neighboring values of a sample (None if a sample is one number). ``mean_shifts`` is the
+    distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree only
+    in reverse order.
+    """
+
+    name: str
+    spread_ratios: Tensor
+    step_ratio: float | None
+    mean_shifts: Tensor
+    are_channels_reversed: bool
+    means: tuple[list[float], list[float]]
+    spreads: tuple[list[float], list[float]]
+
+    @property
+    def scale_factor(self) -> float:
+        """The factor by which validation values spread wider, over features and within samples; 1 if inconsistent."""
+        if not len(self.spread_ratios):
+            return 1.0
+        low, high = torch.quantile(self.spread_ratios, torch.tensor([0.1, 0.9])).tolist()
+        both = [float(self.spread_ratios.median())] + ([self.step_ratio] if self.step_ratio is not None else [])
+        if low > 1.0 and min(both) > 1:
+            return min(both)
+        return max(both) if high < 1.0 and max(both) < 1 else 1.0
+
+
+@measurement
+def unit_comparisons(tables: dict[str, SplitTable]) -> list[UnitComparison]:
+    """Location and spread of inputs and real-valued targets in both splits."""
+    if len(tables) < 2:
+        raise NotChecked("there is no validation loader")
+    train, val = tables["train"], tables["val"]
+    if min(len(train), len(val)) < _MIN_SAMPLES:
+        raise NotChecked(f"needs {_MIN_SAMPLES} readable samples of each split")
+    pairs = [(f"input {i}", *pair) for i, pair in enumerate(zip(train.inputs, val.inputs, strict=False))]
+    if train.labels is None and len(train.targets) == len(val.targets) == 1:
+        pairs.append(("target", train.targets[0], val.targets[0]))
+    return [_compare_units(*pair) for pair in pairs if _are_comparable(*pair[1:])]
+
+
+def _are_comparable(train: Tensor, val: Tensor) -> bool:
+    """Return whether both tensors are finite and numeric, with the same features."""
+    are_numeric = {
+        train.is_floating_point() or train.dtype == torch.uint8,
+        val.is_floating_point() or val.dtype == torch.uint8,
+    }
+    have_same_features = train.dim() == val.dim() and (train.dim() != 2 or train.shape[1] == val.shape[1])
+    return (
+        are_numeric == {True}
+        and have_same_features
+        and bool(train.float().isfinite().all())
+        and bool(val.float().isfinite().all())
+    )
+
+
+def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
+    train_rows, val_rows = (_sample_rows(values) for values in (train, val))
+    train_features, val_features = _get_feature_values(train_rows), _get_feature_values(val_rows)
+    spread = [(values - values.mean(1, keepdim=True)).abs().mean(1) for values in (train_features, val_features)]
+    is_varying = (spread[0] > 0) & (spread[1] > 0)
+    means = [values.mean(1) for values in (train_features, val_features)]
+    return UnitComparison(
+        name,
+        (spread[1] / spread[0])[is_varying],
+        _compute_step_ratio(train_rows, val_rows),
+        ((means[1] - means[0]).abs() / spread[0])[is_varying],
+        _are_channels_reversed(train_rows, val_rows),
+        (means[0].tolist()[:20], means[1].tolist()[:20]),
+        (spread[0].tolist()[:20], spread[1].tolist()[:20]),
+    )
+
+
+def _sample_rows(part: Tensor) -> Tensor:
+    """Return evenly spaced rows as floating-point values."""
+    return part[torch.linspace(0, len(part) - 1, min(len(part), _MAX_SAMPLES)).long()].float()
+
+
+def _get_feature_values(part: Tensor) -> Tensor:
+    """Return the values of each feature as one row."""
+    if part.dim() == 2:
+        return part.t()
+    return part.transpose(0, 1).flatten(1) if _is_image_batch(part) else part.reshape(1, -1)
+
+
+def _is_image_batch(part: Tensor) -> bool:
+    return part.dim() == 4 and 1 < part.shape[1] <= _MAX_CHANNELS
+
+
+def _compute_step_ratio(train: Tensor, val: Tensor) -> float | None:
+    """Return the ratio of neighboring differences in validation to training; None if there are none.
+
+    Computed along the axis with the smallest differences in training: the time axis of a series, whose level may drift.
+    """
+    steps = {axis: _compute_median_step(train, axis) for axis in range(1, train.dim()) if train.shape[axis] > 1}
+    axis = min(steps, key=lambda candidate: steps[candidate], default=None)
+    return (
+        _compute_median_step(val, axis) / steps[axis]
+        if axis is not None and steps[axis] and val.shape[axis] > 1
+        else None
+    )
+
+
+def _compute_median_step(part: Tensor, axis: int) -> float:
+    """Return the median over samples of the mean absolute difference between neighbors along an axis."""
+    return float(part.diff(dim=axis).abs().flatten(1).mean(1).median())
+
+
+def _are_channels_reversed(train: Tensor, val: Tensor) -> bool:
+    """Return whether the first three channels agree only in reverse order, beyond sampling noise."""
+    if not _is_image_batch(train) or train.shape[1] < 3 or val.shape[1] != train.shape[1]:
+        return False
+    train_means, val_means = (first[:, :3].flatten(2).mean(2) for first in (train, val))
+    noise = train_means.var(0) / len(train_means) + val_means.var(0) / len(val_means)
+
+    def compute_distance(first: Tensor, second: Tensor, error: Tensor) -> float:
+        return float(((first - second).square() / error.clamp_min(1e-12)).mean())
+
+    reversed_noise = train_means.var(0) / len(train_means) + val_means.var(0).flip(0) / len(val_means)
+    return (
+        compute_distance(train_means.mean(0), val_means.mean(0), noise) > 25
+        and compute_distance(train_means.mean(0), val_means.mean(0).flip(0), reversed_noise) < 4
+    )
+
+
+@dataclass(frozen=True)
+class RepeatedSeeds:
+    """Generators that each sample seeds with the same number, and generators copied to each worker."""
+
+    seeded_per_sample: tuple[str, ...]
+    copied_to_workers: tuple[str, ...]
+
+
+@slow_measurement
+def repeated_seeds(setup: Setup) -> RepeatedSeeds:
+    """Generators of Python, NumPy and torch that the training dataset reseeds, and generators it stores itself."""
+    loader = setup.train_loader
+    if not is_map_style(loader) or not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, TensorDataset):
+        return RepeatedSeeds((), ())
+    generators = {
+        name: generator
+        for name, generator in getattr(loader.dataset, "__dict__", {}).items()
+        if isinstance(generator, GENERATOR_TYPES)
+    }
+    try:
+        with Preserve(loader.dataset):
+            seeded_per_sample = tuple(name for name in _GENERATOR_FUNCTIONS if _is_seeded(loader.dataset, name))
+            copied_to_workers = tuple(
+                name
+                for name, generator in generators.items()
+                if loader.num_workers and _uses_generator(loader.dataset, generator)
+            )
+    except Exception:
+        return RepeatedSeeds((), ())
+    return RepeatedSeeds(seeded_per_sample, copied_to_workers)
+
+
+def _get_numpy_state() -> tuple[Any, ...]:
+    state: Any = np.random.get_state()
+    return state[1].tobytes(), *state[2:]
+
+
+def _is_seeded(dataset: Any, name: str) -> bool:
+    """Return whether reading any sample leaves a generator in the same state."""
+    seed, state = _GENERATOR_FUNCTIONS[name]
+    states: list[Any] = []
+    for number, index in ((1, 0), (2, 0), (3, len(dataset) - 1)):
+        seed(number)
+        before = state()
+        dataset[index]
+        states.append(state())
+        if states[-1] == before:
+            return False
+    return len(set(states)) == 1
+
+
+def _uses_generator(dataset: Any, generator: Any) -> bool:
+    """Return whether reading a sample advances a generator stored in the dataset."""
+    before = str(GeneratorSnapshot(generator).state)
+    dataset[0]
+    return str(GeneratorSnapshot(generator).state) != before
+
+
+@dataclass(frozen=True)
+class Regularizers:
+    """Names of the regularizers; the targets in the training set (0 if unknown); the values per input."""
+
+    kinds: tuple[str, ...]
+    target_count: int
+    input_size: int
+
+
+@slow_measurement
+def regularizers(setup: Setup, batches: list[Batch], train_calls: list[ModeDependentCall]) -> Regularizers:
+    """Weight decay, dropout and noise of the model in train mode, and random augmentation of the samples."""
+    groups = [group for item in setup.optimizers for group in item.param_groups]
+    noise = [item.call for item in train_calls if item.is_active and item.kind != "batch statistics"]
+    is_present = {
+        "weight decay": any(group.get("weight_decay", 0.0) for group in groups),
+        "noise in the model": bool(noise),
+        "random augmentation": _has_random_samples(setup.train_loader),
+    }
+    batch = batches[0]
+    per_sample = sum(t.numel() for t in tree_tensors(batch.targets)) / max(batch.size, 1)
+    input_size = sum(t.numel() for t in tree_tensors((batch.args, batch.kwargs))) // max(batch.size, 1)
+    samples = _count_samples(setup.train_loader, batch.size)
+    return Regularizers(
+        tuple(kind for kind, present in is_present.items() if present), int(samples * per_sample), input_size
+    )
+
+
+def _count_samples(loader: Any, batch_size: int) -> int:
+    """Return the number of samples of a loader in an epoch; 0 if unknown."""
+    dataset = getattr(loader, "dataset", None)
+    if isinstance(dataset, Sized):
+        return len(dataset)
+    return len(loader) * batch_size if isinstance(loader, Sized) else 0
+
+
+def _has_random_samples(loader: Any) -> bool:
+    """Return whether reading the same sample twice gives different values."""
+    if not is_map_style(loader) or not isinstance(loader.dataset, Sized) or not len(loader.dataset):
+        return False
+    try:
+        data: Any = loader.dataset
+        first, second = (tree_tensors(data[0]) for _ in range(2))
+    except Exception:
+        return False
+    return len(first) != len(second) or not all(map(_are_equal, first, second))
+
+
+def _are_equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.allclose(
+        first, second, rtol=0.0, atol=0.0, equal_nan=first.is_floating_point()
+    )

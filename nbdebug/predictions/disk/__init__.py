@@ -1,1 +1,0 @@
-"""Tables that stay on disk: Parquet files that DuckDB reads, and the parts that ranks of an evaluation write."""

@@ -1,1 +1,0 @@
-"""Probes: each hooks one family of signals of a running training loop."""

@@ -1,0 +1,1 @@
+"""Checkups: rules run on the measurements of a training setup."""

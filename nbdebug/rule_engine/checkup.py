@@ -1,0 +1,118 @@
+"""The checkup of a setup: what is wrong, where, on what evidence, and how to fix it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.measurements import Measurements, measurement_descriptions
+from nbdebug.measurements.registry import is_slow
+from nbdebug.options import Budget
+from nbdebug.preserve import Preserve
+from nbdebug.report import Report
+from nbdebug.rule_engine import rule_registry
+from nbdebug.rule_engine.rule_registry import Rule
+from nbdebug.rule_engine.rule_runner import Options, RuleRunner
+from nbdebug.setup import Setup
+from nbdebug.setup.user_code import setup_error
+from nbdebug.views.live import Screen, show_view
+
+_NOT_MEASURED_DURING_LOOP = "is measured by checkup(), not while your loop runs"
+BUDGETS = ("quick", "standard", "thorough")
+
+
+def checkup(
+    setup: Setup,
+    on_report: Callable[[Report], None],
+    *,
+    budget: Budget = "standard",
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    options: Options | None = None,
+) -> Report:
+    """Return the findings on a setup; nothing of the user's is changed.
+
+    ``on_report`` receives the report in any case. ``budget`` "quick" runs only the rules that one pass of one batch can
+    decide, "thorough" also runs the tiny-batch overfit test. ``select`` and ``ignore`` are prefixes of codes.
+    ``options`` maps codes to the keyword options of their rules.
+
+    Raises SetupError if the setup cannot be run and no finding explains why. If a custom loss takes other arguments
+    than output and target, the report says so and nothing is raised, since the training loop may call it correctly.
+    """
+    rules = _get_requested_rules(budget, select, ignore, options or {})
+    external_values = _run_overfit_test(setup) if budget == "thorough" else {}
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        runner = RuleRunner(Measurements(setup, budget=budget, **external_values), rules, options or {})
+        with show_view(runner.report().view()) as screen:
+            try:
+                runner.run(screen)
+            finally:
+                report = runner.report()
+                on_report(report)
+                screen.finish(report)
+    error = runner.refusal or _get_forward_error(runner.measurements)
+    if error and not report.loss_error and not any(finding.severity == "error" for finding in report):
+        raise error
+    return report
+
+
+def judge_result(setup: Setup, **external_values: Any) -> Report:
+    """Return the findings on the result of a tool; ``external_values`` is that result by the name of its measurement.
+
+    A running loop is judged repeatedly, so slow measurements are skipped for it.
+    """
+    rules = [rule for rule in rule_registry.select_rules() if set(rule.needs) & set(external_values)]
+    if "loop" in external_values:
+        external_values = {
+            **{name: NotChecked(_NOT_MEASURED_DURING_LOOP) for name in measurement_descriptions() if is_slow(name)},
+            **external_values,
+        }
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        runner = RuleRunner(Measurements(setup, **external_values), rules, {})
+        runner.run(Screen())
+        return runner.report()
+
+
+def _get_requested_rules(
+    budget: str, selected: Iterable[str] | None, ignored: Iterable[str], options: Options
+) -> list[Rule]:
+    """Return the rules to run; raise SetupError for an unknown budget, code or option."""
+    if budget not in BUDGETS:
+        raise SetupError(f"budget is {budget!r}; expected one of {', '.join(BUDGETS)}. Leave it out for 'standard'.")
+    rules = rule_registry.select_rules(_as_tuple(selected) if selected is not None else None, _as_tuple(ignored))
+    options_by_code = {rule.code: rule.options for rule in rules}
+    for code, rule_options in options.items():
+        if code not in options_by_code:
+            raise SetupError(
+                f"options name {code!r}; expected one of {', '.join(options_by_code)}. Give a code that is checked."
+            )
+        if unknown := sorted(set(rule_options) - set(options_by_code[code])):
+            names = ", ".join(options_by_code[code]) or "none"
+            raise SetupError(
+                f"option of {code} is {unknown[0]!r}; expected one of {names}. Its page says what they do."
+            )
+    return rules
+
+
+def _as_tuple(codes: Iterable[str]) -> tuple[str, ...]:
+    return (codes,) if isinstance(codes, str) else tuple(codes)
+
+
+def _run_overfit_test(setup: Setup) -> dict[str, Any]:
+    from nbdebug.tools.overfit import overfit
+
+    try:
+        return {"overfit": overfit(setup)}
+    except SetupError as error:
+        return {"overfit": NotChecked(str(error))}
+
+
+def _get_forward_error(measurements: Measurements) -> SetupError | None:
+    """Return the error that the model or the loss raised on the first batch."""
+    first_pass = measurements.get_if_measured("first_pass")
+    return (
+        setup_error(first_pass.failure, first_pass.failure_message)
+        if first_pass is not None and first_pass.failure is not None
+        else None
+    )

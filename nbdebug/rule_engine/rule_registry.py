@@ -1,0 +1,104 @@
+"""Registry of rules by code."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.finding import Finding, Severity
+from nbdebug.measurements.registry import import_submodules
+
+_RuleFunction = Callable[..., Iterator[Finding]]
+_RULES: dict[str, Rule] = {}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: its code, its page, the measurements it needs and its options.
+
+    A measurement in ``optional`` may be unavailable; the rule then gets the NotChecked reason instead of a value.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    page: str
+    needs: tuple[str, ...]
+    options: dict[str, Any]
+    function: _RuleFunction
+    optional: frozenset[str] = frozenset()
+
+    def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
+        """Return the findings of the rule, labeled with its code, name and severity."""
+        findings = self.function(*(self._read(measurements, name) for name in self.needs), **options)
+        return [
+            replace(finding, code=self.code, name=self.name, severity=finding.severity or self.severity)
+            for finding in findings
+        ]
+
+    def _read(self, measurements: Mapping[str, Any], name: str) -> Any:
+        """Return one measurement; the reason if it is unavailable and optional."""
+        try:
+            return measurements[name]
+        except NotChecked as reason:
+            if name in self.optional:
+                return reason
+            raise
+
+    @property
+    def module(self) -> ModuleType:
+        """The module of this rule, which also defines its ``bad()`` and ``good()`` examples."""
+        return importlib.import_module(self.function.__module__)
+
+
+def rule(code: str, severity: Severity) -> Callable[[_RuleFunction], _RuleFunction]:
+    """Register a generator function as the rule ``code``; its docstring is its page, its name the rule's name."""
+
+    def register(function: _RuleFunction) -> _RuleFunction:
+        parameters = inspect.signature(function).parameters.values()
+        _RULES[code] = Rule(
+            code=code,
+            name=function.__name__.replace("_", "-"),
+            severity=severity,
+            page=inspect.getdoc(function) or "",
+            needs=tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD),
+            options={p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+            function=function,
+            optional=frozenset(p.name for p in parameters if "| NotChecked" in str(p.annotation)),
+        )
+        return function
+
+    return register
+
+
+def load_rules() -> dict[str, Rule]:
+    """Return all rules by code."""
+    import_submodules("nbdebug.rules")
+    return dict(sorted(_RULES.items()))
+
+
+def find_rule(code: str) -> Rule:
+    """Return the rule with a code or name; raise SetupError with the closest matches if there is none."""
+    rules = load_rules()
+    by_name = {rule.name: rule for rule in rules.values()}
+    if rule := rules.get(code.upper()) or by_name.get(code.lower()):
+        return rule
+    suggestions = " or ".join(get_close_matches(code, [*rules, *by_name], n=3, cutoff=0.5))
+    next_act = f"Did you mean {suggestions}?" if suggestions else "List them by: nbdebug rule."
+    raise SetupError(f"rule is {code!r}; expected one of {', '.join(rules)}. {next_act}")
+
+
+def select_rules(selected: Iterable[str] | None = None, ignored: Iterable[str] = ()) -> list[Rule]:
+    """Return the rules whose code starts with one of ``selected`` (all by default) and with none of ``ignored``."""
+    rules = load_rules()
+    for prefix in [*(selected or ()), *ignored]:
+        if not any(code.startswith(prefix) for code in rules):
+            find_rule(prefix)
+    prefixes = tuple(selected) if selected is not None else ("",)
+    return [rule for code, rule in rules.items() if code.startswith(prefixes) and not code.startswith(tuple(ignored))]

@@ -1,0 +1,132 @@
+"""Run rules one after another on the measurements of a setup."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.finding import Finding, is_ignored
+from nbdebug.measurements import Measurements
+from nbdebug.measurements.registry import is_slow
+from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
+from nbdebug.rule_engine.rule_registry import Rule
+from nbdebug.setup import Setup
+from nbdebug.setup.losses import get_loss_kind
+from nbdebug.views.live import LiveScreen, Screen
+
+if TYPE_CHECKING:
+    from nbdebug.views.findings import CheckupProgress
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+class RuleRunner:
+    """Runs the rules in the order of the debugging pyramid and collects their findings."""
+
+    def __init__(self, measurements: Measurements, rules: list[Rule], options: Options) -> None:
+        self.measurements, self._options = measurements, options
+        quick = measurements["budget"] == "quick"
+        slow = {rule.code for rule in rules if quick and any(map(is_slow, rule.needs))}
+        too_slow = (rule for rule in rules if rule.code in slow)
+        self._skipped = [
+            SkippedRule(rule.code, rule.name, "it takes longer than budget='quick' allows") for rule in too_slow
+        ]
+        ordered = sorted(rules, key=lambda rule: FAMILY_ORDER.find(rule.code[0]))
+        self._rules = [rule for rule in ordered if rule.code not in slow]
+        self._findings: list[Finding] = []
+        self.refusal: SetupError | None = None
+        self._checked_codes: set[str] = set()
+        self._stopped = False
+        self._started = time.perf_counter()
+
+    def run(self, screen: Screen) -> None:
+        """Run all rules until done or stopped; after an interrupt, the findings so far are kept."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._run_rules(screen)
+        except KeyboardInterrupt:
+            self._stopped = True
+            if not isinstance(screen, LiveScreen):
+                raise
+
+    def _run_rules(self, screen: Screen) -> None:
+        """Run rule after rule until the Stop button is pressed."""
+        for done, rule in enumerate(self._rules):
+            if isinstance(screen, LiveScreen):
+                screen.update(self.report().view(self._progress(done, rule)))
+            if screen.stopped:
+                self._stopped = True
+                return
+            self._run_rule(rule)
+
+    def _run_rule(self, rule: Rule) -> None:
+        """Run one rule; if it cannot be checked or fails, record the reason."""
+        try:
+            return self._record_findings(rule, rule(self.measurements, **self._options.get(rule.code, {})))
+        except NotChecked as reason:
+            message = str(reason)
+        except SetupError as refusal:
+            self.refusal, message = self.refusal or refusal, str(refusal)
+        except Exception as error:
+            message = f"the rule itself failed: {type(error).__name__}: {error}"
+        self._skipped.append(SkippedRule(rule.code, rule.name, message))
+
+    def _record_findings(self, rule: Rule, findings: list[Finding]) -> None:
+        """Add the findings of a rule, except those that a comment in the user's source suppresses."""
+        suppressed = [finding for finding in findings if is_ignored(finding)]
+        reason = "a comment at {} suppresses it"
+        self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]
+        self._findings += [finding for finding in findings if finding not in suppressed]
+        if not suppressed or len(suppressed) < len(findings):
+            self._checked_codes.add(rule.code)
+
+    def _progress(self, done: int, rule: Rule) -> CheckupProgress:
+        """Return the progress, with the seconds left at the current rate."""
+        elapsed = time.perf_counter() - self._started
+        seconds_left = elapsed / done * (len(self._rules) - done) if done else None
+        return {"done": done, "total": len(self._rules), "name": rule.name, "seconds_left": seconds_left}
+
+    def report(self) -> Report:
+        """Return the report so far."""
+        return Report(
+            findings=rank_findings(self._findings),
+            not_checked=tuple(self._skipped),
+            checked_rules=frozenset(self._checked_codes),
+            subject=_describe_setup(self.measurements),
+            seconds=time.perf_counter() - self._started,
+            stopped=self._stopped,
+            loss_error=_get_unmet_expectation(self.measurements),
+        )
+
+
+def _get_unmet_expectation(measurements: Measurements) -> str:
+    """Return the error of a custom loss that rejects (output, target); empty if it accepts them."""
+    setup, first_pass = measurements["setup"], measurements.get_if_measured("first_pass")
+    if (
+        first_pass is None
+        or first_pass.failure is None
+        or first_pass.stage != "loss"
+        or get_loss_kind(setup.loss_fn) != "other"
+    ):
+        return ""
+    return (
+        f"{first_pass.failure_message}; expected a loss of (output, target). "
+        "Pass step_fn= if your loop calls it differently."
+    )
+
+
+def _describe_setup(measurements: Measurements) -> str:
+    setup: Setup = measurements["setup"]
+    size = sum(p.numel() for p in setup.model.parameters())
+    parts = [f"{type(setup.eager_model).__name__}, {size:,} parameters"]
+    if (task := measurements.get_if_measured("task")) is not None:
+        parts.append(f"task {task}")
+    if batches := measurements.get_if_measured("batches"):
+        parts.append(f"batch {batches[0]}")
+    if expectation := _get_unmet_expectation(measurements):
+        parts.append(expectation)
+    return " · ".join(parts)

@@ -1,0 +1,214 @@
+"""The training setup under test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from nbdebug.exceptions import SetupError
+from nbdebug.setup import loaders, losses, unpacking
+from nbdebug.setup.batch import Batch
+from nbdebug.setup.task import LearningTask, parse_task
+
+
+@dataclass
+class Setup:
+    """The user's training objects: model, loaders, loss, optimizers and scheduler, and how a batch goes through them.
+
+    ``forward(model, inputs)`` calls the model, ``unpack(batch)`` returns ``(inputs, target)``, ``step_fn(batch)``
+    returns the loss of a whole batch; each replaces a default that is inferred. Raises SetupError for unusable objects.
+    """
+
+    model: nn.Module
+    train_loader: Any
+    val_loader: Any = None
+    loss_fn: Callable[..., Any] | None = None
+    optimizers: tuple[torch.optim.Optimizer, ...] = ()
+    scheduler: Any = None
+    task: LearningTask | None = None
+    class_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    forward: Callable[..., Any] | None = None
+    unpack: Callable[[Any], Any] | None = None
+    step_fn: Callable[[Any], Any] | None = None
+    device: torch.device | None = None
+    extra_state: tuple[Any, ...] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        """Validate the objects, so that errors are raised in the user's call."""
+        if not isinstance(self.model, nn.Module):
+            raise SetupError(f"model is {_describe_type(self.model)}; expected a torch.nn.Module. Pass the module.")
+        if self.loss_fn is not None and (isinstance(self.loss_fn, type) or not callable(self.loss_fn)):
+            raise SetupError(
+                f"loss_fn is {_describe_type(self.loss_fn)}; expected loss_fn(output, target). Pass a callable."
+            )
+        self.check_parameters()
+        self.train_loader = loaders.make_peekable(self.train_loader, "train_loader")
+        self.val_loader = loaders.make_peekable(self.val_loader, "val_loader")
+        if self.train_loader is None:
+            raise SetupError("train_loader is None; expected an iterable of batches. Pass the loader you train on.")
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        optimizer: Any = None,
+        task: str | None = None,
+        class_names: Iterable[str] | None = None,
+        feature_names: Iterable[str] | None = None,
+        device: torch.device | str | None = None,
+        extra_state: Iterable[Any] = (),
+        **others: Any,
+    ) -> Setup:
+        """Create a setup from the arguments of ``Debugger``."""
+        return cls(
+            optimizers=as_optimizers(optimizer),
+            task=parse_task(task) if task is not None else None,
+            class_names=list(class_names) if class_names is not None else None,
+            feature_names=list(feature_names) if feature_names is not None else None,
+            device=torch.device(device) if device is not None else None,
+            extra_state=tuple(extra_state),
+            **others,
+        )
+
+    def check_parameters(self) -> None:
+        """Raise SetupError if there are no parameters, lazy ones, or parameters on a device without data."""
+        named_parameters = list(self.model.named_parameters())
+        if not named_parameters:
+            raise SetupError("model has 0 parameters; expected at least one. Register its layers as attributes.")
+        if lazy_parameters := [name for name, p in named_parameters if is_lazy(p)]:
+            raise SetupError(
+                f"{lazy_parameters[0]} has no shape yet; expected one. Run one batch through the model first."
+            )
+        devices = {p.device for _, p in named_parameters}
+        if torch.device("meta") in devices:
+            raise SetupError("model is on the meta device; expected a device with data. Load its weights first.")
+        if self.device is not None and self.device.type not in {device.type for device in devices}:
+            actual_device, expected_device = devices.pop(), str(self.device)
+            raise SetupError(
+                f"model is on {actual_device}; expected {expected_device} (device=). "
+                f"Call model.to({expected_device!r})."
+            )
+
+    @property
+    def eager_model(self) -> nn.Module:
+        """The model without a ``torch.compile`` wrapper."""
+        original = getattr(self.model, "_orig_mod", self.model)
+        return original if isinstance(original, nn.Module) else self.model
+
+    @property
+    def has_training_data(self) -> bool:
+        """True if there is training data; an empty tuple stands for none."""
+        return not (isinstance(self.train_loader, tuple) and not self.train_loader)
+
+    @property
+    def model_device(self) -> torch.device:
+        """Device of the batches: ``device``, else that of the first parameter."""
+        return self.device or next(self.model.parameters()).device
+
+    @property
+    def mutable_objects(self) -> tuple[Any, ...]:
+        """All objects that a run can change, except the loaders."""
+        loss_module = self.loss_fn if isinstance(self.loss_fn, nn.Module) else None
+        return (self.model, loss_module, *self.optimizers, self.scheduler, *self.extra_state)
+
+    def loader_for_dataset(self, dataset: Any) -> Any:
+        """Return the loader of a dataset, the validation loader first; None if neither has it."""
+        loaders_in_order = (self.val_loader, self.train_loader)
+        return next((loader for loader in loaders_in_order if getattr(loader, "dataset", None) is dataset), None)
+
+    def resolve_loader(self, loader: Any) -> Any:
+        """Resolve a loader, or the name of a split; by default the validation loader if there is one."""
+        splits = {"val": self.val_loader, "train": self.train_loader}
+        if loader is None:
+            return next(split_loader for split_loader in splits.values() if split_loader is not None)
+        if not isinstance(loader, str):
+            return loader
+        if loader not in splits:
+            raise SetupError(f"loader is {loader!r}; expected 'val', 'train' or a loader. Pass one of these.")
+        if splits[loader] is None:
+            raise SetupError("loader is 'val' and there is no val_loader; expected one. Pass it to Debugger.")
+        return splits[loader]
+
+    def batches(self, count: int, split: str = "train") -> Iterator[Batch]:
+        """Yield up to ``count`` batches of a split on the model's device, without consuming the user's loader."""
+        loader = self.train_loader if split == "train" else self.val_loader
+        for raw, indices in loaders.peek_batches(loader, count, f"{split}_loader"):
+            yield self.split_batch(raw, indices)
+
+    def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
+        """Split a raw batch into inputs and targets, on the model's device."""
+        if self.unpack is not None:
+            batch = unpacking.batch_from_user_unpack(self.unpack(raw))
+        else:
+            batch = unpacking.guess_batch(raw, self.eager_model, self.loss_fn)
+        return replace(batch, indices=indices, raw=raw).to(self.model_device)
+
+    def predict(self, batch: Batch, model: nn.Module | None = None) -> Any:
+        """Return the output of the model, or of a copy of it, for a batch."""
+        model = self.eager_model if model is None else model
+        if self.forward is not None:
+            return self.forward(model, batch.inputs)
+        return model(*batch.args, **batch.kwargs)
+
+    def loss(self, output: Any, batch: Batch) -> Tensor:
+        """Return the user's loss of an output; raises SetupError if it is not a scalar tensor."""
+        value = self.raw_loss(output, batch)
+        if not isinstance(value, Tensor):
+            raise SetupError(f"the loss is a {type(value).__name__}; expected a scalar tensor. Drop .item().")
+        if value.numel() != 1:
+            shape = tuple(value.shape)
+            raise SetupError(f"the loss has shape {shape}; expected a scalar. Use reduction='mean', or .mean().")
+        return value
+
+    def raw_loss(self, output: Any, batch: Batch) -> Any:
+        """Return the value of ``loss_fn``, else the loss that the model computed itself."""
+        if self.loss_fn is not None:
+            loss_kind = losses.get_loss_kind(self.loss_fn)
+            scores = losses.score_tensor(output) if loss_kind != "other" else output
+            return self.loss_fn(scores, *losses.matching_targets(loss_kind, scores, batch.targets))
+        model_loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+        if model_loss is None and isinstance(output, Tensor) and output.numel() == 1:
+            model_loss = output
+        if model_loss is None:
+            raise SetupError("loss_fn is None and the model returns no loss; expected either. Pass loss_fn=.")
+        return model_loss
+
+    def output_and_loss(self, batch: Batch, model: nn.Module | None = None) -> tuple[Any, Tensor]:
+        """Return output and loss of a batch; the output is None with a ``step_fn``."""
+        if self.step_fn is not None:
+            return None, self.validate_step_loss(self.step_fn(batch.raw))
+        output = self.predict(batch, model)
+        return output, self.loss(output, batch)
+
+    def validate_step_loss(self, value: Any) -> Tensor:
+        """Validate a loss that ``step_fn`` returned; raises SetupError if it is not a scalar tensor."""
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise SetupError(
+                f"step_fn returned {_describe_type(value)}; expected a scalar tensor. Return the loss of the batch."
+            )
+        return value
+
+
+def _describe_type(value: Any) -> str:
+    """Describe the type of a value in words."""
+    return f"the class {value.__name__}, not an instance" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def as_optimizers(optimizer: Any) -> tuple[torch.optim.Optimizer, ...]:
+    """Return one optimizer, several, or none as a tuple; raises SetupError for anything else."""
+    if optimizer is None:
+        return ()
+    optimizers = tuple(optimizer) if isinstance(optimizer, Iterable) else (optimizer,)
+    for item in optimizers:
+        if not isinstance(item, torch.optim.Optimizer):
+            raise SetupError(
+                f"optimizer is {_describe_type(item)}; expected a torch.optim.Optimizer or a list of them. "
+                f"Pass the object whose step() you call."
+            )
+    return optimizers

@@ -1,0 +1,135 @@
+"""Infers which parts of a batch are model inputs and which are targets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from nbdebug.exceptions import SetupError, first_line
+from nbdebug.setup.batch import TARGET_KEYS, Batch
+from nbdebug.tensors.pytree import tree_children, tree_leaves
+
+_COLLATE_ADVICE = "Run the loader's collate_fn on them to reproduce it"
+
+
+def call_signature(function: Callable[..., Any] | None) -> tuple[int, int, tuple[str, ...]]:
+    """Return the required and the maximal number of positional arguments of a callable, and all argument names."""
+    if function is None:
+        return 0, 0, ()
+    try:
+        signature_parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return 1, 1, ()
+    positional = [p for p in signature_parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    has_varargs = any(p.kind is p.VAR_POSITIONAL for p in signature_parameters)
+    names = tuple(p.name for p in signature_parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return sum(p.default is p.empty for p in positional), 99 if has_varargs else len(positional), names
+
+
+def _count_targets(loss_fn: Callable[..., Any] | None) -> int:
+    """Return the number of targets that the loss takes in addition to the output."""
+    required_count = call_signature(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)[0]
+    return max(required_count - 1, 1)
+
+
+def guess_batch(batch: Any, model: nn.Module, loss_fn: Callable[..., Any] | None) -> Batch:
+    """Split a batch by its structure and by the signatures of model and loss."""
+    if isinstance(batch, Tensor):
+        return Batch((batch,), targets=(batch,) if loss_fn is not None else ())
+    if isinstance(batch, (tuple, list)) and not hasattr(batch, "_fields"):
+        return _batch_from_sequence(list(batch), model, loss_fn)
+    if parts := _named_parts(batch):
+        return _batch_from_names(batch, parts, model, loss_fn)
+    return Batch((batch,))
+
+
+def _named_parts(batch: Any) -> Mapping[Any, Any]:
+    """Return the named parts of a mapping, a dataclass, a named tuple, or an object with attributes."""
+    if hasattr(batch, "_fields"):
+        return {name: getattr(batch, name) for name in batch._fields}
+    return tree_children(batch) or {k: v for k, v in getattr(batch, "__dict__", {}).items() if not k.startswith("_")}
+
+
+def _batch_from_sequence(parts: list[Any], model: nn.Module, loss_fn: Callable[..., Any] | None) -> Batch:
+    """Split a sequence into inputs and targets; if the signatures overlap, the last part is both (teacher forcing)."""
+    required_count, max_count, _ = call_signature(model.forward)
+    if loss_fn is None or len(parts) == 1:
+        input_count = min(len(parts), max(required_count, 1))
+        targets = parts[input_count:] if len(parts) > 1 else parts if loss_fn is not None else []
+        return Batch(tuple(parts[:input_count]), targets=tuple(targets))
+    target_count = min(_count_targets(loss_fn), len(parts) - 1)
+    input_count = len(parts) - target_count
+    if input_count > max_count:
+        input_count = max(required_count, 1)
+        return Batch(tuple(parts[:input_count]), targets=tuple(parts[input_count : input_count + target_count]))
+    return Batch(tuple(parts[: max(input_count, required_count)]), targets=tuple(parts[-target_count:]))
+
+
+def _batch_from_names(
+    batch: Any, parts: Mapping[Any, Any], model: nn.Module, loss_fn: Callable[..., Any] | None
+) -> Batch:
+    """Take targets by their usual names; the rest by keyword if the model accepts the names, else by position."""
+    required_count, _, names = call_signature(model.forward)
+    target_key = next((key for key in TARGET_KEYS if key in parts), None) or _custom_target_key(parts, names, loss_fn)
+    targets = (parts[target_key],) if target_key is not None and loss_fn is not None else ()
+    remaining = {k: v for k, v in parts.items() if not targets or k != target_key or k in names}
+    keyword_arguments = {key: value for key, value in remaining.items() if key in names}
+    if keyword_arguments:
+        return Batch((), keyword_arguments, targets)
+    inputs = [value for key, value in parts.items() if key != target_key]
+    if required_count == 1 and len(inputs) > 1:
+        return Batch((batch,), targets=targets)
+    return Batch(tuple(inputs[: max(required_count, 1)]), targets=targets)
+
+
+def _custom_target_key(
+    parts: Mapping[Any, Any], model_names: tuple[str, ...], loss_fn: Callable[..., Any] | None
+) -> Any:
+    """Return the target's key under a custom name: an argument of the loss, or the only tensor the model ignores."""
+    loss_names = call_signature(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)[2][1:]
+    if accepted_by_loss := [key for key in parts if key in loss_names and key not in model_names]:
+        return accepted_by_loss[0]
+    tensor_keys = [key for key, value in parts.items() if key not in model_names and isinstance(value, Tensor)]
+    has_model_names = any(key in model_names for key in parts)
+    return tensor_keys[0] if has_model_names and len(tensor_keys) == 1 and loss_fn is not None else None
+
+
+def batch_from_user_unpack(unpacked: Any) -> Batch:
+    """Convert the result of the user's ``unpack``, ``(inputs, target)``; inputs may be a tuple or a mapping."""
+    if not isinstance(unpacked, (tuple, list)) or len(unpacked) != 2:
+        type_name = type(unpacked).__name__
+        raise SetupError(
+            f"unpack returned a {type_name}; expected (inputs, target). Return None as the target if there is none."
+        )
+    inputs, target = unpacked
+    targets = () if target is None else (target,)
+    if isinstance(inputs, Mapping):
+        return Batch((), dict(inputs), targets)
+    return Batch(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), targets=targets)
+
+
+def _is_pil_image(leaf: Any) -> bool:
+    """Check whether a leaf is a PIL image, without importing PIL."""
+    return any(
+        base_class.__module__ == "PIL.Image" and base_class.__name__ == "Image" for base_class in type(leaf).__mro__
+    )
+
+
+def check_no_pil_images(samples: Any) -> None:
+    """Raise SetupError if a sample holds an image that is not a tensor."""
+    if any(_is_pil_image(leaf) for _, leaf in tree_leaves(samples)):
+        raise SetupError(
+            "a sample holds a PIL image; expected tensors. Give the dataset a transform, such as "
+            "torchvision.transforms.ToTensor(), or pass transform(image)."
+        )
+
+
+def collate_error(samples: Sequence[Any], error: Exception, advice: str = _COLLATE_ADVICE) -> SetupError:
+    """Return the error for a failed collation; raises it for PIL images."""
+    check_no_pil_images(samples)
+    count = f"{len(samples)} samples" if len(samples) != 1 else "a sample"
+    problem = f"{type(error).__name__} when collated: {first_line(error)}"
+    return SetupError(f"{count} raised {problem}; expected tensors of one shape. {advice}.")

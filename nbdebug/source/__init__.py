@@ -1,0 +1,1 @@
+"""Locations and search in the user's source code."""

@@ -1,0 +1,118 @@
+"""Find the user's line behind a stack or traceback: its file or notebook cell, its number and its text."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+from nbdebug.finding import Location
+
+_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
+_RULES_FOLDER = str(Path(_PACKAGE_FOLDER) / "rules")
+_TRANSPARENT_FILE = str(Path(_PACKAGE_FOLDER) / "autograd" / "tracing.py")
+_LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+_STACK_ENTRY = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One line of code on a call stack."""
+
+    file: str
+    number: int
+    function: str = ""
+
+    @property
+    def text(self) -> str:
+        """The source text; empty if it is unavailable."""
+        return linecache.getline(self.file, self.number).rstrip("\n")
+
+    @property
+    def context(self) -> tuple[tuple[int, str], ...]:
+        """The line with two more on each side, numbered."""
+        numbers = range(max(self.number - 2, 1), self.number + 3)
+        numbered_lines = [(n, linecache.getline(self.file, n)) for n in numbers]
+        return tuple((n, text.rstrip("\n")) for n, text in numbered_lines if text)
+
+    def where(self, module: str | None = None, parameter: str | None = None) -> Location:
+        """Return the location of this line, with the part of the model that it belongs to."""
+        cell = get_cell_number(self.file)
+        return Location(module, parameter, None, None, self.file, self.number, self.text, cell, self.context)
+
+
+def get_location(line: SourceLine | None, module: str | None = None, parameter: str | None = None) -> Location:
+    """Return the location of a line, if it is known, with the part of the model that it belongs to."""
+    return line.where(module, parameter) if line else Location(module, parameter)
+
+
+@cache
+def is_debugger_code(file: str) -> bool:
+    """Return whether a file belongs to the debugger; the examples in the rules count as user code."""
+    return file.startswith(_PACKAGE_FOLDER) and not file.startswith(_RULES_FOLDER) and file != _TRANSPARENT_FILE
+
+
+@cache
+def is_library_code(file: str) -> bool:
+    """Return whether a file belongs to Python or to an installed package."""
+    return file.startswith((*_LIBRARY_FOLDERS, "<frozen")) or "site-packages" in file or "dist-packages" in file
+
+
+def find_user_line(stack: Iterable[SourceLine]) -> SourceLine | None:
+    """Return the innermost user line on a stack (innermost first); None if the debugger comes first."""
+    for line in stack:
+        if is_debugger_code(line.file):
+            return None
+        if not is_library_code(line.file) and line.file != _TRANSPARENT_FILE:
+            return line
+    return None
+
+
+def get_line_from_traceback(entries: Sequence[str]) -> SourceLine | None:
+    """Return the user's line in a formatted stack (outermost first), as anomaly mode stores it for each node."""
+    matches = (_STACK_ENTRY.search(entry) for entry in reversed(entries))
+    return find_user_line(SourceLine(m["file"], int(m["line"]), m["function"]) for m in matches if m)
+
+
+def get_line_from_frame(frame: FrameType | None) -> SourceLine | None:
+    """Return the user's line on the stack that ends in ``frame``."""
+    return find_user_line(_iterate_frames(frame))
+
+
+def get_calling_line(frame: FrameType | None) -> SourceLine | None:
+    """Return the user's line that called into the debugger, from the stack that ends in ``frame``."""
+    return next(
+        (line for line in _iterate_frames(frame) if not is_library_code(line.file) and not is_debugger_code(line.file)),
+        None,
+    )
+
+
+def _iterate_frames(frame: FrameType | None) -> Iterator[SourceLine]:
+    """Yield the lines of a stack, innermost first."""
+    while frame is not None:
+        yield SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+
+
+def get_line_from_exception(error: BaseException) -> SourceLine | None:
+    """Return the user's innermost line in the traceback of an exception."""
+    stack: list[SourceLine] = []
+    trace = error.__traceback__
+    while trace is not None:
+        stack.append(SourceLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno, trace.tb_frame.f_code.co_name))
+        trace = trace.tb_next
+    return find_user_line(reversed(stack))
+
+
+def get_cell_number(file: str) -> int | None:
+    """Return the number of the notebook cell with a file name."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return numbers.get(file)

@@ -1,0 +1,280 @@
+"""Search the user's source for expressions and assignments."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import math
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+
+_LABEL_NAME = re.compile(r"(?i)(^|_)(y|t|ys|labels?|targets?|masks?)(_|$)|^y")
+SourceScope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def find_unique_line(matches: Callable[[ast.AST], bool], context: Iterable[Any]) -> SourceLine | None:
+    """Return the only line with an expression that matches; None if there is none, or more than one."""
+    lines = {
+        (file, node.lineno) for file in _get_search_files(context) for node in parse_expressions(file) if matches(node)
+    }
+    return SourceLine(*lines.pop()) if len(lines) == 1 else None
+
+
+def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> SourceLine | None:
+    """Return the first line of a user class with an expression that matches."""
+    try:
+        source, first = inspect.getsourcelines(kind)
+        tree = ast.parse(textwrap.dedent("".join(source)))
+        file = inspect.getfile(kind)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    line_numbers = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.expr) and matches(node)]
+    return (
+        SourceLine(file, first + min(line_numbers) - 1, kind.__name__)
+        if line_numbers and not is_library_code(file)
+        else None
+    )
+
+
+def find_option_line(option: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
+    """Return the only line that sets an option to a value, else the only one that sets it at all."""
+    context_items = list(context)
+    return find_unique_line(matches_option(option, value), context_items) or find_unique_line(
+        matches_option(option), context_items
+    )
+
+
+def matches_option(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:
+    """Match an option of a call, or a dictionary entry, by its name and optionally its literal value."""
+
+    def matches(node: ast.AST) -> bool:
+        if isinstance(node, ast.keyword):
+            return node.arg == option and (value is ... or _is_literal(node.value, value))
+        keys = node.keys if isinstance(node, ast.Dict) else []
+        return any(isinstance(key, ast.Constant) and key.value == option for key in keys)
+
+    return matches
+
+
+def matches_call(name: str) -> Callable[[ast.AST], bool]:
+    """Match calls of a function by its last name."""
+
+    def matches(node: ast.AST) -> bool:
+        function = node.func if isinstance(node, ast.Call) else None
+        return getattr(function, "attr", getattr(function, "id", None)) == name
+
+    return matches
+
+
+def matches_replacement(attribute: str) -> Callable[[ast.AST], bool]:
+    """Match an attribute that is set from outside its object, as in ``model.head = ...``."""
+
+    def matches(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Attribute) or node.attr != attribute or not isinstance(node.ctx, ast.Store):
+            return False
+        return getattr(node.value, "id", None) != "self"
+
+    return matches
+
+
+def _is_literal(node: ast.AST, value: Any) -> bool:
+    try:
+        return bool(ast.literal_eval(node) == value)
+    except ValueError:
+        return False
+
+
+def scales_labels(node: ast.AST) -> bool:
+    """Return whether an expression multiplies or divides a variable with a label-like name by a number."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Div, ast.Mult, ast.FloorDiv)):
+        return False
+    return isinstance(node.right, ast.Constant) and any(_LABEL_NAME.search(name) for name in iterate_names(node.left))
+
+
+def matches_scaling(factor: float) -> Callable[[ast.AST], bool]:
+    """Match an expression that multiplies or divides by approximately a factor, or its inverse."""
+
+    def matches(node: ast.AST) -> bool:
+        number = node.right.value if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) else None
+        if not isinstance(number, (int, float)) or not isinstance(getattr(node, "op", None), (ast.Div, ast.Mult)):
+            return False
+        return number > 0 and abs(abs(math.log(number)) - abs(math.log(factor))) < 0.3
+
+    return matches
+
+
+def iterate_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names, attributes and string keys in an expression."""
+    for child in ast.walk(node):
+        yield from (getattr(child, key) for key in ("id", "attr") if hasattr(child, key))
+        if isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+
+
+def parse_expressions(file: str) -> list[Any]:
+    """Return every expression and keyword of a file; empty if it is not plain Python."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.keyword))]
+
+
+def _get_search_files(context: Iterable[Any]) -> set[str]:
+    """Return the notebook cells, and the user files that define some functions or the classes of some objects."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    candidates = {_get_source_file(item) for item in context} | {getattr(sys.modules.get("__main__"), "__file__", None)}
+    return {*cells, *(file for file in candidates if file and not is_library_code(file) and not is_debugger_code(file))}
+
+
+def _get_source_file(item: Any) -> str | None:
+    """Return the file that defines a function or the class of an object."""
+    code = getattr(item, "__code__", None)
+    file = code.co_filename if code else getattr(sys.modules.get(type(item).__module__), "__file__", None)
+    return file if isinstance(file, str) else None
+
+
+def find_assignments(owner: object, attribute: str) -> list[SourceLine]:
+    """Return every line in the methods of an object's class and its base classes that sets ``self.attribute``."""
+    methods = (
+        member for cls in type(owner).__mro__ for member in vars(cls).values() if isinstance(member, FunctionType)
+    )
+    return [
+        line
+        for method in methods
+        if attribute in method.__code__.co_names
+        for line in _iterate_assignments(method, attribute)
+    ]
+
+
+def _iterate_assignments(method: FunctionType, attribute: str) -> Iterator[SourceLine]:
+    """Yield the lines of one method that set the attribute; none if its source is unavailable."""
+    try:
+        source, first = inspect.getsourcelines(method)
+        tree = ast.parse(textwrap.dedent("".join(source)))
+    except (OSError, SyntaxError):
+        return
+    for node in ast.walk(tree):
+        if any(
+            isinstance(target, ast.Attribute) and target.attr == attribute for target in _get_assignment_targets(node)
+        ):
+            number = first + getattr(node, "lineno", 1) - 1
+            yield SourceLine(method.__code__.co_filename, number, method.__name__)
+
+
+def _get_assignment_targets(node: ast.AST) -> list[Any]:
+    if isinstance(node, ast.Assign):
+        return [part for target in node.targets for part in getattr(target, "elts", [target])]
+    return [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else []
+
+
+def syntax_tree(file: str) -> ast.Module | None:
+    """Return the syntax tree of a file or cell; None if it is not plain Python."""
+    return _parse_text("".join(linecache.getlines(file)))
+
+
+@lru_cache(8)
+def _parse_text(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
+
+
+def enclosing_scope(line: SourceLine) -> SourceScope | None:
+    """Return the innermost function around a line, or the whole file or cell."""
+    tree = syntax_tree(line.file)
+    if tree is None:
+        return None
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    enclosing = [node for node in functions if covers_line(node, line.number)]
+    return max(enclosing, key=lambda node: node.lineno, default=tree)
+
+
+def covers_line(node: ast.stmt | ast.expr, number: int) -> bool:
+    """Check whether a statement or expression covers a line."""
+    return node.lineno <= number <= (node.end_lineno or node.lineno)
+
+
+def assigned_names(node: ast.AST) -> set[str]:
+    """Return the names that are assigned anywhere in a node."""
+    return {
+        name_node.id
+        for name_node in ast.walk(node)
+        if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Store)
+    }
+
+
+def read_names(node: ast.AST) -> set[str]:
+    """Return the names that are read anywhere in a node."""
+    return {
+        name_node.id
+        for name_node in ast.walk(node)
+        if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Load)
+    }
+
+
+def enclosing_loops(scope: SourceScope, number: int) -> list[ast.For]:
+    """Return the for-loops around a line, innermost first."""
+    loops = [node for node in ast.walk(scope) if isinstance(node, ast.For) and covers_line(node, number)]
+    return sorted(loops, key=lambda node: node.lineno, reverse=True)
+
+
+def may_be_skipped(scope: SourceScope, node: ast.AST, name: str, executed_line: int) -> bool:
+    """Check whether an expression is in one branch of a choice whose other branch uses the same value.
+
+    The source does not tell which branch runs, unless ``executed_line``, which has run, is in the same branch.
+    """
+    for choice in ast.walk(scope):
+        if isinstance(choice, (ast.If, ast.IfExp)):
+            body, alternative = _branch_statements(choice.body), _branch_statements(choice.orelse)
+            for branch, other_branch in ((body, alternative), (alternative, body)):
+                is_executed = any(covers_line(statement, executed_line) for statement in branch) and isinstance(
+                    choice, ast.If
+                )
+                if (
+                    any(_contains_node(statement, node) for statement in branch)
+                    and not is_executed
+                    and any(name in expression_texts(statement) for statement in other_branch)
+                ):
+                    return True
+    return False
+
+
+def _branch_statements(branch: ast.expr | list[ast.stmt]) -> list[ast.stmt] | list[ast.expr]:
+    """Return the statements of a branch, or its single expression."""
+    return branch if isinstance(branch, list) else [branch]
+
+
+def _contains_node(part: ast.AST, node: ast.AST) -> bool:
+    """Check whether a node is part of another."""
+    return any(child is node for child in ast.walk(part))
+
+
+def expression_texts(node: ast.AST) -> set[str]:
+    """Return the source text of all expressions in a node."""
+    return {ast.unparse(child) for child in ast.walk(node) if isinstance(child, ast.expr)}
+
+
+def call_name(node: ast.AST) -> str:
+    """Return the last name of the function that a call calls; "" if the node is not a call."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def call_subject(call: ast.Call) -> ast.expr | None:
+    """Return the tensor of a call such as ``argmax``: the owner of the method, or the first argument of a function."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is None or (isinstance(owner, ast.Name) and owner.id in ("torch", "F", "np")):
+        return call.args[0] if call.args else None
+    return owner

@@ -1,0 +1,1 @@
+"""Samples, histograms and summaries of tensors, and traversal of nested batches."""

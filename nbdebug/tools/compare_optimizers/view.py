@@ -1,0 +1,89 @@
+"""View of an optimizer comparison: one small chart per candidate, all on the same axes, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from nbdebug.formatting import format_value, html_list, html_paragraph, html_table, round_number, to_json_value
+from nbdebug.views.line_chart import sparkline
+from nbdebug.views.page import View
+
+_COLUMNS = ("rank", "candidate", "rate", "training loss", "validation loss", "±", "")
+
+
+@dataclass(frozen=True)
+class CandidatePanel:
+    """One candidate: its rank, its final losses, and its loss curve with a band, point by point.
+
+    ``tone`` is "good", "soft", "warning" or "error"; ``error`` is the half-width of the 95% interval of the loss used
+    for ranking; ``looks`` are the steps at which ``validation`` was measured.
+    """
+
+    name: str
+    rate: str = ""
+    rank: int = 0
+    words: str = ""
+    tone: str = ""
+    train: float | None = None
+    val: float | None = None
+    error: float | None = None
+    x: Sequence[int] = ()
+    middle: Sequence[float] = ()
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    looks: Sequence[int] = ()
+    validation: Sequence[float] = ()
+
+
+@dataclass
+class OptimizerComparisonView(View):
+    """Candidates during and after the comparison, best first; ``verdict`` is "" while they run.
+
+    ``judged_by`` is the loss used for ranking: "train" or "val".
+    """
+
+    module: ClassVar[str] = "tools/compare_optimizers/page.js"
+    height: ClassVar[int] = 320
+
+    title: str = "Optimizer comparison"
+    status: str = ""
+    panels: Sequence[CandidatePanel] = ()
+    verdict: str = ""
+    headline: str = ""
+    reasons: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    code: str = ""
+    steps: int = 0
+    judged_by: str = "train"
+    stoppable: bool = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for the browser, with numbers rounded to four digits and thinned curves."""
+        names = ("title", "status", "verdict", "headline", "code", "steps", "judged_by", "stoppable")
+        lists = {name: to_json_value(list(getattr(self, name))) for name in ("reasons", "notes")}
+        panels = [self._panel(panel) for panel in self.panels]
+        return {**{name: to_json_value(getattr(self, name)) for name in names}, **lists, "panels": panels}
+
+    def html(self) -> str:
+        """Return the outcome, its reasons, and a row for each candidate as HTML."""
+        top = html_paragraph(f"{self.title} {self.status}") + html_paragraph(
+            f"{self.verdict or 'running'}: {self.headline}"
+        )
+        rows = [[*self._row(panel), sparkline(panel.middle)] for panel in self.panels]
+        below = "".join(map(html_paragraph, (*self.notes, *self.code.splitlines())))
+        return top + html_list(self.reasons) + html_table(rows, (*_COLUMNS, "shape")) + below
+
+    def _row(self, panel: CandidatePanel) -> list[str]:
+        numbers = ["" if value is None else format_value(value) for value in (panel.train, panel.val, panel.error)]
+        return [str(panel.rank or ""), panel.name, panel.rate, *numbers, panel.words]
+
+    def _panel(self, panel: CandidatePanel) -> dict[str, Any]:
+        texts = {name: to_json_value(getattr(panel, name)) for name in ("name", "rate", "words", "tone", "rank")}
+        numbers = {name: to_json_value(getattr(panel, name)) for name in ("train", "val", "error")}
+        lists = {
+            name: [round_number(float(value)) for value in getattr(panel, name)]
+            for name in ("x", "middle", "low", "high", "looks", "validation")
+        }
+        return {**texts, **numbers, **lists}

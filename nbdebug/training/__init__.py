@@ -1,0 +1,1 @@
+"""Training steps on a copy of the setup, hyperparameters, and detection of divergence."""

@@ -1,1 +1,0 @@
-"""The pages of importance and of its drift."""

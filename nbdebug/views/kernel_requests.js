@@ -1,0 +1,45 @@
+// @ts-check
+/** Requests from a page to the result in Python. */
+/** @import { Model } from "./kit.js" */
+
+/**
+ * Connects a page to its result in Python. `onAvailability` is called when Python becomes available or unavailable.
+ * @param {Model} model @param {(available: boolean) => void} onAvailability
+ * @returns {(content: object, onProgress?: (progress: any) => void) => Promise<any>} sends a request; the promise
+ *   resolves to the answer, or to undefined if Python is not available or becomes unavailable before it answers
+ */
+export function connectKernel(model, onAvailability) {
+  /** @type {Map<number, (answer: any) => void>} */
+  const pending = new Map();
+  /** @type {Map<number, (progress: any) => void>} */
+  const progressCallbacks = new Map();
+  let connected = false;
+
+  /** @param {boolean} available */
+  function setConnected(available) {
+    connected = available;
+    if (!available) {
+      for (const resolve of pending.values()) resolve(undefined);
+      pending.clear();
+      progressCallbacks.clear();
+    }
+    onAvailability(available);
+  }
+
+  model.on("msg:custom", (message) => {
+    if (message.kind === "hello") setConnected(!message.trouble);
+    if (message.kind === "closed") setConnected(false);
+    if (message.kind === "closed" || message.kind === "opened") model.send({ kind: "hello" });
+    if (message.kind === "progress") return progressCallbacks.get(message.ask)?.(message);
+    pending.get(message.ask)?.(message);
+    pending.delete(message.ask);
+    progressCallbacks.delete(message.ask);
+  });
+  if (!model.get("live")) model.send({ kind: "hello" });
+  return async (content, onProgress) => connected ? new Promise((resolve) => {
+    const requestId = Math.random();
+    pending.set(requestId, resolve);
+    if (onProgress) progressCallbacks.set(requestId, onProgress);
+    model.send({ ...content, ask: requestId });
+  }) : undefined;
+}

@@ -1,0 +1,204 @@
+"""Fixed samples measured in eval mode."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.measurements import Measurements
+from nbdebug.preserve import Preserve
+from nbdebug.setup import Setup
+from nbdebug.setup.batch import Batch
+from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.setup.losses import get_loss_kind, score_tensor
+
+_MAX_SAMPLES, _MAX_VALUES, _MAX_BATCHES, _MIN_CHANCE_SHARE = 256, 2_000_000, 16, 1e-3
+
+
+@dataclass
+class FixedSamples:
+    """Fixed batches of each split, and the model's results on them.
+
+    ``data_summary`` summarizes the data: label counts or target variance, and the loss of a constant prediction.
+    ``last_seconds`` is the duration of the last measurement in seconds, ``total_seconds`` the total of all
+    measurements.
+    """
+
+    setup: Setup
+    batches: dict[str, list[Batch]] = field(default_factory=dict)
+    data_summary: dict[str, Any] = field(default_factory=dict)
+    previous_predictions: dict[str, Tensor] = field(default_factory=dict)
+    last_seconds: float = 0.0
+    total_seconds: float = 0.0
+    error_message: str = ""
+
+    @classmethod
+    def from_setup(cls, setup: Setup) -> FixedSamples:
+        """Return the fixed samples of a setup; empty if its loaders yield no batch that its model and loss accept."""
+        samples = cls(setup)
+        if "train" not in _loaders_by_split(setup):
+            return samples
+        try:
+            with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+                samples.batches = {split: _collect_batches(setup, split) for split in _loaders_by_split(setup)}
+                samples.data_summary = {
+                    **_describe_targets(samples.batches["train"]),
+                    **_estimate_chance_loss(setup, samples.batches["train"]),
+                }
+        except Exception as error:
+            samples.error_message = f"{type(error).__name__}: {error}"
+        return samples
+
+    def evaluate(self) -> dict[str, float]:
+        """Return loss and score of each split, and the share of changed predictions; empty on failure."""
+        if not self.batches or self.error_message:
+            return {}
+        started, row = time.perf_counter(), {}
+        try:
+            with Preserve(*self.setup.mutable_objects), in_mode(self.setup.eager_model, False), torch.no_grad():
+                for split, batches in self.batches.items():
+                    row.update(self.evaluate_split(split, batches))
+        except Exception as error:
+            self.error_message = f"{type(error).__name__}: {error}"
+        self.last_seconds = time.perf_counter() - started
+        self.total_seconds += self.last_seconds
+        return row
+
+    def evaluate_split(self, split: str, batches: list[Batch]) -> dict[str, float]:
+        """Return the loss and the score of one split."""
+        runs = [(self.setup.output_and_loss(batch), batch) for batch in batches]
+        sizes = torch.tensor([float(max(batch.size, 1)) for batch in batches])
+        losses = torch.tensor([float(loss) for (_, loss), _ in runs])
+        row = {f"sample_{split}_loss": float((losses * sizes).sum() / sizes.sum())}
+        if (
+            score := self.compute_score(split, [(output, batch.target) for (output, _), batch in runs], row)
+        ) is not None:
+            row[f"sample_{split}_score"] = score
+        return row
+
+    def compute_score(self, split: str, pairs: list[tuple[Any, Any]], row: dict[str, float]) -> float | None:
+        """Return accuracy for classes and explained variance for real values; None for other tasks."""
+        outputs = [score_tensor(output) for output, _ in pairs]
+        targets = [target for _, target in pairs]
+        if not all(isinstance(tensor, Tensor) for tensor in (*outputs, *targets)):
+            return None
+        loss_kind = get_loss_kind(self.setup.loss_fn)
+        if loss_kind in ("cross-entropy", "nll") and not targets[0].is_floating_point():
+            predictions = [_class_predictions(output, target) for output, target in zip(outputs, targets, strict=True)]
+            predicted = torch.cat([tensor for tensor, _ in predictions])
+            if split == "val" or "val" not in self.batches:
+                previous = self.previous_predictions.get(split)
+                row["sample_changed"] = float((predicted != previous).float().mean()) if previous is not None else 1.0
+                self.previous_predictions[split] = predicted
+            return float(torch.cat([correct for _, correct in predictions]).float().mean())
+        if loss_kind in ("bce", "bce-with-logits") and outputs[0].shape == targets[0].shape:
+            threshold = 0.5 if loss_kind == "bce" else 0.0
+            return float(
+                torch.cat([((o > threshold) == (t > 0.5)).flatten() for o, t in _zip_pairs(outputs, targets)])
+                .float()
+                .mean()
+            )
+        if loss_kind in ("squared", "absolute") and outputs[0].shape == targets[0].shape:
+            predicted, expected = (
+                torch.cat([tensor.flatten() for tensor in tensors]).double() for tensors in (outputs, targets)
+            )
+            variance = float(((expected - expected.mean()) ** 2).mean())
+            return 1 - float(((predicted - expected) ** 2).mean()) / variance if variance > 0 else None
+        return None
+
+
+def _zip_pairs(outputs: list[Tensor], targets: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(outputs, targets, strict=True))
+
+
+def _class_predictions(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the predicted classes and whether they are correct, without labels that are negative."""
+    axis = 1 if output.dim() > 1 else 0
+    predicted = output.argmax(axis)
+    if predicted.shape != target.shape:
+        return predicted.flatten(), torch.zeros(0)
+    is_labeled = target >= 0
+    return predicted[is_labeled], predicted[is_labeled] == target[is_labeled]
+
+
+def _loaders_by_split(setup: Setup) -> dict[str, Any]:
+    candidates = {"train": setup.train_loader, "val": setup.val_loader}
+    return {split: loader for split, loader in candidates.items() if loader is not None and loader != ()}
+
+
+def _collect_batches(setup: Setup, split: str) -> list[Batch]:
+    """Return the first batches of a split, up to 256 samples and two million values; the last one is cut to fit."""
+    batches: list[Batch] = []
+    sample_count = value_count = 0
+    for batch in setup.batches(_MAX_BATCHES, split):
+        if setup.step_fn is None and sample_count + batch.size > _MAX_SAMPLES:
+            batch = _take_first(batch, _MAX_SAMPLES - sample_count)
+        batches.append(batch)
+        sample_count += max(batch.size, 1)
+        value_count += sum(tensor.numel() for tensor in _batch_tensors(batch))
+        if sample_count >= _MAX_SAMPLES or value_count >= _MAX_VALUES:
+            break
+    return batches
+
+
+def _take_first(batch: Batch, size: int) -> Batch:
+    """Return the first samples of a batch, or the whole batch if its samples cannot be separated."""
+    try:
+        return batch.take_samples(range(size))
+    except NotChecked:
+        return batch
+
+
+def _batch_tensors(batch: Batch) -> list[Tensor]:
+    from nbdebug.tensors.pytree import tree_tensors
+
+    return tree_tensors((batch.args, batch.kwargs, batch.targets))
+
+
+def _describe_targets(batches: list[Batch]) -> dict[str, Any]:
+    """Return the label counts, or the variance of real targets."""
+    targets = [batch.target for batch in batches if isinstance(batch.target, Tensor)]
+    size = {"batch_size": batches[0].size} if batches else {}
+    if not targets:
+        return size
+    labels = torch.cat([target.flatten() for target in targets])
+    if not labels.is_floating_point():
+        return {
+            **size,
+            "label_counts": {str(label): count for label, count in sorted(Counter(labels.tolist()).items())[:1000]},
+        }
+    return {**size, "target_variance": float(labels.double().var(unbiased=False))}
+
+
+def _estimate_chance_loss(setup: Setup, batches: list[Batch]) -> dict[str, Any]:
+    """Return the task and the loss of a constant prediction of the label frequencies.
+
+    Measured on the first batch with the user's own loss, corrected by the label entropy of all batches.
+    """
+    evidence, estimates = Measurements(setup, budget="quick"), dict[str, Any]()
+    with suppress(NotChecked, SetupError):
+        estimates["task"] = evidence["task"].name
+    with suppress(NotChecked, SetupError):
+        expected = evidence["expected_loss"]
+        entropy_difference = _label_entropy(batches) - _label_entropy(batches[:1]) if expected.classes > 2 else 0.0
+        # If all targets are equal (as for a player in a game), the loss of a constant prediction is meaningless.
+        if expected.prior + entropy_difference > _MIN_CHANCE_SHARE * expected.uniform:
+            estimates["chance"] = expected.prior + entropy_difference
+    return estimates
+
+
+def _label_entropy(batches: list[Batch]) -> float:
+    """Return the label entropy in nats, or 0 for real targets; with the correction of Miller and Madow (1955)."""
+    labels = torch.cat([batch.target.flatten() for batch in batches])
+    if labels.is_floating_point():
+        return 0.0
+    counts = torch.bincount(labels[labels >= 0]).double()
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * shares.log()).sum() + (len(shares) - 1) / (2 * counts.sum()))

@@ -1,0 +1,137 @@
+// @ts-check
+/** The small histograms and the update ratio in one row of the layer list. */
+/** @import { Colors, Context } from "../views/line_chart.js" */
+/** @import { Row } from "./layer_rows.js" */
+/** @import { Store } from "./store.js" */
+import { FAMILIES } from "./layer_rows.js";
+import { BINS, columnPoints, histogramAt, lastIndexUpTo, MIDDLE } from "./store.js";
+
+/** @typedef {[number, number]} Window the lowest and the highest bin of one side that an axis shows */
+
+export const HUES = [0, 1, 3, 2],
+  COLUMN_GAP = 12,
+  COLUMN_SHARES = [0.19, 0.19, 0.19, 0.19, 0.24];
+const RATIO_DECADES = [-6, 0];
+
+/** The magnitude at the outer edge of bin `j` of one side; bins are half octaves. @param {number} j */
+export function magnitude(j) {
+  return 2 ** ((j - (j % 2)) / 2 - 30) * (j % 2 ? 1.5 : 1);
+}
+
+/**
+ * The range of bins that are worth displaying.
+ * @param {Uint8Array | undefined} top @param {number} [minLevel] @returns {Window}
+ */
+export function visibleBins(top, minLevel = 32) {
+  let lo = MIDDLE,
+    hi = 1;
+  for (let j = 1; top && j <= MIDDLE; j++) {
+    if (top[j] < minLevel) continue;
+    lo = Math.min(lo, j);
+    hi = Math.max(hi, j);
+  }
+  if (lo > hi) return [MIDDLE - 30, MIDDLE - 10];
+  const padding = Math.max(0, 12 - (hi - lo)) >> 1;
+  return [Math.max(1, lo - padding), Math.min(MIDDLE, hi + padding)];
+}
+
+/**
+ * The bars of a range of bins, left to right: negative, near zero, positive. Values outside join the outermost bars.
+ * @param {Uint8Array} bytes @param {Window} window
+ */
+export function barHeights(bytes, [lo, hi]) {
+  const side = hi - lo + 1,
+    out = new Float32Array(2 * side + 1);
+  for (let i = 0; i < BINS; i++) {
+    const size = Math.abs(i - MIDDLE),
+      sign = i < MIDDLE ? -1 : 1;
+    const at = size < lo ? side : side + sign * (Math.min(size, hi) - lo + 1);
+    out[at] = Math.hypot(out[at], bytes[i]);
+  }
+  return out;
+}
+
+/**
+ * A small histogram; the bar of zeros does not affect the scale.
+ * @param {Context} g @param {Float32Array} list @param {number} x @param {number} y @param {number} w
+ * @param {number} h @param {string} color
+ */
+export function drawHistogram(g, list, x, y, w, h, color) {
+  const zero = list.length >> 1,
+    barWidth = w / list.length;
+  const top = Math.max(1, ...list.map((v, i) => (i === zero ? 0 : v)));
+  g.fillStyle = color;
+  g.beginPath();
+  g.moveTo(x, y + h);
+  list.forEach((v, i) => {
+    const up = y + h - Math.min(1, v / top) * h;
+    g.lineTo(x + i * barWidth, up);
+    g.lineTo(x + (i + 1) * barWidth, up);
+  });
+  g.lineTo(x + w, y + h);
+  g.fill();
+}
+
+/**
+ * Draw the pictures of a row at a step.
+ * @param {Context} g @param {Store} store @param {Row} row @param {number} step @param {number} width
+ * @param {number} height @param {Colors} colors @param {Window[]} windows
+ */
+export function drawPictures(g, store, row, step, width, height, colors, windows) {
+  let x = 0;
+  FAMILIES.forEach((family, i) => {
+    const w = width * COLUMN_SHARES[i] - COLUMN_GAP,
+      at = row.at[family],
+      bytes = at === undefined ? null : histogramAt(store, at, step);
+    g.fillStyle = colors.faint;
+    if (at !== undefined) g.fillRect(x, height - 1, w, 1);
+    if (bytes) drawHistogram(g, barHeights(bytes, windows[i]), x, 2, w, height - 3, colors.lines[HUES[i]]);
+    else drawMissing(g, row, family, x, height, colors);
+    x += w + COLUMN_GAP;
+  });
+  if (row.params.length) drawRatio(g, store, `update.ratio|${row.params[0]}`, step, x, width - x, height, colors);
+}
+
+/**
+ * Draw the reason why there is no histogram.
+ * @param {Context} g @param {Row} row @param {string} family @param {number} x @param {number} height
+ * @param {any} colors
+ */
+function drawMissing(g, row, family, x, height, colors) {
+  const hasParameters = row.params.length > 0,
+    why = family === "activation" ? !row.called && "not called" : hasParameters && family !== "weight" && !row.trains && "frozen";
+  g.fillStyle = colors.soft;
+  g.textAlign = "left";
+  if (why) g.fillText(why, x, height / 2 + 4);
+}
+
+/**
+ * The update-to-weight ratio by step, on an axis that all rows share; the band is around 1e-3.
+ * @param {Context} g @param {Store} store @param {string} name @param {number} step @param {number} x
+ * @param {number} w @param {number} h @param {Colors} colors
+ */
+function drawRatio(g, store, name, step, x, w, h, colors) {
+  const { x: xs, y: ys } = columnPoints(store.layers, name),
+    { steps } = store.layers;
+  if (!xs.length) return;
+  const from = steps[0],
+    to = steps[steps.length - 1],
+    wide = w / (to - from || 1),
+    atX = (/** @type {number} */ s) => x + (s - from) * wide;
+  const atY = (/** @type {number} */ v) =>
+    2 + (h - 4) * (1 - (Math.min(RATIO_DECADES[1], Math.max(RATIO_DECADES[0], Math.log10(v || 1e-9))) - RATIO_DECADES[0]) / (RATIO_DECADES[1] - RATIO_DECADES[0]));
+  g.globalAlpha = 0.16;
+  g.fillStyle = colors.lines[2];
+  g.fillRect(x, atY(10 ** -2.5), w, atY(10 ** -3.5) - atY(10 ** -2.5));
+  g.globalAlpha = 1;
+  Object.assign(g, { strokeStyle: colors.ink, lineWidth: 1.25, lineJoin: "round" });
+  const every = Math.ceil(xs.length / w);
+  g.beginPath();
+  for (let i = 0; i < xs.length; i += every) g.lineTo(atX(xs[i]), atY(ys[i] ?? 1));
+  g.stroke();
+  const i = Math.max(0, lastIndexUpTo(xs, step));
+  g.fillStyle = colors.lines[1];
+  g.beginPath();
+  g.arc(atX(xs[i]), atY(ys[i] ?? 1), 2.5, 0, 7);
+  g.fill();
+}

@@ -1,0 +1,150 @@
+"""Collects the numbers of each step, and the metadata of a run."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sized
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.records import Record
+from nbdebug.setup import Setup
+
+FETCH_SECONDS = 0.1
+Number = float | Tensor
+
+
+@dataclass(slots=True)
+class _StepRow:
+    """The numbers of one step; tensors are still on their device."""
+
+    step: int
+    numbers: dict[str, Number] = field(default_factory=dict)
+    losses: list[Number] = field(default_factory=list)
+
+
+class StepRecorder:
+    """Rows that wait for their numbers; on an accelerator it synchronizes with the device at most ten times a second.
+
+    ``step`` is the number of the current step, from 1, and ``row`` its numbers so far. ``wait_seconds`` is the time in
+    seconds spent waiting for its batches; ``epoch`` counts from 1.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record, self.pending, self.last_fetch = record, list[_StepRow](), time.perf_counter()
+        self.step, self.row = 1, _StepRow(1)
+        self.epoch, self.wait_seconds, self.last_step_time = 0, 0.0, time.perf_counter()
+        self.evaluation_losses: list[Number] = []
+        self.non_finite_losses: list[tuple[int, float]] = []
+
+    def end_evaluation(self) -> None:
+        """Record the mean loss of the user's validation pass that has ended."""
+        if self.evaluation_losses:
+            losses = fetch_values(self.evaluation_losses)
+            self.record.evaluations.append(self.step - 1, {"eval_loss": sum(losses) / len(losses)}, "own")
+            self.evaluation_losses.clear()
+
+    def finish_step(self, optimizer: torch.optim.Optimizer | None, now: float) -> None:
+        """Finish the row of a step with its duration, and the learning rate and momentum of the first group."""
+        numbers = self.row.numbers
+        numbers["step_seconds"], numbers["wait_seconds"] = now - self.last_step_time, self.wait_seconds
+        self.wait_seconds, self.last_step_time = 0.0, now
+        if self.epoch:
+            numbers["epoch"] = float(self.epoch)
+        if optimizer is not None:
+            group = optimizer.param_groups[0]
+            numbers["lr"] = float(group["lr"])
+            momentum = group["momentum"] if "momentum" in group else group.get("betas", (None,))[0]
+            if isinstance(momentum, (int, float)):
+                numbers["momentum"] = float(momentum)
+        self.next_row()
+
+    def finish_loss_only_step(self, optimizer: torch.optim.Optimizer, now: float) -> None:
+        """Finish the row of a step that recorded only its loss."""
+        self.row.numbers["lr"] = float(optimizer.param_groups[0]["lr"])
+        self.wait_seconds, self.last_step_time = 0.0, now
+        self.next_row()
+
+    def next_row(self) -> None:
+        """Queue the current row and begin the next one."""
+        self.pending.append(self.row)
+        self.step += 1
+        self.row = _StepRow(self.step)
+
+    @property
+    def fetch_is_due(self) -> bool:
+        """True if it is time to fetch pending numbers."""
+        return time.perf_counter() - self.last_fetch > FETCH_SECONDS
+
+    def fetch(self) -> None:
+        """Fetch all pending numbers from their device at once, and write their rows."""
+        self.last_fetch = time.perf_counter()
+        rows, self.pending = self.pending, []
+        numbers = fetch_values([number for row in rows for number in (*row.losses, *row.numbers.values())])
+        values, finished_rows = iter(numbers), []
+        for row in rows:
+            losses = [next(values) for _ in row.losses]
+            cells = {name: next(values) for name in row.numbers}
+            if losses:
+                cells["loss"] = sum(losses) / len(losses)
+                if not math.isfinite(cells["loss"]):
+                    self.non_finite_losses.append((row.step, cells["loss"]))
+            finished_rows.append((row.step, {name: _nan_to_infinity(value) for name, value in cells.items()}))
+        self.record.run.extend(finished_rows)
+
+
+def defer_scalar(value: Tensor) -> Number:
+    """Return a scalar to be read later: a float if it is on the CPU, otherwise a copy on its device."""
+    return float(value.item()) if value.is_cpu else value.detach().reshape(()).float().clone()
+
+
+def sum_if_on_host(numbers: list[Number]) -> float | None:
+    """Return the sum, or None if there are no numbers or one is still on its device."""
+    result = 0.0
+    for number in numbers:
+        if isinstance(number, Tensor):
+            return None
+        result += number
+    return result if numbers else None
+
+
+def fetch_values(numbers: list[Number]) -> list[float]:
+    """Return the values of numbers with one device synchronization."""
+    device_tensors = [number for number in numbers if isinstance(number, Tensor)]
+    values = iter(
+        torch.stack([number.to(device_tensors[0].device) for number in device_tensors]).tolist()
+        if device_tensors
+        else ()
+    )
+    return [number if isinstance(number, float) else next(values) for number in numbers]
+
+
+def _nan_to_infinity(value: float) -> float:
+    """Replace NaN by infinity, since NaN means "not measured" in a record."""
+    return value if value == value else math.inf
+
+
+def describe_setup(setup: Setup) -> dict[str, Any]:
+    """Return the metadata of a run: model, parameter count, optimizer, loss, versions and dataset sizes."""
+    loader = setup.train_loader
+    metadata: dict[str, Any] = {
+        "model": type(setup.eager_model).__name__,
+        "parameters": sum(p.numel() for p in setup.eager_model.parameters()),
+        "optimizer": ", ".join(type(optimizer).__name__ for optimizer in setup.optimizers),
+        "loss": type(setup.loss_fn).__name__
+        if isinstance(setup.loss_fn, nn.Module)
+        else getattr(setup.loss_fn, "__name__", ""),
+        "torch": torch.__version__,
+        "finished": False,
+    }
+    if isinstance(loader, Sized) and len(loader):
+        metadata["batches_per_epoch"] = len(loader)
+    for split, split_loader in (("train", loader), ("val", setup.val_loader)):
+        dataset = getattr(split_loader, "dataset", None)
+        if isinstance(dataset, Sized):
+            metadata[f"{split}_samples"] = len(dataset)
+    return metadata

@@ -1,0 +1,148 @@
+"""The shape of the package: no circle of imports, modules of one concern, names that say what they hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import nbdebug
+from tests.find_it import QUESTIONS, accepted_paths
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "nbdebug"
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
+SCRIPTS = sorted(PACKAGE.rglob("*.js"))
+MAX_LINES = 450
+MIN_LINES = 60
+SMALL_BY_NATURE = {
+    "nbdebug.cli": "an entry point",
+    "nbdebug.exceptions": "the errors of the package, below everything",
+    "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
+    "nbdebug.metrics.comparison": "one test of two models",
+    "nbdebug.metrics.segmentation": "two scores",
+    "nbdebug.pytest_plugin": "an entry point",
+    "nbdebug.sample_display.arrays": "one question that every renderer asks first",
+    "nbdebug.setup.class_names": "one value",
+    "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
+    "nbdebug.tools.errors.panels.fairness": "one panel",
+    "nbdebug.tools.errors.panels.registry": "a list",
+    "nbdebug.tools.explain.panels.registry": "a list",
+    "nbdebug.tools.importance.result": "the facade over the data of importance",
+    "nbdebug.tools.lr_range.data": "the plain data that all steps of the range test share",
+    "nbdebug.views.images": "two encoders",
+    "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",
+    "nbdebug.views.panel": "one contract, for the tools with panels",
+}
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base_cls"}
+PARTICIPLES = {"told", "said", "asked", "given", "found", "kept", "heard", "seen", "drawn", "few", "lasts", "twice"}
+LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "(\.{1,2}/[\w./]+)";', re.MULTILINE | re.DOTALL)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Every module of the package that a file imports: at its top, inside functions and for types."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield from (name for name in (submodule if submodule in MODULES else node.module,) if name in MODULES)
+
+
+def is_rule(name: str) -> bool:
+    return name.startswith("nbdebug.rules.")
+
+
+def test_imports_of_python_modules_have_no_circle() -> None:
+    graph = {name: {other for other in imported_modules(path) if other != name} for name, path in MODULES.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_imports_of_scripts_have_no_circle() -> None:
+    graph = {
+        path: {(path.parent / target).resolve() for target in LOCAL_IMPORT.findall(path.read_text(encoding="utf-8"))}
+        for path in SCRIPTS
+    }
+    assert sum(map(len, graph.values())) > len(SCRIPTS) / 2
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("path", [*MODULES.values(), *SCRIPTS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_has_at_most_450_lines_and_a_name_that_says_what_it_holds(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+    assert path.stem not in VAGUE_NAMES | PARTICIPLES
+
+
+def test_small_modules_are_listed_with_a_reason() -> None:
+    small = {
+        name
+        for name, path in MODULES.items()
+        if len(path.read_text(encoding="utf-8").splitlines()) < MIN_LINES
+        and not is_rule(name)
+        and path.name not in ("__init__.py", "__main__.py")
+    }
+    assert sorted(small - SMALL_BY_NATURE.keys()) == []
+    assert sorted(SMALL_BY_NATURE.keys() - small) == []
+
+
+def test_the_answers_to_where_is_it_exist() -> None:
+    answers = [path for answer in QUESTIONS.values() for path in accepted_paths(answer)]
+    assert [path for path in answers if not (PACKAGE / path).exists()] == []
+
+
+def test_no_module_has_the_name_of_a_public_function() -> None:
+    # Its first import would overwrite the lazy function of the same name.
+    public = {f"nbdebug.{name}" for name in nbdebug.__all__}
+    assert sorted(public & MODULES.keys()) == []
+
+
+def test_class_names_are_unique() -> None:
+    homes = defaultdict(list)
+    for name, path in MODULES.items():
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not is_rule(name):
+                homes[node.name.lstrip("_")].append(name)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def test_names_used_only_in_their_module_start_with_an_underscore() -> None:
+    local_only = {
+        name: sorted(names)
+        for name, path in MODULES.items()
+        if not is_rule(name) and (names := local_names(name, path))
+    }
+    assert local_only == {}
+
+
+def local_names(module: str, path: Path) -> set[str]:
+    """The public functions and classes of a module that no other file names beside the module."""
+    nodes = (node for node in tree(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    public = {node.name for node in nodes if not node.name.startswith("_") and not is_registered(node)}
+    leaf, exported = module.rpartition(".")[2], set(re.findall(r'"(\w+)"', path.read_text(encoding="utf-8")))
+    readers = [words for other, words in words_by_file().items() if other != path and leaf in words]
+    return {name for name in public - exported if not any(name in words for words in readers)}
+
+
+def is_registered(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    functions = (decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list)
+    return any(getattr(function, "id", "") in ("measurement", "slow_measurement", "rule") for function in functions)
+
+
+@cache
+def words_by_file() -> dict[Path, frozenset[str]]:
+    folders = (ROOT / "nbdebug", ROOT / "tests", ROOT / "benchmarks")
+    files = [path for folder in folders for path in folder.rglob("*.py")] + [ROOT / "pyproject.toml"]
+    return {path: frozenset(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in files}
