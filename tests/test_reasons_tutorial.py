@@ -45,7 +45,7 @@ def test_rows_letters_and_photographs_have_their_reasons(said: list[str]) -> Non
     assert "predicted survived if" in change
     reasons = told(said, "explain")
     assert any("Egyptian cat" in text and "espresso" in text for text in reasons)
-    assert any("said to be Italian" in text and "'" in text for text in reasons)
+    assert any("predicted Italian" in text and "'" in text for text in reasons)
 
 
 def test_its_committed_outputs_are_static_pages_without_an_error() -> None:

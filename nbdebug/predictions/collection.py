@@ -64,9 +64,9 @@ def _with_rerun(table: PredictionTable, setup: Setup, loader: Any, collector: Ba
         return table
     rerun = _SampleRerun(setup, loader, collector)
     if isinstance(table, SegmentationTable) and not table.masks:
-        return table.replace(again=rerun)
+        return table.replace(recompute=rerun)
     if isinstance(table, SequenceTable) and not table.token_sequences:
-        return table.replace(again=rerun.get_tokens)
+        return table.replace(recompute=rerun.get_tokens)
     return table
 
 

@@ -326,7 +326,7 @@ class SequenceTable(PerElementTable):
         indices = np.arange(len(self))[np.asarray(rows)]
         token_sequences = tuple(self.token_sequences[i] for i in indices) if self.token_sequences else ()
         counts = None if self.counts is None else self.counts[indices]
-        return super().take(indices).replace(lines=token_sequences, counts=counts, vocabulary=None)
+        return super().take(indices).replace(token_sequences=token_sequences, counts=counts, vocabulary=None)
 
 
 def _token_mean(values: NDArray[np.float64], count: NDArray[np.float64]) -> Number:

@@ -41,7 +41,7 @@ def test_the_line_of_a_frame_and_of_an_exception() -> None:
     here = get_line_from_frame(sys._getframe())
     assert here is not None
     assert here.file == __file__
-    assert "here = from_frame" in here.text
+    assert "here = get_line_from_frame" in here.text
     with pytest.raises(ZeroDivisionError) as caught:
         print(1 / 0)
     line = get_line_from_exception(caught.value)

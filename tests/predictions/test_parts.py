@@ -73,7 +73,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     write_part(tmp_path, 3, part(range(5, 9)), world=4)
     with pytest.raises(SetupError, match="lacks rank 0, 2 of 4"):
         read_parts(tmp_path)
-    with pytest.raises(SetupError, match="is of 2 and 4 ranks"):
+    with pytest.raises(SetupError, match="holds parts of runs with 2 and 4 ranks"):
         read_parts(tmp_path, world=2)
     write_part(tmp_path, 0, part(range(5)), world=2)
     with pytest.raises(SetupError, match="is of 2 and 4 ranks; expected parts of one run"):

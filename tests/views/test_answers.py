@@ -108,7 +108,7 @@ def test_an_interrupt_is_told_to_the_page(wire: Wire, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Double, "answer", answer)
     result = Double()
     ask(to=kernel_bridge.register_result(result) or "", kind="double", ask=1)
-    assert "stopped" in wire.messages[-1][0]["trouble"]
+    assert "Stopped" in wire.messages[-1][0]["trouble"]
 
 
 def test_a_page_keeps_no_result_alive_and_is_told_that_it_went(wire: Wire) -> None:
@@ -117,7 +117,7 @@ def test_a_page_keeps_no_result_alive_and_is_told_that_it_went(wire: Wire) -> No
     del result
     gc.collect()
     ask(to=name, kind="hello")
-    assert "let go" in wire.messages[-1][0]["trouble"]
+    assert "no longer exists" in wire.messages[-1][0]["trouble"]
 
 
 def test_a_front_end_that_fails_leaves_a_page_without_a_button(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions import ClassificationTable
 from nbdebug.tools.errors import Errors
-from nbdebug.tools.errors.panels.registry import fairness, slices
+from nbdebug.tools.errors.panels import fairness, slices
 from nbdebug.views.page import PACKAGE_FOLDER, inline_module, static_html, style_sheets
 from nbdebug.views.panel import Panel, PanelView
 

@@ -9,7 +9,7 @@ import pytest
 
 from nbdebug.predictions import ClassificationTable
 from nbdebug.tools.errors.panels.calibration import PANEL, state
-from nbdebug.tools.errors.panels.registry import calibration
+from nbdebug.tools.errors.panels import calibration
 from nbdebug.tools.errors.result import Errors
 from nbdebug.views.page import to_script_json
 

@@ -10,7 +10,7 @@ import pytest
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions import ClassificationTable
 from nbdebug.predictions.regression import RegressionTable
-from nbdebug.tools.errors.panels.registry import residuals
+from nbdebug.tools.errors.panels import residuals
 from nbdebug.tools.errors.panels.residuals import PANEL, state
 from nbdebug.tools.errors.result import Errors
 from nbdebug.views.page import to_script_json

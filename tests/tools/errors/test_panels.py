@@ -7,7 +7,8 @@ import pytest
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions import ClassificationTable
-from nbdebug.tools.errors.panels.registry import PANEL_MODULES, all_panels, calibration
+from nbdebug.tools.errors.panels import calibration
+from nbdebug.tools.errors.panels.registry import PANEL_MODULES, all_panels
 from nbdebug.tools.errors.result import Errors
 from nbdebug.views.page import to_script_json
 
