@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nbdebug.predictions import ClassificationTable
-from nbdebug.tools.errors.panels.calibration import PANEL, state
 from nbdebug.tools.errors.panels import calibration
+from nbdebug.tools.errors.panels.calibration import PANEL, state
 from nbdebug.tools.errors.result import Errors
 from nbdebug.views.page import to_script_json
 
