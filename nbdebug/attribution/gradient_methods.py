@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.attribution.expected_gradients import DEFAULT_BOUNDS, Bounds, expected_gradients
+from nbdebug.attribution.expected_gradients import DEFAULT_BOUNDS, SINGLE_BACKGROUND_NOTE, Bounds, expected_gradients
 from nbdebug.attribution.problem import Problem, check_gradients_arrive
 from nbdebug.attribution.result import MethodResult, check_finite_values
 from nbdebug.exceptions import NotDifferentiable, NotExplained, SetupError
@@ -70,7 +70,7 @@ def integrated_gradients(problem: Problem, bounds: Bounds = DEFAULT_BOUNDS) -> M
     finally:
         problem.parts = parts
     baseline = "the mean of the background" if has_several else "the one sample of the background"
-    result.notes = [note for note in result.notes if not note.startswith("the background is a single")]
+    result.notes = [note for note in result.notes if note != SINGLE_BACKGROUND_NOTE]
     result.notes.append(f"the baseline is {baseline}")
     return result
 
