@@ -158,7 +158,7 @@ def _layer_activation(
     )
     if any(isinstance(submodule, torch.jit.ScriptModule) for submodule in hooked_modules):
         raise NotExplained("the model is TorchScript; expected Python layers for gradcam. Pass the model it came from.")
-    with hooked(hooked_modules, save):
+    with hooked(dict.fromkeys(hooked_modules, save)):
         points = [part.values[sample_indices].requires_grad_() for part in problem.parts]
         score = problem.scores_at(points, sample_indices)
     names = {module: name for name, module in model.named_modules()}
