@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.test_explain_mind import explained
+from tests.tools.explain.test_panels import explained
 
 from .conftest import Open
 from .mind import answering, mind_page

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbdebug.watching.view import LayersView
-from tests.tools.test_explain_mind import explained
+from tests.tools.explain.test_panels import explained
 
 from . import samples
 from .conftest import Open

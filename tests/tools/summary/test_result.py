@@ -8,7 +8,7 @@ from torch import nn
 
 from nbdebug.debugger import Debugger
 from tests.programs import PROGRAMS
-from tests.tools.summaries import Halved, cell, debugger, rows
+from tests.tools.summary.summaries import Halved, cell, debugger, rows
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

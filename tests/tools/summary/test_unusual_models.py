@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from tests.programs import PROGRAMS
-from tests.tools.summaries import Halved, cell, debugger, rows
+from tests.tools.summary.summaries import Halved, cell, debugger, rows
 
 
 def test_a_shared_module_stands_in_both_places_and_counts_once() -> None:
