@@ -1,106 +1,109 @@
-"""Two models on the same samples: matched by place, counted, tested, drawn; and refused where they are not the same."""
+"""Tests of comparing the errors of two models on the same samples."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from nbdebug.exceptions import SetupError
 from nbdebug.metrics.comparison import compare_paired
-from nbdebug.predictions import ClassificationTable
 from nbdebug.tools.errors.result import Errors
+from tests.tools.errors.random_errors import CLASS_NAMES, make_errors
 
-NAMES = ("ant", "bee", "cat")
-
-
-def errors(prediction: np.ndarray, target: np.ndarray, index: np.ndarray | None = None) -> Errors:
-    return Errors(ClassificationTable.from_arrays(prediction, target, class_names=NAMES, index=index), "made here")
+INDICES = np.arange(300)
 
 
-def drawn(rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
+def named_errors(prediction: np.ndarray, target: np.ndarray, index: np.ndarray | None = None) -> Errors:
+    return make_errors(prediction, target, class_names=CLASS_NAMES, index=index)
+
+
+def random_predictions(rows: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Predictions of a worse and a better model, and targets."""
+    random = np.random.default_rng(0)
     target = random.integers(0, 3, rows)
     old = np.where(random.random(rows) < 0.6, target, random.integers(0, 3, rows))
     new = np.where(random.random(rows) < 0.8, target, random.integers(0, 3, rows))
     return old, new, target
 
 
-def test_samples_are_matched_by_their_place_whatever_their_order() -> None:
-    old, new, target = drawn()
-    straight = errors(new, target).compare(errors(old, target))
+def test_compare_of_shuffled_table_matches_samples_by_index() -> None:
+    old, new, target = random_predictions()
+    ordered = named_errors(new, target).compare(named_errors(old, target))
     order = np.random.default_rng(1).permutation(300)
-    shuffled = errors(new, target, np.arange(300)).compare(errors(old[order], target[order], order))
-    assert (straight.table.columns["change"] == shuffled.table.columns["change"]).all()
-    assert straight.gain == shuffled.gain == compare_paired(old == target, new == target)
+    shuffled = named_errors(new, target, INDICES).compare(named_errors(old[order], target[order], order))
+    assert (ordered.table.columns["change"] == shuffled.table.columns["change"]).all()
+    assert ordered.gain == shuffled.gain == compare_paired(old == target, new == target)
 
 
-def test_each_change_is_a_query() -> None:
-    old, new, target = drawn()
-    places = np.arange(300)
-    found = errors(new, target, places).compare(errors(old, target, places))
-    was, now = old == target, new == target
-    wanted = {"fixed": ~was & now, "broken": was & ~now, "both wrong": ~was & ~now, "both right": was & now}
-    for name, rows in wanted.items():
-        frame = found.rows(values={"change": [name]}, count=1000)
+def test_comparison_rows_of_each_change_can_be_queried() -> None:
+    old, new, target = random_predictions()
+    comparison = named_errors(new, target, INDICES).compare(named_errors(old, target, INDICES))
+    right_before, right_after = old == target, new == target
+    expected = {
+        "fixed": ~right_before & right_after,
+        "broken": right_before & ~right_after,
+        "both wrong": ~right_before & ~right_after,
+        "both right": right_before & right_after,
+    }
+    for name, rows in expected.items():
+        frame = comparison.rows(values={"change": [name]}, count=1000)
         assert sorted(frame.index) == np.flatnonzero(rows).tolist()
-    asked = found.answer({"kind": "rows", "query": {"values": {"before": ["ant"], "change": ["broken"]}}})
-    assert asked["total"] == ((old == 0) & was & ~now).sum()
-    assert asked["cards"][0]["values"]["change"] == "broken"
+    answer = comparison.answer({"kind": "rows", "query": {"values": {"before": ["ant"], "change": ["broken"]}}})
+    assert answer["total"] == ((old == 0) & right_before & ~right_after).sum()
+    assert answer["cards"][0]["values"]["change"] == "broken"
 
 
-def test_it_is_told_in_text_frame_and_picture() -> None:
-    old, new, target = drawn()
-    found = errors(new, target).compare(errors(old, target))
-    gain = found.gain
-    assert f"{gain.fixed} fixed, {gain.broken} broken of 300: +" in str(found)
-    assert list(found.to_frame().columns) == ["target", "prediction", "before", "change"]
-    ax = found.plot()
+def test_comparison_has_text_frame_plot_and_html() -> None:
+    old, new, target = random_predictions()
+    comparison = named_errors(new, target).compare(named_errors(old, target))
+    gain = comparison.gain
+    assert f"{gain.fixed} fixed, {gain.broken} broken of 300: +" in str(comparison)
+    assert list(comparison.to_frame().columns) == ["target", "prediction", "before", "change"]
+    ax = comparison.plot()
     assert sum(bar.get_width() for bar in ax.patches) == gain.fixed - gain.broken
-    assert "fixed" in found._repr_mimebundle_()["text/html"]
+    assert "fixed" in comparison._repr_mimebundle_()["text/html"]
 
 
-def test_samples_of_one_side_only_are_left_out_and_told() -> None:
-    old, new, target = drawn()
-    found = errors(new, target, np.arange(300)).compare(errors(old[50:], target[50:], np.arange(50, 300)))
-    assert len(found.table) == 250
-    assert "50 samples are in only one of the two tables" in str(found)
-    assert found.key(0) == 50
+def test_compare_leaves_out_unmatched_samples_and_counts_them() -> None:
+    old, new, target = random_predictions()
+    comparison = named_errors(new, target, INDICES).compare(named_errors(old[50:], target[50:], INDICES[50:]))
+    assert len(comparison.table) == 250
+    assert "50 samples are in only one of the two tables" in str(comparison)
+    assert comparison.key(0) == 50
 
 
-def test_the_same_model_has_no_flips() -> None:
-    old, _, target = drawn()
-    found = errors(old, target).compare(errors(old, target))
-    assert found.headline.startswith("0 fixed, 0 broken")
-    assert found.gain.p == 1
-    found.plot()
+def test_compare_with_same_predictions_has_no_flips() -> None:
+    old, _, target = random_predictions()
+    comparison = named_errors(old, target).compare(named_errors(old, target))
+    assert comparison.headline.startswith("0 fixed, 0 broken")
+    assert comparison.gain.p == 1
+    comparison.plot()
 
 
-def test_rows_without_a_target_do_not_count() -> None:
-    old, new, target = drawn()
+def test_compare_ignores_rows_without_target() -> None:
+    old, new, target = random_predictions()
     target[:100] = -1
-    found = errors(new, target).compare(errors(old, target))
-    assert found.gain == compare_paired(old[100:] == target[100:], new[100:] == target[100:])
+    comparison = named_errors(new, target).compare(named_errors(old, target))
+    assert comparison.gain == compare_paired(old[100:] == target[100:], new[100:] == target[100:])
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("index", "make_before", "message"),
     [
-        (lambda old, target: errors(old[1:], target[1:]), "before has 299 rows; expected 300"),
-        (lambda old, target: errors(old, target, np.arange(300)), "only one of the two tables"),
-        (lambda old, target: errors(old, (target + 1) % 3), "300 of 300 samples have different targets"),
+        (None, lambda old, target: named_errors(old[1:], target[1:]), "before has 299 rows; expected 300"),
+        (None, lambda old, target: named_errors(old, target, INDICES), "only one of the two tables"),
+        (None, lambda old, target: named_errors(old, (target + 1) % 3), "300 of 300 samples have different targets"),
+        (INDICES, lambda old, target: named_errors(old, target, 0 * INDICES), "contains a sample twice"),
+        (INDICES, lambda old, target: named_errors(old, target, INDICES + 1000), "share no sample"),
     ],
+    ids=["other length", "index in one table", "other targets", "repeated index", "no common index"],
 )
-def test_what_cannot_be_matched_is_refused(other: object, said: str) -> None:
-    old, new, target = drawn()
-    with pytest.raises(SetupError, match=said):
-        errors(new, target).compare(other(old, target))  # type: ignore[operator]
-
-
-def test_a_sample_twice_and_none_in_common_are_refused() -> None:
-    old, new, target = drawn()
-    twice = errors(old, target, np.zeros(300, int))
-    with pytest.raises(SetupError, match="contains a sample twice"):
-        errors(new, target, np.arange(300)).compare(twice)
-    far = errors(old, target, np.arange(1000, 1300))
-    with pytest.raises(SetupError, match="share no sample"):
-        errors(new, target, np.arange(300)).compare(far)
+def test_compare_of_unmatchable_tables_raises_setup_error(
+    index: np.ndarray | None, make_before: Callable[[np.ndarray, np.ndarray], Errors], message: str
+) -> None:
+    old, new, target = random_predictions()
+    before = make_before(old, target)
+    with pytest.raises(SetupError, match=message):
+        named_errors(new, target, index).compare(before)
