@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import nbdebug
-from nbdebug import Debugger
+from nbdebug import Debugger, SetupError
+from nbdebug.sample_display.vocabulary import token_decoder
 from nbdebug.tools.explain import Explanation
 
 WORDS = ["hat", "hound", "tree", "three"]
@@ -67,6 +68,18 @@ def test_explain_of_words_matches_letter_weights_for_any_length() -> None:
     longest = debugger.explain(3, target=1)  # "three", against words of at most five letters
     assert longest.attribution.completeness == pytest.approx(0, abs=1e-3)
     assert debugger.explain([0, 1], target=1).attribution.array.shape == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "decode", [lambda token: f"<{token}>", lambda tokens: [f"<{token}>" for token in tokens], {5: "<5>"}]
+)
+def test_token_decoder_accepts_functions_and_dictionary(decode: Any) -> None:
+    assert "<5>" in token_decoder(decode)(5)
+
+
+def test_token_decoder_names_token_that_decode_cannot_read() -> None:
+    with pytest.raises(SetupError, match="decode raised KeyError for token 5: 5; expected its text"):
+        token_decoder(lambda token: {}[token])(5)
 
 
 def test_explain_of_image_has_heat_map_of_its_size() -> None:

@@ -72,9 +72,8 @@ def test_explain_with_named_background_matches_linear_shap_values(
     x = debugger.train_loader.dataset.tensors[0]
     explanation = debugger.explain(7, target=1, background=background)
     model: Any = debugger.setup.model
-    assert explanation.attribution.array[0] == pytest.approx(
-        linear_shap_values(model, x[7], mean(x)[None], 1), abs=1e-4
-    )
+    expected = linear_shap_values(model, x[7], mean(x)[None], 1)
+    assert explanation.attribution.array[0] == pytest.approx(expected, abs=1e-4)
 
 
 def test_shuffled_background_permutes_values_of_sample(debugger: Debugger) -> None:
@@ -94,9 +93,8 @@ def test_attribute_caches_each_attribution(debugger: Debugger) -> None:
 
 def test_answer_returns_other_attributions_and_other_samples(debugger: Debugger) -> None:
     explanation = debugger.explain([7, 9])
-    attribution = explanation.answer({"kind": "attribution", "row": 1, "method": "saliency", "target": 2})[
-        "attribution"
-    ]
+    request = {"kind": "attribution", "row": 1, "method": "saliency", "target": 2}
+    attribution = explanation.answer(request)["attribution"]
     assert attribution["code"] == "dbg.explain(9, method='saliency', target=2)"
     assert attribution["targetName"] == "third"
     assert [name for name, *_ in attribution["inputs"][0]["bars"]] == sorted(
