@@ -1,4 +1,4 @@
-"""A debugger of any model, and what its summary prints."""
+"""Debuggers of small models, and access to the rows and printed cells of a summary."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from nbdebug.debugger import Debugger
 from nbdebug.tools.summary import Summary, SummaryRow
 
 
-def data(width: int = 4) -> DataLoader[Any]:
+def make_loader(width: int = 4) -> DataLoader[Any]:
     return DataLoader(TensorDataset(torch.randn(16, width), torch.arange(16) % 3), batch_size=8)
 
 
-def debugger(model: nn.Module, *optimizers: torch.optim.Optimizer, **given: Any) -> Debugger:
-    return Debugger(model, given.pop("loader", data()), loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers, **given)
+def make_debugger(model: nn.Module, *optimizers: torch.optim.Optimizer, **options: Any) -> Debugger:
+    return Debugger(
+        model, options.pop("loader", make_loader()), loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers, **options
+    )
 
 
-def rows(result: Summary) -> dict[str, SummaryRow]:
-    return {one.path: one for one in result.rows}
+def rows_by_path(result: Summary) -> dict[str, SummaryRow]:
+    return {row.path: row for row in result.rows}
 
 
-def cell(result: Summary, path: str, column: str) -> str:
-    """A cell of the printed table, by its place under the heading."""
+def table_cell(result: Summary, path: str, column: str) -> str:
+    """Text of the printed table in the line of ``path``, below the heading ``column``."""
     lines = str(result).splitlines()
-    head = next(line for line in lines if line.startswith("module "))
-    line = lines[lines.index(head) + 1 + list(rows(result)).index(path)]
-    start = head.index(column)
+    header = next(line for line in lines if line.startswith("module "))
+    line = lines[lines.index(header) + 1 + list(rows_by_path(result)).index(path)]
+    start = header.index(column)
     return line[start:].split("  ")[0].strip()
 
 
-class Halved(nn.Module):
-    """Two layers, of which the second is fed what it cannot take."""
+class MismatchedLayers(nn.Module):
+    """Linear layers of which the second raises unless ``width`` is 8, and a module that is never called."""
 
     def __init__(self, width: int = 5) -> None:
         super().__init__()
-        self.one, self.two, self.three = nn.Linear(4, 8), nn.Linear(width, 8), nn.Linear(8, 3)
-        self.rest = nn.ModuleList([nn.ReLU()])
+        self.first, self.second, self.third = nn.Linear(4, 8), nn.Linear(width, 8), nn.Linear(8, 3)
+        self.unused = nn.ModuleList([nn.ReLU()])
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.three(self.two(self.one(x)))
+        return self.third(self.second(self.first(x)))
