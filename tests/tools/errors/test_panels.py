@@ -45,7 +45,9 @@ def test_panel_request_passes_options_to_panel() -> None:
     assert errors.answer({"kind": "panel", "name": "calibration", "options": {"of": 1}})["state"]["of"] == 1
 
 
-@pytest.mark.parametrize("panel_request", [{"name": "flips"}, {"name": "classes", "options": {"of": 9}}])
+@pytest.mark.parametrize(
+    "panel_request", [{"name": "flips"}, {"name": "classes", "options": {"of": 9}}], ids=["panel", "class"]
+)
 def test_panel_request_for_unknown_panel_or_class_raises_setup_error(panel_request: dict[str, object]) -> None:
     with pytest.raises(SetupError, match="expected one of"):
         random_errors().answer({"kind": "panel", **panel_request})

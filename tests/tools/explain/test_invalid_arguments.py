@@ -82,7 +82,7 @@ def test_explain_and_importance_of_pil_images_suggest_transform() -> None:
             call()
 
 
-@pytest.mark.parametrize("error", [RuntimeError("not now"), KeyError("not now")])
+@pytest.mark.parametrize("error", [RuntimeError("not now"), KeyError("not now")], ids=repr)
 def test_explain_and_importance_of_model_that_raises_in_eval_mode_say_so(error: Exception) -> None:
     class TrainModeOnly(nn.Module):
         def __init__(self) -> None:

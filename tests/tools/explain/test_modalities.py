@@ -71,7 +71,9 @@ def test_explain_of_words_matches_letter_weights_for_any_length() -> None:
 
 
 @pytest.mark.parametrize(
-    "decode", [lambda token: f"<{token}>", lambda tokens: [f"<{token}>" for token in tokens], {5: "<5>"}]
+    "decode",
+    [lambda token: f"<{token}>", lambda tokens: [f"<{token}>" for token in tokens], {5: "<5>"}],
+    ids=["function of a token", "function of tokens", "dictionary"],
 )
 def test_token_decoder_accepts_functions_and_dictionary(decode: Any) -> None:
     assert "<5>" in token_decoder(decode)(5)

@@ -155,7 +155,7 @@ class UnreadableDataset(Dataset[Any]):
 
 
 class Stream(IterableDataset[Any]):
-    """A data set without indices."""
+    """The samples as a stream, without indices."""
 
     def __iter__(self) -> Any:
         return iter(make_dataset())

@@ -20,7 +20,7 @@ Y = (X[:, 0] > 0).long()
 
 
 def linear_model(weights: Tensor) -> nn.Linear:
-    """A linear layer without bias whose weights have the shape (inputs,) or (outputs, inputs)."""
+    """A linear layer with zero bias and with weights of shape (inputs,) or (outputs, inputs)."""
     rows = torch.atleast_2d(weights)
     model = nn.Linear(rows.shape[1], rows.shape[0])
     with torch.no_grad():
@@ -32,7 +32,7 @@ def linear_model(weights: Tensor) -> nn.Linear:
 def make_setup(
     model: nn.Module, *tensors: Tensor, batch_size: int = 50, shuffle: bool = False, **options: Any
 ) -> Setup:
-    """The same data for training and validation, with the cross entropy unless ``loss_fn`` is in the options."""
+    """A setup with the same data for training and validation; the default loss is cross entropy."""
     loader = DataLoader(TensorDataset(*tensors), batch_size=batch_size, shuffle=shuffle)
     return Setup(model, loader, loader, **{"loss_fn": nn.CrossEntropyLoss(), **options})
 

@@ -68,7 +68,9 @@ def test_importance_method_names_its_invalid_argument(
 
 
 @pytest.mark.parametrize(
-    "options", [{"decode": 3}, {"score": "x"}, {"method": [0]}, {"samples": True}, {"loader": [0]}]
+    "options",
+    [{"decode": 3}, {"score": "x"}, {"method": [0]}, {"samples": True}, {"loader": [0]}],
+    ids=lambda options: next(iter(options)),
 )
 def test_importance_error_of_invalid_option_has_message_form(options: dict[str, Any]) -> None:
     with pytest.raises(SetupError) as error:
