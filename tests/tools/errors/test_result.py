@@ -104,7 +104,7 @@ def test_curves_of_unknown_or_absent_class_raise_setup_error() -> None:
 def test_curves_and_temperature_raise_when_not_all_scores_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbdebug.predictions.classification.MAX_STORED_SCORES", 100)
     errors = make_errors(*random_scores(classes=8))
-    assert errors.table.scores is None
+    assert errors.table.scores is None  # type: ignore[attr-defined]
     assert errors.calibration().counts.sum() == 400
     for method in (lambda: errors.curves(3), errors.temperature):
         with pytest.raises(SetupError, match="scores"):
