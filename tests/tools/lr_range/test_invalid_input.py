@@ -1,7 +1,8 @@
-"""What the range test says to arguments and programs that it cannot use."""
+"""Tests of the errors of range tests for invalid options and setups."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,17 +14,12 @@ from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.tools.lr_range import LrRange
 from tests.preserve.fingerprint import fingerprint
-
-
-def lr_range(setup: Setup, **asked: Any) -> LrRange:
-    """The range test of a set-up."""
-    return Debugger.of(setup).lr_range(**asked)
+from tests.tools.lr_range.setups import run_lr_range, step_fn_with_error
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "message"),
     [
         ({"steps": 9}, "steps is 9; expected a whole number from 10"),
         ({"steps": 20.0}, "steps is 20.0; expected a whole number"),
@@ -43,21 +39,21 @@ def lr_range(setup: Setup, **asked: Any) -> LrRange:
         ({"optimizer": "adam"}, "optimizer is a str; expected a torch.optim.Optimizer"),
     ],
 )
-def test_arguments_are_refused_with_what_is_expected(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(SetupError, match=said):
-        lr_range(classifier(), **asked)
+def test_lr_range_invalid_option_raises_setup_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SetupError, match=message):
+        run_lr_range(classifier(), **options)
 
 
-def test_linear_may_start_at_zero() -> None:
-    assert lr_range(classifier(), start=0.0, end=0.1, mode="linear", steps=10).sweeps[0].values[0] == 0.0
+def test_lr_range_linear_mode_can_start_at_zero() -> None:
+    assert run_lr_range(classifier(), start=0.0, end=0.1, mode="linear", steps=10).sweeps[0].values[0] == 0.0
 
 
-def test_a_momentum_of_one_is_refused() -> None:
+def test_momentum_range_end_of_one_raises_setup_error() -> None:
     with pytest.raises(SetupError, match="end is 1; expected a momentum below 1"):
         Debugger.of(classifier()).momentum_range(end=1.0)
 
 
-def test_an_optimizer_without_the_quantity_is_refused() -> None:
+def test_range_test_of_optimizer_without_the_quantity_raises_setup_error() -> None:
     model = network(3)
     setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.Rprop(model.parameters()),))
     with pytest.raises(SetupError, match="optimizer is Rprop, which has no weight_decay"):
@@ -66,40 +62,32 @@ def test_an_optimizer_without_the_quantity_is_refused() -> None:
         Debugger.of(setup).momentum_range()
 
 
-def test_nothing_to_train_is_refused() -> None:
+def test_lr_range_frozen_model_raises_setup_error() -> None:
     setup = classifier(optimizers=())
     setup.model.requires_grad_(False)
     with pytest.raises(SetupError, match="no parameter that requires a gradient"):
-        lr_range(setup)
+        run_lr_range(setup)
 
 
-def test_an_empty_loader_is_refused() -> None:
+def test_lr_range_empty_loader_raises_setup_error() -> None:
     model = network(3)
     setup = Setup(model, [], loss_fn=nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(model.parameters(), 0.1),))
     with pytest.raises(SetupError, match="train_loader is empty; expected at least one batch"):
-        lr_range(setup)
+        run_lr_range(setup)
 
 
 @pytest.mark.parametrize("step", [0, 7, 31])
-def test_a_model_that_raises_is_told_with_its_step_and_nothing_is_left(step: int) -> None:
+def test_lr_range_error_in_step_names_step_and_restores_state(step: int) -> None:
     setup = classifier()
-    calls: list[int] = []
     before = fingerprint(setup.model, setup.optimizers[0])
-
-    def step_fn(batch: Any) -> Tensor:
-        calls.append(1)
-        if len(calls) == step + 1:
-            raise RuntimeError("out of luck")
-        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
-
-    setup.step_fn = step_fn
+    setup.step_fn = step_fn_with_error(setup, step, RuntimeError("out of luck"))
     with pytest.raises(SetupError, match=rf"RuntimeError in step {step} of the range test.*out of luck.*expected"):
-        lr_range(setup, end=1e-3)
+        run_lr_range(setup, end=1e-3)
     before.check()
 
 
-class Broken(TensorDataset):
-    """Raises at one of its samples."""
+class DatasetWithBrokenSample(TensorDataset):
+    """Raises OSError at sample 40."""
 
     def __getitem__(self, index: int) -> Any:
         if index == 40:
@@ -107,23 +95,24 @@ class Broken(TensorDataset):
         return super().__getitem__(index)
 
 
-def test_a_loader_that_raises_is_told_with_its_batch() -> None:
+def test_lr_range_loader_error_names_batch() -> None:
     setup = classifier()
-    setup.train_loader = DataLoader(Broken(*points()), batch_size=16)
+    setup.train_loader = DataLoader(DatasetWithBrokenSample(*points()), batch_size=16)
     with pytest.raises(SetupError, match="train_loader raised OSError in batch 2: no such file; expected a batch"):
-        lr_range(setup)
+        run_lr_range(setup)
 
 
-def test_a_loss_without_a_gradient_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda output: output.sum().detach(), "the loss has no gradient; expected one"),
+        (lambda _: 3.0, "expected a scalar tensor"),
+        (lambda _: None, "expected a scalar tensor"),
+    ],
+    ids=["detached", "number", "none"],
+)
+def test_lr_range_invalid_loss_raises_setup_error(loss: Callable[[Tensor], Any], message: str) -> None:
     setup = classifier()
-    setup.step_fn = lambda batch: setup.model(batch[0]).sum().detach()
-    with pytest.raises(SetupError, match="the loss has no gradient; expected one"):
-        lr_range(setup)
-
-
-@pytest.mark.parametrize("value", [3.0, None])
-def test_a_loss_that_is_no_tensor_is_refused(value: Any) -> None:
-    setup = classifier()
-    setup.step_fn = lambda _: value
-    with pytest.raises(SetupError, match="expected a scalar tensor"):
-        lr_range(setup)
+    setup.step_fn = lambda batch: loss(setup.model(batch[0]))
+    with pytest.raises(SetupError, match=message):
+        run_lr_range(setup)
