@@ -72,7 +72,11 @@ def test_judge_rate_divergence_in_minority_of_sweeps_is_fine() -> None:
     assert judge_rate(5.0, sweeps, RECOMMENDED.low).verdict == "fine"
 
 
-@pytest.mark.parametrize("sweeps", [[], [Sweep(0, (), (), (), "not finite")], [Sweep(0, (1e-7,), (2.0,), (2.0,))]])
+@pytest.mark.parametrize(
+    "sweeps",
+    [[], [Sweep(0, (), (), (), "not finite")], [Sweep(0, (1e-7,), (2.0,), (2.0,))]],
+    ids=["no sweep", "empty sweep", "one step"],
+)
 def test_judge_rate_without_curve_has_no_verdict(sweeps: list[Sweep]) -> None:
     assert judge_rate(1.0, sweeps, None).verdict == ""
 

@@ -38,7 +38,9 @@ def test_lr_range_cut_short_at_any_moment_restores_program(name: str, cut_short:
 
 
 @pytest.mark.parametrize(
-    "options", [{"end": 1e9, "start": 1e3}, {"accumulate": 3}, {"val": True}, {"max_norm": 0.1}, {"groups": "same"}]
+    "options",
+    [{"end": 1e9, "start": 1e3}, {"accumulate": 3}, {"val": True}, {"max_norm": 0.1}, {"groups": "same"}],
+    ids=["divergence", "accumulate", "val", "max_norm", "groups"],
 )
 def test_lr_range_with_option_restores_program(options: dict[str, Any]) -> None:
     program = FingerprintedProgram("batch_norm")

@@ -74,7 +74,11 @@ def test_steepest_skips_value_of_zero() -> None:
 
 
 @every_reading
-@pytest.mark.parametrize("losses", [[2.0] * 100, [], [2.0], [2.0, 1.0], [2.0, 1.0, 0.5, 0.2], list(range(1, 101))])
+@pytest.mark.parametrize(
+    "losses",
+    [[2.0] * 100, [], [2.0], [2.0, 1.0], [2.0, 1.0, 0.5, 0.2], list(range(1, 101))],
+    ids=["constant", "empty", "one step", "two steps", "four steps", "rising"],
+)
 def test_reading_of_curve_without_descent_is_none(reading: Callable[[Sweep], float | None], losses: Any) -> None:
     assert reading(make_sweep(losses)) is None
 

@@ -1,4 +1,4 @@
-"""Errors of the optimizer comparison for invalid arguments and programs."""
+"""Tests of the errors of the optimizer comparison for invalid arguments and setups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import nn
 from nbdebug.exceptions import SetupError
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.tools.compare_optimizers import compare_optimizers
-from tests.tools.failing import Failing
+from tests.tools.failing_model import FailingModel
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ({"optimizers": "Adamant"}, "optimizer is 'Adamant'; expected one of yours, SGD"),
         ({"optimizers": 3}, "optimizer is a int; expected a name, a class"),
@@ -34,23 +34,23 @@ from tests.tools.failing import Failing
         ({"max_norm": -1.0}, "max_norm is -1.0; expected more than 0"),
     ],
 )
-def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(SetupError, match=words):
-        compare_optimizers(classifier(), **given)
+def test_compare_optimizers_invalid_argument_raises_setup_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SetupError, match=message):
+        compare_optimizers(classifier(), **options)
 
 
-def test_yours_needs_an_optimizer() -> None:
+def test_compare_optimizers_yours_without_optimizer_raises_setup_error() -> None:
     with pytest.raises(SetupError, match="no optimizer is set; expected one"):
         compare_optimizers(classifier(optimizers=()), "yours")
 
 
-def test_a_frozen_model_is_refused() -> None:
+def test_compare_optimizers_frozen_model_raises_setup_error() -> None:
     model = network(3).requires_grad_(False)
     with pytest.raises(SetupError, match="no parameter that requires a gradient"):
         compare_optimizers(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=()), "SGD")
 
 
-def test_a_model_that_raises_midway_is_told_with_step_and_candidate() -> None:
-    setup = minimal_setup(Failing(network(3), at=50), *points(), nn.CrossEntropyLoss())
+def test_compare_optimizers_error_in_step_names_step_and_candidate() -> None:
+    setup = minimal_setup(FailingModel(network(3), at=50), *points(), nn.CrossEntropyLoss())
     with pytest.raises(SetupError, match=r"RuntimeError in step \d+ of the comparison, with your Adam: out of luck"):
         compare_optimizers(setup, "yours", steps=60, seeds=1)
