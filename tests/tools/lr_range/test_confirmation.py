@@ -209,8 +209,8 @@ def test_confirm_rate_whole_or_cut_short_restores_program(name: str) -> None:
         setup = program.debugger.setup
         RangeTest(setup, SweepPlan(confirm=20), choose_optimizers(setup, None), None).confirm_rate(0.05, Screen())
 
-    places = watched(run_training)
+    call_sites = watched(run_training)
     program.before.check()
-    for moment in sorted({*first(places), *last(places)}):
+    for moment in sorted({*first(call_sites), *last(call_sites)}):
         assert len(watched(run_training, moment, cut_short)) == moment + 1
         program.before.check()

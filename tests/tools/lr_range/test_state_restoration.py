@@ -31,8 +31,8 @@ def test_lr_range_restores_program_after_training(name: str) -> None:
 def test_lr_range_cut_short_at_any_moment_restores_program(name: str, cut_short: Callable[[], None]) -> None:
     """Every line of the package that runs a forward, a gradient or a step is cut short, first and last time."""
     program = FingerprintedProgram(name)
-    places = watched(program.run)
-    for moment in sorted({*first(places), *last(places)}):
+    call_sites = watched(program.run)
+    for moment in sorted({*first(call_sites), *last(call_sites)}):
         assert len(watched(program.run, moment, cut_short)) == moment + 1
         program.before.check()
 
