@@ -40,7 +40,7 @@ X, B = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), torch.rand
         ({"target": True}, "target is True; expected 'predicted', 'true' or a class"),
         ({"score": 3}, "score is 3; expected a function"),
         ({"score": lambda output: output.nothing}, "model raised AttributeError|breaks on the samples"),
-        ({"background": 3}, r"background is a int without tensors; expected .*\. Pass an array of samples"),
+        ({"background": 3}, r"background is an int without tensors; expected .*\. Pass an array of samples"),
         ({"background": B.to_sparse()}, "background holds a sparse or meta tensor"),
         ({"background": B.to("meta")}, "background holds a sparse or meta tensor"),
         ({"background": (B, B)}, "background has 2 inputs; expected 1"),

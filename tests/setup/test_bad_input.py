@@ -97,7 +97,7 @@ def test_what_is_no_loss(wrong: Any) -> None:
     [
         (nn.CrossEntropyLoss(reduction="none"), r"the loss has shape \(16,\); expected a scalar. Use reduction='mean'"),
         (lambda o, t: F.cross_entropy(o, t).item(), "the loss is a float; expected a scalar tensor"),
-        (lambda o, t: None, "the loss is a NoneType; expected a scalar tensor"),
+        (lambda o, t: None, "the loss is None; expected a scalar tensor"),
         (None, "loss_fn is None and the model returns no loss; expected either"),
     ],
     ids=["vector", "float", "none", "missing"],

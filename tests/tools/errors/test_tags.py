@@ -176,7 +176,7 @@ def test_changed_samples_lists_moved_and_missing_but_not_relabeled_samples(path:
     assert changed_samples_note(relabeled_tags) == ()
     rolled_tags = create_tags(path, table, SampleDisplay([(row, 0) for row in np.roll(data, 1, 0)]))
     assert rolled_tags.changed_samples() == [3, 50, 99]
-    assert changed_samples_note(rolled_tags)[0].startswith("3 tagged samples have changed")
+    assert changed_samples_note(rolled_tags)[0].endswith(" was written (3): 3, 50, 99")
     shorter_tags = create_tags(path, table, SampleDisplay([(row, 0) for row in data[:60]]))
     assert shorter_tags.changed_samples() == [99]
 
@@ -194,4 +194,4 @@ def test_debugger_errors_reads_and_saves_tags_file(path: Path) -> None:
     untagged.save_tags(path)
     assert untagged.tags.notes == {5: "hm"}
     data.tensors[0][4] += 1
-    assert "1 tagged samples have changed" in str(debugger.errors(tags=path))
+    assert " was written (1): 4" in str(debugger.errors(tags=path))

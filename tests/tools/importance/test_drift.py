@@ -86,4 +86,4 @@ def test_drift_refuses_invalid_arguments_and_notes_missing_features() -> None:
         drift([result, result], by="other")  # type: ignore[arg-type]
     comparison = drift([result, linear_importance([1.0, 1.0, 1.0])])
     assert comparison.features == ("a", "b")
-    assert "1 features are missing in at least one importance" in comparison.notes
+    assert "features missing in at least one importance: 1" in comparison.notes
