@@ -82,7 +82,7 @@ def test_a_model_elsewhere_than_the_device_that_was_named() -> None:
 
 @pytest.mark.parametrize("wrong", ["adam", torch.optim.Adam, [3]])
 def test_what_is_no_optimizer(wrong: Any) -> None:
-    with pytest.raises(SetupError, match=r"optimizer is (a|the class) .*; expected a torch.optim.Optimizer or"):
+    with pytest.raises(SetupError, match=r"optimizer is (an?|the class) .*; expected a torch.optim.Optimizer or"):
         Debugger(network(3), loader(), loss_fn=LOSS, optimizer=wrong)
 
 
