@@ -23,8 +23,7 @@ from nbdebug.tools.lr_range.sweep import SweepPlan, choose_optimizers
 from nbdebug.tools.lr_range.tool import RangeTest
 from nbdebug.views.live import LiveScreen, Screen
 from tests.preserve.fingerprint import fingerprint
-from tests.preserve.places import first, last, watched
-from tests.preserve.tripwire import fail, interrupt
+from tests.preserve.interruption import fail, first_calls, interrupt, last_calls, record_call_paths
 from tests.programs import PROGRAMS
 
 from .test_lr_range_restores import Case
@@ -223,8 +222,8 @@ def test_a_training_leaves_no_trace_whole_or_cut_short(name: str) -> None:
         setup = case.debugger.setup
         RangeTest(setup, SweepPlan(confirm=20), choose_optimizers(setup, None), None).confirm_rate(0.05, Screen())
 
-    places = watched(trained)
+    places = record_call_paths(trained)
     case.before.check()
-    for moment in sorted({*first(places), *last(places)}):
-        assert len(watched(trained, moment, act)) == moment + 1
+    for moment in sorted({*first_calls(places), *last_calls(places)}):
+        assert len(record_call_paths(trained, moment, act)) == moment + 1
         case.before.check()

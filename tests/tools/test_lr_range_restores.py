@@ -11,8 +11,7 @@ from torch import Tensor
 
 from nbdebug.debugger import Debugger
 from tests.preserve.fingerprint import Fingerprint, fingerprint
-from tests.preserve.places import Wire, first, last, watched
-from tests.preserve.tripwire import fail, interrupt
+from tests.preserve.interruption import CallPathHook, fail, first_calls, interrupt, last_calls, record_call_paths
 from tests.programs import PROGRAMS, Program, train
 
 every_program = pytest.mark.parametrize("name", PROGRAMS)
@@ -26,7 +25,7 @@ class Case:
         loader = self.program.loader(generator=torch.Generator().manual_seed(3))
         scheduler = torch.optim.lr_scheduler.StepLR(self.program.optimizer, 2)
         train(self.program, loader, 3)
-        Wire().attach(self.program)
+        CallPathHook().attach(self.program)
         model, loss_fn, optimizer, _ = self.program
         given = {"loss_fn": loss_fn, "optimizer": optimizer, "scheduler": scheduler, **given}
         self.debugger = Debugger(model, loader, loader, **given)
@@ -41,7 +40,7 @@ class Case:
 @every_program
 def test_a_whole_test_leaves_no_trace_although_it_trained(name: str) -> None:
     case = Case(name)
-    assert len(watched(case.run)) > 20
+    assert len(record_call_paths(case.run)) > 20
     case.before.check()
 
 
@@ -50,9 +49,9 @@ def test_a_whole_test_leaves_no_trace_although_it_trained(name: str) -> None:
 def test_a_test_that_is_cut_short_at_any_moment_leaves_no_trace(name: str, act: Callable[[], None]) -> None:
     """However the package comes to a forward, a gradient or a step: the first time, and the last."""
     case = Case(name)
-    places = watched(case.run)
-    for moment in sorted({*first(places), *last(places)}):
-        assert len(watched(case.run, moment, act)) == moment + 1
+    places = record_call_paths(case.run)
+    for moment in sorted({*first_calls(places), *last_calls(places)}):
+        assert len(record_call_paths(case.run, moment, act)) == moment + 1
         case.before.check()
 
 
