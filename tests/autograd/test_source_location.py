@@ -33,9 +33,8 @@ def test_find_user_line_is_innermost_line_outside_libraries_and_nbdebug() -> Non
 
 
 def test_find_user_line_of_stack_inside_nbdebug_is_none() -> None:
-    assert (
-        find_user_line([SourceLine(TORCH_FILE, 3), SourceLine(PACKAGE_FILE, 2), SourceLine("notebook.py", 1)]) is None
-    )
+    stack = [SourceLine(TORCH_FILE, 3), SourceLine(PACKAGE_FILE, 2), SourceLine("notebook.py", 1)]
+    assert find_user_line(stack) is None
 
 
 def test_line_of_frame_and_of_exception_has_file_and_text() -> None:

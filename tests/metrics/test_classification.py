@@ -88,10 +88,10 @@ def test_f1_interval_covers_true_value_at_nominal_rate() -> None:
 
 
 def test_confused_pairs_are_sorted_by_count_with_reverse_count() -> None:
-    first, second = confused_pairs(np.array([[50, 9, 0], [2, 40, 0], [0, 5, 30]]), limit=2)
-    assert (first.target, first.prediction, first.count, first.back) == (0, 1, 9, 2)
-    assert (second.target, second.prediction) == (2, 1)
-    assert first.low < first.share == 9 / 59 < first.high
+    first_pair, second_pair = confused_pairs(np.array([[50, 9, 0], [2, 40, 0], [0, 5, 30]]), limit=2)
+    assert (first_pair.target, first_pair.prediction, first_pair.count, first_pair.back) == (0, 1, 9, 2)
+    assert (second_pair.target, second_pair.prediction) == (2, 1)
+    assert first_pair.low < first_pair.share == 9 / 59 < first_pair.high
     assert confused_pairs(np.diag([3, 4])) == []
 
 

@@ -60,11 +60,11 @@ def test_errors_of_dataframe_with_score_columns_equals_table_of_arrays() -> None
 
 
 def test_errors_of_dataframe_from_to_frame_restores_table() -> None:
-    original = ClassificationTable.from_arrays(
+    original_table = ClassificationTable.from_arrays(
         np.eye(3)[[0, 1, 2, 1]], [0, 1, 1, 1], index=[5, 9, 2, 7], columns={"age": [1, 2, 3, 4]}
     )
-    restored = make_table(original.to_frame())
-    pd.testing.assert_frame_equal(restored.to_frame(), original.to_frame())
+    restored_table = make_table(original_table.to_frame())
+    pd.testing.assert_frame_equal(restored_table.to_frame(), original_table.to_frame())
 
 
 def test_errors_of_dataframe_with_missing_column_or_class_raises() -> None:

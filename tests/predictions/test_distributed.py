@@ -50,13 +50,13 @@ def test_read_parts_of_two_processes_equals_table_of_one(tmp_path: Path) -> None
     model, data = make_model_and_data()
     with torch.no_grad():
         expected = ClassificationTable.from_arrays(model(data.tensors[0]), data.tensors[1], index=np.arange(ROWS))
-    merged = read_parts(folder, world=RANKS)
-    assert isinstance(merged, ClassificationTable)
-    pd.testing.assert_frame_equal(merged.to_frame(), expected.to_frame(), rtol=1e-5)
-    assert merged.notes == (*expected.notes, "1 rows repeat a sample of an earlier row and are left out")
+    merged_table = read_parts(folder, world=RANKS)
+    assert isinstance(merged_table, ClassificationTable)
+    pd.testing.assert_frame_equal(merged_table.to_frame(), expected.to_frame(), rtol=1e-5)
+    assert merged_table.notes == (*expected.notes, "1 rows repeat a sample of an earlier row and are left out")
     assert (
         nbdebug.errors(predictions=folder).headline
-        == nbdebug.errors(predictions=merged.prediction, targets=merged.target).headline
+        == nbdebug.errors(predictions=merged_table.prediction, targets=merged_table.target).headline
     )
 
 
@@ -93,17 +93,17 @@ def test_read_parts_with_different_class_names_raises(tmp_path: Path) -> None:
 def test_read_parts_with_integer_class_missing_on_one_rank_joins_classes(tmp_path: Path) -> None:
     write_part(tmp_path, 0, ClassificationTable.from_arrays([0, 1], [0, 0], index=[4, 0]), world=2)
     write_part(tmp_path, 1, ClassificationTable.from_arrays([2, 1], [2, 2], index=[1, 3]), world=2)
-    merged = read_parts(tmp_path)
-    assert merged.classes == ("0", "1", "2")
-    assert (merged.index.tolist(), merged.target.tolist()) == ([0, 1, 3, 4], [0, 2, 2, 0])
+    merged_table = read_parts(tmp_path)
+    assert merged_table.classes == ("0", "1", "2")
+    assert (merged_table.index.tolist(), merged_table.target.tolist()) == ([0, 1, 3, 4], [0, 2, 2, 0])
 
 
 def test_read_parts_of_identical_ranks_drops_repeated_rows(tmp_path: Path) -> None:
     for rank in range(3):
         write_part(tmp_path, rank, make_part(range(50)), world=3)
-    merged = read_parts(tmp_path)
-    assert len(merged) == 50
-    assert merged.notes[-1].startswith("100 rows repeat a sample")
+    merged_table = read_parts(tmp_path)
+    assert len(merged_table) == 50
+    assert merged_table.notes[-1].startswith("100 rows repeat a sample")
 
 
 def test_write_part_without_index_or_with_invalid_rank_raises(tmp_path: Path) -> None:

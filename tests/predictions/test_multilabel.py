@@ -79,23 +79,26 @@ def test_multilabel_loss_equals_torch_binary_cross_entropy() -> None:
         table = MultiLabelTable.from_arrays(predictions, target)
         np.testing.assert_allclose(table.columns["loss"], loss.numpy(), rtol=2e-5)
         assert table.prediction.tolist() == (scores >= 0).tolist()
-    certain = MultiLabelTable.from_arrays(np.array([[1.0, 0.0]], np.float32), [[0, 0]], form="probabilities")
-    assert certain.columns["loss"].tolist() == [50]
+    certain_table = MultiLabelTable.from_arrays(np.array([[1.0, 0.0]], np.float32), [[0, 0]], form="probabilities")
+    assert certain_table.columns["loss"].tolist() == [50]
 
 
 def test_multilabel_with_threshold_recomputes_predictions() -> None:
     scores, target = make_scores()
     table = MultiLabelTable.from_arrays(scores, target, class_names=NAMES)
-    strict = table.with_threshold(0.9)
-    assert strict.prediction.tolist() == (table.chances >= np.float32(0.9)).tolist()
-    assert strict.counts.sum() == table.counts.sum()
+    strict_table = table.with_threshold(0.9)
+    assert strict_table.prediction.tolist() == (table.chances >= np.float32(0.9)).tolist()
+    assert strict_table.counts.sum() == table.counts.sum()
     per_label = table.with_threshold([0.1, 0.2, 0.3, 0.4]).with_threshold({"dog": 0.6})
     np.testing.assert_allclose(per_label.thresholds, [0.1, 0.6, 0.3, 0.4], rtol=1e-6)
     assert per_label.columns["wrong labels"].tolist() == (per_label.prediction != target).sum(1).tolist()
     subset = per_label.take([5, 2, 7, 100, 9])
     assert subset.prediction.tolist() == per_label.prediction[[5, 2, 7, 100, 9]].tolist()
     assert subset.thresholds.tolist() == per_label.thresholds.tolist()
-    assert MultiLabelTable.from_arrays(scores, target, threshold=0.9).prediction.tolist() == strict.prediction.tolist()
+    assert (
+        MultiLabelTable.from_arrays(scores, target, threshold=0.9).prediction.tolist()
+        == strict_table.prediction.tolist()
+    )
     with pytest.raises(SetupError, match="threshold is for 'ox'; expected one of cat, dog"):
         table.with_threshold({"ox": 0.5})
     with pytest.raises(SetupError, match="threshold has 3 values; expected 4"):

@@ -76,8 +76,8 @@ def search_rows(table: ClassificationTable, query: Query) -> tuple[list[int], in
         value = float(table.columns[sort][row])
         return np.inf if np.isnan(value) else -value if query.descending else value
 
-    ordered = sorted(rows, key=sort_key) if sort else rows
-    return ordered[query.start : query.start + query.count], len(rows)
+    sorted_rows = sorted(rows, key=sort_key) if sort else rows
+    return sorted_rows[query.start : query.start + query.count], len(rows)
 
 
 QUERIES: list[dict[str, Any]] = [

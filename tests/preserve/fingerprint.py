@@ -21,20 +21,20 @@ _OPAQUE = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _OPAQUE_MODULES = ("torch._", "torch.fx", "torch.jit", "torch.utils.hooks", "torch.utils.data.dataloader", "weakref")
 
 
-def fingerprint(*owned: Any, loaders: Iterable[Any] = ()) -> Fingerprint:
+def fingerprint(*objects: Any, loaders: Iterable[Any] = ()) -> Fingerprint:
     """Return the current state of these objects, of every random generator and of the settings of torch."""
-    return Fingerprint(owned, tuple(loaders))
+    return Fingerprint(objects, tuple(loaders))
 
 
 class Fingerprint:
     """Facts by path. Keeps references to the objects, so that no id can be reused."""
 
-    def __init__(self, owned: tuple[Any, ...], loaders: tuple[Any, ...]) -> None:
-        self._arguments = owned, loaders
+    def __init__(self, objects: tuple[Any, ...], loaders: tuple[Any, ...]) -> None:
+        self._arguments = objects, loaders
         self._references: list[Any] = []
         self._paths: dict[int, str] = {}
         self.facts: dict[str, object] = {}
-        for index, obj in enumerate((*owned, *loaders)):
+        for index, obj in enumerate((*objects, *loaders)):
             self._record(f"{type(obj).__name__}#{index}", obj)
         self._record_global_state()
 
@@ -45,9 +45,9 @@ class Fingerprint:
 
     def differences(self) -> list[str]:
         """Return one line for each fact that has changed, appeared or disappeared."""
-        now = fingerprint(*self._arguments[0], loaders=self._arguments[1]).facts
-        names = dict.fromkeys([*self.facts, *now])
-        lines = ((name, self.facts.get(name, "(nothing)"), now.get(name, "(nothing)")) for name in names)
+        current = fingerprint(*self._arguments[0], loaders=self._arguments[1]).facts
+        names = dict.fromkeys([*self.facts, *current])
+        lines = ((name, self.facts.get(name, "(nothing)"), current.get(name, "(nothing)")) for name in names)
         return [f"{name}: {before} -> {after}" for name, before, after in lines if before != after]
 
     def _record(self, path: str, value: Any) -> None:
@@ -108,8 +108,8 @@ class Fingerprint:
     def _dataset(self, path: str, value: Any) -> None:
         for name, item in vars(value).items():
             self.facts[f"{path}.{name}"] = repr(item) if isinstance(item, _PLAIN) else id(item)
-            wrapped = item if isinstance(item, (list, tuple)) else [item]
-            for index, part in enumerate(wrapped):
+            items = item if isinstance(item, (list, tuple)) else [item]
+            for index, part in enumerate(items):
                 if isinstance(part, Dataset) or _generator_state(part) is not None:
                     self._record(f"{path}.{name}[{index}]", part)
 

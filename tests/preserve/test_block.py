@@ -125,16 +125,16 @@ def test_restore_function_ends_block_of_another_thread(program: Program) -> None
 
 def test_block_with_failing_objects_restores_all_others_and_raises(program: Program) -> None:
     before = fingerprint(program.model, program.optimizer)
-    program.model[0].odd = StateDictCallbacks(on_load=lambda: 1 / 0)
+    program.model[0].failing = StateDictCallbacks(on_load=lambda: 1 / 0)
     failing_object = StateDictCallbacks(on_load=lambda: [][0])
     with (
         pytest.raises(RestoreError, match="ZeroDivisionError") as error,
         Preserve(failing_object, program.model, program.optimizer),
     ):
         train_two_steps(program)
-    del program.model[0].odd
+    del program.model[0].failing
     assert "StateDictCallbacks (IndexError" in str(error.value)
-    assert "Sequential._modules['0'].odd (ZeroDivisionError" in str(error.value)
+    assert "Sequential._modules['0'].failing (ZeroDivisionError" in str(error.value)
     before.check()
 
 

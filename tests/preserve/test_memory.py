@@ -86,12 +86,13 @@ def test_block_with_optimizer_without_hooks_restores_its_state(program: Program)
 
 def test_closed_block_releases_its_copies(program: Program) -> None:
     train(program, program.loader(), 1)
-    references = []
     with Preserve(program.model, program.optimizer) as preserve:
         program.optimizer.step()
-        for _, snapshot in preserve._snapshots:
-            tensor_snapshots = [*getattr(snapshot, "tensor_snapshots", []), *[snapshot] * hasattr(snapshot, "clone")]
-            references += [weakref.ref(tensor_snapshot.clone) for tensor_snapshot in tensor_snapshots]
+        snapshots = [snapshot for _, snapshot in preserve._snapshots]
+        tensor_snapshots = [snapshot for snapshot in snapshots if hasattr(snapshot, "clone")]
+        tensor_snapshots += [child for parent in snapshots for child in getattr(parent, "tensor_snapshots", [])]
+        references = [weakref.ref(snapshot.clone) for snapshot in tensor_snapshots]
+        del snapshots, tensor_snapshots
         assert len(references) > 6
     gc.collect()
     assert [reference() for reference in references if reference() is not None] == []

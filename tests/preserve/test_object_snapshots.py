@@ -148,12 +148,8 @@ def make_model() -> nn.Module:
 def test_block_restores_every_type_of_attribute() -> None:
     model = make_model()
     before = fingerprint(model)
-    recent, raw, machine, function_object = (
-        list(model.recent),
-        bytes(model.raw),
-        model.machine.tolist(),
-        model.function,
-    )
+    recent, raw, machine = list(model.recent), bytes(model.raw), model.machine.tolist()
+    function_object = model.function
     with Preserve(model):
         change_attributes(model)
         assert len(before.differences()) >= 15

@@ -145,16 +145,16 @@ def test_normalization_of_dataset_transforms_is_undone(wrap: Any) -> None:
     )
     card = SampleDisplay(dataset).show(1, full=True)
     assert is_close(decode_pixels(card), COLORS[1])
-    assert card["scale"] == "normalization of Shift undone"
+    assert card["scale"] == "normalization of NormalizeTransform undone"
 
 
 def test_dark_image_with_unknown_normalization_stays_dark() -> None:
     images = COLORS / 255.0
     images[0] *= 0.2
-    normalized = (images - images.mean()) / images.std() * 3
-    dark_mean = decode_pixels(SampleDisplay(normalized).show(0)).mean()
-    assert dark_mean < 0.35 * decode_pixels(SampleDisplay(normalized).show(2)).mean()
-    assert decode_pixels(SampleDisplay(normalized, stretch=True).show(0)).mean() > 2 * dark_mean
+    normalized_images = (images - images.mean()) / images.std() * 3
+    dark_mean = decode_pixels(SampleDisplay(normalized_images).show(0)).mean()
+    assert dark_mean < 0.35 * decode_pixels(SampleDisplay(normalized_images).show(2)).mean()
+    assert decode_pixels(SampleDisplay(normalized_images, stretch=True).show(0)).mean() > 2 * dark_mean
 
 
 def test_non_finite_pixels_are_magenta() -> None:
@@ -184,8 +184,8 @@ def test_flat_rows_are_images_only_with_similar_neighbors() -> None:
     pixels = decode_pixels(SampleDisplay(DIGITS).show(3))
     assert is_close(pixels, (DIGITS[3] * 255 / 16).reshape(8, 8).astype(np.uint8))
     random = np.random.default_rng(0)
-    shuffled = DIGITS[:, random.permutation(64)]
-    for values in (random.normal(size=(300, 64)), shuffled, random.lognormal(size=(300, 784))):
+    shuffled_digits = DIGITS[:, random.permutation(64)]
+    for values in (random.normal(size=(300, 64)), shuffled_digits, random.lognormal(size=(300, 784))):
         assert SampleDisplay(values).show(0)["kind"] == "table"
     names = ["income" + "x" * i for i in range(64)]
     assert SampleDisplay(DIGITS, feature_names=names).show(0)["kind"] == "table"

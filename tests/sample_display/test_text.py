@@ -53,7 +53,7 @@ def test_list_of_words_is_shown_as_tokens() -> None:
     [
         {"itos": WORDS},
         {"vocab": dict(enumerate(WORDS))},
-        {"word2idx": {word: at for at, word in enumerate(WORDS)}},
+        {"word2idx": {word: index for index, word in enumerate(WORDS)}},
         {"anything": Tokenizer()},
         {"label_vocab": {0: "bad", 1: "good", 2: "c", 3: "d"}, "class_to_idx": {"x": 1}, "vocabulary": WORDS},
     ],

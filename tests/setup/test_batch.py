@@ -56,8 +56,8 @@ def test_batch_to_device_keeps_structure() -> None:
 
 def test_tree_map_keeps_container_types() -> None:
     tree = {"a": [torch.ones(1), (torch.ones(2), "text")], "b": {}}
-    changed = tree_map(tree, lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf)
-    assert changed["a"][1][0].tolist() == [2.0, 2.0]
-    assert changed["a"][1][1] == "text"
-    assert changed["b"] == {}
+    doubled_tree = tree_map(tree, lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf)
+    assert doubled_tree["a"][1][0].tolist() == [2.0, 2.0]
+    assert doubled_tree["a"][1][1] == "text"
+    assert doubled_tree["b"] == {}
     assert [path for path, _ in tree_leaves(tree)] == [("a", 0), ("a", 1, 0), ("a", 1, 1), ("b",)]
