@@ -8,7 +8,7 @@ import torch
 
 from nbdebug.debugger import Debugger
 from tests.preserve.fingerprint import Fingerprint, fingerprint
-from tests.preserve.places import Wire
+from tests.preserve.interruption import CallPathHook
 from tests.programs import PROGRAMS, Program, train
 
 
@@ -20,7 +20,7 @@ class FingerprintedProgram:
         loader = self.program.loader(generator=torch.Generator().manual_seed(3))
         scheduler = torch.optim.lr_scheduler.StepLR(self.program.optimizer, 2)
         train(self.program, loader, 3)
-        Wire().attach(self.program)
+        CallPathHook().attach(self.program)
         model, loss_fn, optimizer, _ = self.program
         options = {"loss_fn": loss_fn, "optimizer": optimizer, "scheduler": scheduler, **options}
         self.debugger = Debugger(model, loader, loader, **options)

@@ -20,8 +20,7 @@ from nbdebug.tools.lr_range.sweep import SweepPlan, choose_optimizers
 from nbdebug.tools.lr_range.tool import RangeTest
 from nbdebug.views.live import LiveScreen, Screen
 from tests.preserve.fingerprint import fingerprint
-from tests.preserve.places import first, last, watched
-from tests.preserve.tripwire import fail, interrupt
+from tests.preserve.interruption import fail, first_calls, interrupt, last_calls, record_call_paths
 from tests.programs import PROGRAMS
 from tests.tools.lr_range.fingerprinted_program import FingerprintedProgram
 from tests.tools.lr_range.setups import ring_classifier, step_fn_with_error
@@ -209,8 +208,8 @@ def test_confirm_rate_whole_or_cut_short_restores_program(name: str) -> None:
         setup = program.debugger.setup
         RangeTest(setup, SweepPlan(confirm=20), choose_optimizers(setup, None), None).confirm_rate(0.05, Screen())
 
-    call_sites = watched(run_training)
+    call_sites = record_call_paths(run_training)
     program.before.check()
-    for moment in sorted({*first(call_sites), *last(call_sites)}):
-        assert len(watched(run_training, moment, cut_short)) == moment + 1
+    for moment in sorted({*first_calls(call_sites), *last_calls(call_sites)}):
+        assert len(record_call_paths(run_training, moment, cut_short)) == moment + 1
         program.before.check()

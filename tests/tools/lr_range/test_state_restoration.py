@@ -10,8 +10,7 @@ import torch
 
 from nbdebug.debugger import Debugger
 from tests.preserve.fingerprint import fingerprint
-from tests.preserve.places import first, last, watched
-from tests.preserve.tripwire import fail, interrupt
+from tests.preserve.interruption import fail, first_calls, interrupt, last_calls, record_call_paths
 from tests.programs import PROGRAMS, train
 from tests.tools.lr_range.fingerprinted_program import FingerprintedProgram
 from tests.tools.lr_range.setups import step_fn_with_error
@@ -22,7 +21,7 @@ every_program = pytest.mark.parametrize("name", PROGRAMS)
 @every_program
 def test_lr_range_restores_program_after_training(name: str) -> None:
     program = FingerprintedProgram(name)
-    assert len(watched(program.run)) > 20
+    assert len(record_call_paths(program.run)) > 20
     program.before.check()
 
 
@@ -31,9 +30,9 @@ def test_lr_range_restores_program_after_training(name: str) -> None:
 def test_lr_range_cut_short_at_any_moment_restores_program(name: str, cut_short: Callable[[], None]) -> None:
     """Every line of the package that runs a forward, a gradient or a step is cut short, first and last time."""
     program = FingerprintedProgram(name)
-    call_sites = watched(program.run)
-    for moment in sorted({*first(call_sites), *last(call_sites)}):
-        assert len(watched(program.run, moment, cut_short)) == moment + 1
+    call_sites = record_call_paths(program.run)
+    for moment in sorted({*first_calls(call_sites), *last_calls(call_sites)}):
+        assert len(record_call_paths(program.run, moment, cut_short)) == moment + 1
         program.before.check()
 
 
