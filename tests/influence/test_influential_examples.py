@@ -47,25 +47,24 @@ def assert_pulls(examples: InfluentialExamples, expected: Any, tolerance: float)
 
 
 WEIGHTS = torch.tensor([1.0, 3.0, 0.5])
-LOSSES: dict[str, tuple[int, Any, Any, Any]] = {
-    "cross-entropy": (3, lambda m: m, nn.CrossEntropyLoss(reduction="sum"), nn.CrossEntropyLoss()),
+LOSSES: dict[str, tuple[Any, Any, Any]] = {
+    "cross-entropy": (lambda m: m, nn.CrossEntropyLoss(reduction="sum"), nn.CrossEntropyLoss()),
     "weighted, smooth": (
-        3,
         lambda m: m,
         nn.CrossEntropyLoss(WEIGHTS, label_smoothing=0.1, reduction="sum"),
         nn.CrossEntropyLoss(WEIGHTS, label_smoothing=0.1),
     ),
-    "nll": (3, lambda m: nn.Sequential(m, nn.LogSoftmax(1)), nn.NLLLoss(reduction="sum"), nn.NLLLoss()),
-    "function": (3, lambda m: m, F.cross_entropy, F.cross_entropy),
-    "own": (3, lambda m: m, F.cross_entropy, lambda output, target: F.cross_entropy(output, target)),
+    "nll": (lambda m: nn.Sequential(m, nn.LogSoftmax(1)), nn.NLLLoss(reduction="sum"), nn.NLLLoss()),
+    "function": (lambda m: m, F.cross_entropy, F.cross_entropy),
+    "own": (lambda m: m, F.cross_entropy, lambda output, target: F.cross_entropy(output, target)),
 }
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("name", LOSSES)
 def test_pull_equals_inner_product_of_explicit_gradients(name: str, bias: bool) -> None:
-    outputs, wrap, summed_loss, loss = LOSSES[name]
-    inner = make_network(outputs, bias)
+    wrap, summed_loss, loss = LOSSES[name]
+    inner = make_network(3, bias)
     model = wrap(inner)
     x, y = clusters(40)
     setup = Setup(model, DataLoader(TensorDataset(x, y), 7, shuffle=True), loss_fn=loss)
@@ -153,7 +152,7 @@ def test_nearest_examples_belong_to_predicted_and_rival_class() -> None:
 
 
 def test_influential_examples_mark_twins_and_odd_labels() -> None:
-    setup, x, _ = make_trained_setup(odd=3)
+    setup, x, _ = make_trained_setup(wrong_labels=3)
     examples_of_copy = influential_examples(setup, x[20:21], k=3)
     assert [example.key for example in examples_of_copy.nearest_for if example.twin] == [20]
     examples_of_itself = influential_examples(setup, x[20:21], k=3, key=20)

@@ -23,7 +23,8 @@ from nbdebug.tools.explain.panels.examples import PANEL as EXAMPLES
 from nbdebug.tools.explain.panels.examples import find_examples
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
-from tests.attribution.networks import Mixed, Sequence
+from tests.attribution.networks import MixedInputModel as Mixed
+from tests.attribution.networks import TokenTransformer as Sequence
 from tests.preserve.fingerprint import fingerprint
 
 NAMES = ["age", "fare", "sex", "port_a", "port_b"]

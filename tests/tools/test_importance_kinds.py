@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.setup import Setup
 from nbdebug.tools.importance import importance
 from nbdebug.tools.importance.result import Importance
-from tests.attribution.networks import Mixed
+from tests.attribution.networks import MixedInputModel as Mixed
 
 GENERATOR = torch.Generator().manual_seed(0)
 
