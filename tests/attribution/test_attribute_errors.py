@@ -76,7 +76,7 @@ def test_attribute_non_finite_background_names_sample(method: str) -> None:
         attribute(mlp(), X, background=background, method=method)
 
 
-@pytest.mark.parametrize("inputs", [X.double(), X.long(), torch.randn(3, 5)])
+@pytest.mark.parametrize("inputs", [X.double(), X.long(), torch.randn(3, 5)], ids=["float64", "int64", "five columns"])
 def test_attribute_samples_that_model_rejects_raise_setup_error(inputs: Tensor) -> None:
     with pytest.raises(SetupError, match=r"the model raises on the samples, .*Pass samples of that shape and dtype"):
         attribute(mlp(), inputs, background=inputs)

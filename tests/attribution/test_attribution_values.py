@@ -39,9 +39,8 @@ def exact_shapley_values(model: nn.Module, x: Tensor, background: Tensor, classe
             for features in sets:
                 if feature not in features:
                     weight = factorial(len(features)) * factorial(count - len(features) - 1) / factorial(count)
-                    values[index, feature] += weight * (
-                        mean_outputs[frozenset(features | {feature})] - mean_outputs[frozenset(features)]
-                    )
+                    gain = mean_outputs[frozenset(features | {feature})] - mean_outputs[frozenset(features)]
+                    values[index, feature] += weight * gain
     return values
 
 

@@ -23,9 +23,11 @@ from nbdebug.tools.explain import explain
 from nbdebug.tools.explain.panels.reliability import PANEL
 from tests.attribution.networks import MixedInputModel, TokenTransformer
 
+TrainedModel = tuple[nn.Module, torch.Tensor]
+
 
 @pytest.fixture(scope="module")
-def trained_model() -> tuple[nn.Module, torch.Tensor]:
+def trained_model() -> TrainedModel:
     """A model that depends on 3 of 12 features, and its data."""
     torch.manual_seed(0)
     x = torch.randn(400, 12)
@@ -39,7 +41,7 @@ def trained_model() -> tuple[nn.Module, torch.Tensor]:
     return model, x
 
 
-def examine_trained_model(trained_model: tuple[nn.Module, torch.Tensor], shuffled: bool = False) -> Reliability:
+def examine_trained_model(trained_model: TrainedModel, shuffled: bool = False) -> Reliability:
     model, x = trained_model
     attribution = attribute(model, x[:10], background=x[100:180])
     return examine(model, x[:10], shuffle_features(attribution) if shuffled else attribution, x[100:180])
@@ -51,16 +53,14 @@ def shuffle_features(attribution: Attribution) -> Attribution:
     return replace(attribution, values={"input": attribution.array[:, order]})
 
 
-def test_reliability_of_good_attribution_is_green_in_all_measures(
-    trained_model: tuple[nn.Module, torch.Tensor],
-) -> None:
+def test_reliability_of_good_attribution_is_green_in_all_measures(trained_model: TrainedModel) -> None:
     reliability = examine_trained_model(trained_model)
     assert [measure.light for measure in reliability.measures] == ["green"] * 5, str(reliability)
     assert reliability.light == "green"
     assert reliability.conclusion.startswith("These attributions agree with how the model reacts")
 
 
-def test_reliability_of_shuffled_attribution_is_red(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_reliability_of_shuffled_attribution_is_red(trained_model: TrainedModel) -> None:
     reliability = examine_trained_model(trained_model, shuffled=True)
     assert reliability.light == "red"
     assert reliability["deletion and insertion"].light != "green"
@@ -68,23 +68,21 @@ def test_reliability_of_shuffled_attribution_is_red(trained_model: tuple[nn.Modu
     assert "failed: " in reliability.conclusion
 
 
-def test_deletion_and_insertion_curves_run_between_sample_and_background(
-    trained_model: tuple[nn.Module, torch.Tensor],
-) -> None:
+def test_deletion_and_insertion_curves_run_between_sample_and_background(trained_model: TrainedModel) -> None:
     curves = examine_trained_model(trained_model)["deletion and insertion"].curves
     for name, ends in {"deletion": [1, 0], "insertion": [0, 1], "random": [1, 0]}.items():
         assert curves[name][[0, -1]] == pytest.approx(ends)
     assert curves["deletion"].mean() < curves["random"].mean() < curves["insertion"].mean()
 
 
-def test_reliability_of_single_sample_is_green_without_median(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_reliability_of_single_sample_is_green_without_median(trained_model: TrainedModel) -> None:
     model, x = trained_model
     attribution = attribute(model, x[:1], background=x[100:180])
     assert examine(model, x[:1], attribution, x[100:180]).light == "green"
     assert "median" not in str(examine(model, x[:1], attribution, x[100:180]))
 
 
-def test_stability_of_rescaled_attribution_is_red(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_stability_of_rescaled_attribution_is_red(trained_model: TrainedModel) -> None:
     model, x = trained_model
     attribution = attribute(model, x[:1], background=x[100:180])
     rescaled = replace(attribution, values={"input": attribution.array * np.linspace(0.2, 1.8, 12)})
@@ -96,10 +94,10 @@ def test_sample_random_orders_of_linear_score_match_closed_form() -> None:
     problem = build_problem(lambda rows: rows @ weights.double().numpy(), x[:3].double(), x[3:].double())
     resolve_target(problem, 0, "logits")
     occlusion = attribute(problem.model, x[:3].double(), 0, "occlusion", x[3:].double())
-    attribution = sample_random_orders(problem, get_segments(problem, occlusion), 9)
+    shapley = sample_random_orders(problem, get_segments(problem, occlusion), 9)
     background = replacements_for(get_plain_parts(problem)[0])
     expected = (x[:3].double() - background[np.arange(40) % len(background)].mean(0)) * weights
-    assert np.allclose(attribution.values, expected.numpy(), atol=1e-6)
+    assert np.allclose(shapley.values, expected.numpy(), atol=1e-6)
 
 
 def test_patch_indices_group_pixels_across_channels() -> None:
@@ -112,8 +110,11 @@ def test_patch_indices_group_pixels_across_channels() -> None:
 def test_get_segments_of_three_inputs_numbers_them_consecutively() -> None:
     x = [torch.randn(4, width) for width in (2, 3, 4)]
     model = nn.Bilinear(2, 3, 1)
-    attribution = attribute(lambda a, b, c: model(torch.tensor(a), torch.tensor(b)) + c.sum(1, keepdims=True), tuple(x),
-                      method="occlusion", background=tuple(x))  # fmt: skip
+
+    def score(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> torch.Tensor:
+        return model(torch.tensor(a), torch.tensor(b)) + c.sum(1, keepdims=True)
+
+    attribution = attribute(score, tuple(x), method="occlusion", background=tuple(x))
     segments = get_segments(build_problem(model, tuple(x), tuple(x)), attribution)
     assert (segments.count, segments.segment_index.tolist()) == (9, list(range(9)))
     assert np.allclose(segments.sum_attributions(attribution), attribution.flat)
@@ -139,7 +140,7 @@ def test_reliability_of_mixed_inputs_rates_agreement_by_method() -> None:
         assert reliability["agreement"].light == ("yellow" if method == "saliency" else "green"), str(reliability)
 
 
-def test_stability_of_slow_method_is_not_measured(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_stability_of_slow_method_is_not_measured(trained_model: TrainedModel) -> None:
     model, x = trained_model
     attribution = attribute(model, x[:2], background=x[100:180])
     reliability = examine(model, x[:2], replace(attribution, seconds=60.0), x[100:180])
@@ -162,7 +163,7 @@ def test_reliability_model_error_leaves_other_measures() -> None:
     assert reliability["stability"].light == "green"
 
 
-def test_reliability_html_and_string_name_failed_measures(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_reliability_html_and_string_name_failed_measures(trained_model: TrainedModel) -> None:
     reliability = examine_trained_model(trained_model, shuffled=True)
     assert reliability.html().startswith("<p>Trust: red. Do not draw conclusions")
     assert "failed: agreement, deletion and insertion, stability" in str(reliability)
@@ -197,7 +198,7 @@ def test_stability_runs_method_again_with_its_options() -> None:
     assert without_options["stability"].light == "red"
 
 
-def test_reliability_panel_state_follows_method_and_target(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_reliability_panel_state_follows_method_and_target(trained_model: TrainedModel) -> None:
     model, x = trained_model
     explanation = explain(model, x[:2], background=x[100:180])
     first, other = PANEL.state(explanation, 1), PANEL.state(explanation, 1, method="saliency", target=0)
@@ -231,7 +232,7 @@ def test_randomization_of_function_without_weights_is_gray() -> None:
     assert list(reliability.to_frame().columns) == ["name", "value", "light", "said"]
 
 
-def test_examine_with_other_sample_count_raises_setup_error(trained_model: tuple[nn.Module, torch.Tensor]) -> None:
+def test_examine_with_other_sample_count_raises_setup_error(trained_model: TrainedModel) -> None:
     model, x = trained_model
     attribution = attribute(model, x[:3], background=x[100:150])
     with pytest.raises(SetupError, match="the attribution has 3 samples; expected 5"):

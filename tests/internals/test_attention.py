@@ -61,7 +61,9 @@ class CustomAttention(nn.Module):
         return (weights @ v).mean((1, 2)).softmax(-1)
 
 
-@pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"average_attn_weights": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"need_weights": False}, {"average_attn_weights": False}], ids=["default", "no weights", "per head"]
+)
 def test_attention_of_multihead_module_matches_formula(options: dict[str, Any]) -> None:
     model, x = MultiheadModel(**options), torch.randn(3, 5, SIZE)
     (layer,) = attention(model, x).layers
@@ -112,16 +114,16 @@ class PositionsFirst(nn.Module):
         return self.inner(x.transpose(0, 1)).transpose(0, 1)
 
 
-OPTIONS = [
-    {},
-    {"is_causal": True},
-    {"scale": 0.1, "dropout_p": 0.5},
-    {"attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1)},
-    {"attn_mask": torch.linspace(-1, 1, 25).view(5, 5)},
-]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "causal": {"is_causal": True},
+    "scale and dropout": {"scale": 0.1, "dropout_p": 0.5},
+    "boolean mask": {"attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1)},
+    "additive mask": {"attn_mask": torch.linspace(-1, 1, 25).view(5, 5)},
+}
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_attention_of_scaled_dot_product_function_matches_its_output(options: dict[str, Any]) -> None:
     model, x = CustomAttention(False, **options), torch.randn(3, 5, SIZE)
     (layer,) = attention(model, x).layers
@@ -176,7 +178,9 @@ def test_attention_of_other_forms_has_sample_and_head_axes(form: str, shape: tup
 
 
 @pytest.mark.parametrize(
-    "model", [MultiheadModel(need_weights=False), CustomAttention(False, dropout_p=0.3), CustomAttention(True)]
+    "model",
+    [MultiheadModel(need_weights=False), CustomAttention(False, dropout_p=0.3), CustomAttention(True)],
+    ids=["multi-head", "scaled dot product", "explicit softmax"],
 )
 def test_recording_attention_keeps_output_bitwise_equal(model: nn.Module) -> None:
     x = torch.randn(3, 5, SIZE)

@@ -67,6 +67,7 @@ def test_separating_bounds_of_wide_gap_are_round_number() -> None:
         np.random.default_rng(0).choice([True, False], 1000),
         np.array([1.0, None, "x", np.nan] * 250, object),
     ],
+    ids=["real", "six integers", "large integers", "uint8", "real with missing", "text", "bool", "mixed"],
 )
 @pytest.mark.parametrize("quantiles", [FINE_QUANTILES, COARSE_QUANTILES])
 def test_query_of_each_level_matches_its_rows(values: np.ndarray, quantiles: tuple[float, ...]) -> None:
