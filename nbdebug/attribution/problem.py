@@ -184,7 +184,7 @@ def gradient_barrier(problem: Problem) -> str:
             barriers.append(f"the gradient ends in layer {names[module]!r}")
 
     first_sample = torch.zeros(1, dtype=torch.long, device=problem.device)
-    with hooked([module for module in names if module is not model], inspect_call):
+    with hooked({module: inspect_call for module in names if module is not model}):
         problem.outputs_at([part.values[:1].clone().requires_grad_() for part in problem.parts], first_sample)
     return barriers[0] if barriers else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import (
     BatchSampler,
@@ -21,9 +21,6 @@ from torch.utils.data import (
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.setup.unpacking import collate_error
-
-if TYPE_CHECKING:
-    pass
 
 MAX_SAMPLER_INDICES = 1_000_000
 
