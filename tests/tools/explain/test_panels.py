@@ -20,7 +20,7 @@ from nbdebug.tools.explain.panels.examples import PANEL as EXAMPLES
 from nbdebug.tools.explain.panels.examples import find_examples
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
-from tests.attribution.networks import Mixed, Sequence
+from tests.attribution.networks import MixedInputModel, TokenTransformer
 from tests.preserve.fingerprint import fingerprint
 from tests.tools.explain.tabular_explanation import (
     CLASS_NAMES,
@@ -113,8 +113,8 @@ def test_panels_of_table_classifier_with_training_data_all_fit() -> None:
     [
         (nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), (torch.rand(9, 1, 8, 8),), {}, ["difference"]),
         (nn.Sequential(nn.Linear(4, 1)), (torch.rand(9, 4),), {}, ["counterfactual"]),
-        (Mixed(), (torch.rand(9, 4), torch.randint(5, (9, 2))), {}, ["difference", "counterfactual"]),
-        (Sequence(), (torch.randint(20, (9, 6)),), {"decode": [f"word{i}" for i in range(20)]}, ["difference"]),
+        (MixedInputModel(), (torch.rand(9, 4), torch.randint(5, (9, 2))), {}, ["difference", "counterfactual"]),
+        (TokenTransformer(), (torch.randint(20, (9, 6)),), {"decode": [f"word{i}" for i in range(20)]}, ["difference"]),
     ],
     ids=["image classifier", "regression", "mixed inputs", "tokens"],
 )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.tools.importance import importance
 from nbdebug.tools.importance.result import Importance
-from tests.attribution.networks import Mixed
+from tests.attribution.networks import MixedInputModel
 from tests.tools.importance.setups import make_setup
 
 
@@ -102,7 +102,9 @@ def test_importance_of_two_inputs_names_columns_by_input() -> None:
     torch.manual_seed(0)
     generator = new_generator()
     numbers, categories = torch.randn(60, 4, generator=generator), torch.randint(0, 5, (60, 2), generator=generator)
-    setup = make_setup(Mixed(), numbers, categories, (categories[:, 0] > 2).long(), feature_names=["u", "v", "w", "x"])
+    setup = make_setup(
+        MixedInputModel(), numbers, categories, (categories[:, 0] > 2).long(), feature_names=["u", "v", "w", "x"]
+    )
     result = importance(setup, repeats=1)
     assert [feature.name for feature in result.features] == [
         *(f"input 0: {name}" for name in "uvwx"), "input 1: column 0", "input 1: column 1"

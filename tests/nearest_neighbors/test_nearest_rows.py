@@ -1,4 +1,4 @@
-"""Nearest rows: as scikit-learn finds them, in either metric, block by block."""
+"""Tests of nearest_rows()."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ METRICS: tuple[Metric, ...] = ("cosine", "euclidean")
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("block", [1_000, 8_000_000])
-def test_agrees_with_scikit_learn(metric: Metric, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearest_rows_match_scikit_learn(metric: Metric, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest_neighbors, "DISTANCES_PER_BLOCK", block)
     fitted = NearestNeighbors(n_neighbors=7, metric=metric, algorithm="brute").fit(POINTS.astype(np.float64))
-    wanted, at = fitted.kneighbors(QUERIES.astype(np.float64))
-    distances, places = nearest_rows(QUERIES, POINTS, 7, metric)
-    assert (places == at).all()
-    assert distances == pytest.approx(wanted, abs=1e-6)
+    expected_distances, expected_indices = fitted.kneighbors(QUERIES.astype(np.float64))
+    distances, indices = nearest_rows(QUERIES, POINTS, 7, metric)
+    assert (indices == expected_indices).all()
+    assert distances == pytest.approx(expected_distances, abs=1e-6)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_point_is_not_its_own_neighbor(metric: Metric) -> None:
-    _, places = nearest_rows(POINTS[:50], POINTS, 3, metric, skip=np.arange(50))
-    assert (places != np.arange(50)[:, None]).all()
-    _, places = nearest_rows(POINTS[:2], POINTS, 1, metric, skip=np.array([-1, 1]))
-    assert places[0, 0] == 0
-    assert places[1, 0] != 1
+def test_nearest_rows_skip_excludes_row_itself(metric: Metric) -> None:
+    _, indices = nearest_rows(POINTS[:50], POINTS, 3, metric, skip=np.arange(50))
+    assert (indices != np.arange(50)[:, None]).all()
+    _, indices = nearest_rows(POINTS[:2], POINTS, 1, metric, skip=np.array([-1, 1]))
+    assert indices[0, 0] == 0
+    assert indices[1, 0] != 1
 
 
-def test_copies_are_at_no_distance_even_far_from_zero() -> None:
-    far = POINTS + 1e4
-    distances, places = nearest_rows(far[:20], far, 1, "euclidean")
-    assert (places[:, 0] == np.arange(20)).all()
+def test_nearest_rows_of_copies_far_from_zero_have_zero_distance() -> None:
+    shifted = POINTS + 1e4
+    distances, indices = nearest_rows(shifted[:20], shifted, 1, "euclidean")
+    assert (indices[:, 0] == np.arange(20)).all()
     assert not distances.any()
 
 
-def test_what_is_not_finite_and_rows_of_zeros_are_borne() -> None:
+def test_nearest_rows_with_nan_or_zero_rows_have_finite_distances() -> None:
     points = POINTS.copy()
     points[3] = np.nan
     points[4] = 0
@@ -52,7 +52,7 @@ def test_what_is_not_finite_and_rows_of_zeros_are_borne() -> None:
         assert np.isfinite(distances).all()
 
 
-def test_bad_arguments_are_refused() -> None:
+def test_nearest_rows_invalid_argument_raises_setup_error() -> None:
     with pytest.raises(SetupError, match="cosine"):
         nearest_rows(QUERIES, POINTS, 2, "manhattan")  # type: ignore[arg-type]
     with pytest.raises(SetupError, match="at most 3"):

@@ -1,4 +1,4 @@
-"""Pages with one panel that looks inside a model."""
+"""A page with one panel of the internals of a model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 from nbdebug.tools.explain.panels import attention, features, path
 from nbdebug.views.page import View
 
-PANELS = {one.PANEL.name: one.PANEL for one in (attention, features, path)}
+PANELS = {module.PANEL.name: module.PANEL for module in (attention, features, path)}
 
 
 @dataclass
-class InsidePage(View):
-    """A page with one panel on it."""
+class InternalsPage(View):
+    """A page that shows one panel in its first state."""
 
-    module: ClassVar[str] = str(Path(__file__).with_name("inside_page.js"))
+    module: ClassVar[str] = str(Path(__file__).with_name("internals_page.js"))
     sheets: ClassVar[tuple[str, ...]] = ("explain",)
 
     name: str = ""
