@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDat
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from tests.rules.said import loud
+from tests.rules.rule_findings import fault_messages
 
 X = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
 RARE = (X[:, 0] > 1.9).long()
@@ -96,15 +96,15 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_rare_class_that_nothing_makes_up_for_is_found(name: str) -> None:
-    assert len(loud(FAULTY[name](), "D106")) == 1
+    assert len(fault_messages(FAULTY[name](), "D106")) == 1
 
 
 @pytest.mark.parametrize("name", UPSIDE_DOWN)
 def test_weights_that_make_a_rare_class_rarer_are_told_apart(name: str) -> None:
-    (found,) = loud(UPSIDE_DOWN[name](), "D106")
+    (found,) = fault_messages(UPSIDE_DOWN[name](), "D106")
     assert "weights a sample of class 0 30 times as much" in found
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_what_makes_up_for_it_is_seen(name: str) -> None:
-    assert loud(HEALTHY[name](), "D106") == []
+    assert fault_messages(HEALTHY[name](), "D106") == []

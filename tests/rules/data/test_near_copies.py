@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 
 from nbdebug.finding import Finding
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 DRAWN = torch.Generator().manual_seed(0)
 X = torch.randn(300, 8, generator=DRAWN)
@@ -79,16 +79,16 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_copies_are_found(name: str) -> None:
-    assert len(loud(FAULTY[name](), "D108")) == 1
+    assert len(fault_messages(FAULTY[name](), "D108")) == 1
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_samples_that_lie_close_by_nature_are_left_alone(name: str) -> None:
-    assert loud(HEALTHY[name](), "D108") == []
+    assert fault_messages(HEALTHY[name](), "D108") == []
 
 
 def test_a_pair_is_named() -> None:
-    found: Finding = said(FAULTY["windows split at random"](), "D108")[0]
+    found: Finding = rule_findings(FAULTY["windows split at random"](), "D108")[0]
     here, there = found.evidence["pairs of train and val"][0]
     assert abs(here - there) > 0 or here == there
     assert found.where.sample == there

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 
 def seeded_numpy(x: Tensor, index: int) -> Tensor:
@@ -83,29 +83,29 @@ def loaded(data: Any, **given: Any) -> Setup:
 
 @pytest.mark.parametrize("change", [seeded_numpy, seeded_torch, seeded_python])
 def test_a_seed_for_each_sample_is_found(change: Callable[[Tensor, int], Tensor]) -> None:
-    assert len(loud(loaded(Changed(change)), "D117")) == 1
+    assert len(fault_messages(loaded(Changed(change)), "D117")) == 1
 
 
 @pytest.mark.parametrize("data", [Inline(still), Subset(Inline(still), range(40))], ids=["plain", "a part of it"])
 def test_its_line_is_named(data: Any) -> None:
-    (found,) = said(loaded(data), "D117")
+    (found,) = rule_findings(loaded(data), "D117")
     assert found.where.source == "        torch.manual_seed(3)"
 
 
 @pytest.mark.parametrize("generator", [np.random.RandomState(0), np.random.default_rng(0)], ids=["old", "new"])
 def test_a_generator_that_workers_copy_is_found(generator: Any) -> None:
-    assert len(loud(loaded(Own(generator), num_workers=2), "D117")) == 1
-    assert loud(loaded(Own(generator)), "D117") == []
+    assert len(fault_messages(loaded(Own(generator), num_workers=2), "D117")) == 1
+    assert fault_messages(loaded(Own(generator)), "D117") == []
 
 
 @pytest.mark.parametrize("change", [by_index, free, still])
 def test_data_that_are_made_up_or_drawn_freely_are_left_alone(change: Callable[[Tensor, int], Tensor]) -> None:
-    assert loud(loaded(Changed(change), num_workers=2), "D117") == []
+    assert fault_messages(loaded(Changed(change), num_workers=2), "D117") == []
 
 
 def test_generators_are_as_they_were() -> None:
     data = Own(np.random.default_rng(0))
     before = str(data.generator.bit_generator.state), random.getstate(), torch.get_rng_state()
-    said(loaded(data, num_workers=2), "D117")
+    rule_findings(loaded(data, num_workers=2), "D117")
     assert (str(data.generator.bit_generator.state), random.getstate()) == before[:2]
     assert torch.equal(torch.get_rng_state(), before[2])

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
 FEW = torch.where(torch.arange(64) % 5 == 3, -1, Y)
@@ -36,7 +36,7 @@ def weighed(output: Tensor, target: Tensor) -> Tensor:
 @pytest.mark.parametrize("loss", [indexed, named, weighed])
 @pytest.mark.parametrize("labels", [FEW, LATE], ids=["many", "one far from the first batch"])
 def test_labels_that_the_loss_drops_are_left_alone(loss: Callable[..., Tensor], labels: Tensor) -> None:
-    assert said(minimal_setup(network(3), X, labels, loss), "D101") == []
+    assert rule_findings(minimal_setup(network(3), X, labels, loss), "D101") == []
 
 
 def wrapped(output: Tensor, target: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def refused(output: Tensor, target: Tensor) -> Tensor:
 @pytest.mark.parametrize("loss", [wrapped, refused, nn.CrossEntropyLoss(), F.cross_entropy])
 @pytest.mark.parametrize("labels", [FEW, LATE], ids=["many", "one far from the first batch"])
 def test_labels_that_the_loss_does_not_drop_are_found(loss: Callable[..., Tensor], labels: Tensor) -> None:
-    (one,) = said(minimal_setup(network(3), X, labels, loss), "D101")
+    (one,) = rule_findings(minimal_setup(network(3), X, labels, loss), "D101")
     assert one.severity == "error"
     assert one.evidence["labels"] == [-1]
 
@@ -73,7 +73,7 @@ def filled(output: Tensor, target: Tensor) -> Tensor:
 @pytest.mark.parametrize("loss", [there, filled])
 @pytest.mark.parametrize("target", [VALUES, ONCE], ids=["many", "one far from the first batch"])
 def test_missing_targets_that_the_loss_leaves_out_are_a_note(loss: Callable[..., Tensor], target: Tensor) -> None:
-    assert [one.severity for one in said(minimal_setup(network(2), X, target, loss), "D103")] == ["note"]
+    assert [one.severity for one in rule_findings(minimal_setup(network(2), X, target, loss), "D103")] == ["note"]
 
 
 def too_late(output: Tensor, target: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def times_zero(output: Tensor, target: Tensor) -> Tensor:
 @pytest.mark.parametrize("loss", [times_zero, F.mse_loss])
 @pytest.mark.parametrize("target", [VALUES, ONCE], ids=["many", "one far from the first batch"])
 def test_missing_targets_that_reach_the_loss_are_an_error(loss: Callable[..., Tensor], target: Tensor) -> None:
-    assert [one.severity for one in said(minimal_setup(network(2), X, target, loss), "D103")] == ["error"]
+    assert [one.severity for one in rule_findings(minimal_setup(network(2), X, target, loss), "D103")] == ["error"]
 
 
 class Filling(nn.Module):
@@ -109,5 +109,5 @@ def missing_inputs(model: nn.Module) -> Setup:
 
 
 def test_missing_inputs_that_the_model_fills_are_a_note() -> None:
-    assert [one.severity for one in said(missing_inputs(Filling()), "D103")] == ["note"]
-    assert [one.severity for one in said(missing_inputs(network(3)), "D103")] == ["error"]
+    assert [one.severity for one in rule_findings(missing_inputs(Filling()), "D103")] == ["note"]
+    assert [one.severity for one in rule_findings(missing_inputs(network(3)), "D103")] == ["error"]

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 DRAWN = torch.Generator().manual_seed(0)
 X = torch.randn(400, 4, generator=DRAWN)
@@ -87,12 +87,12 @@ SAME_UNITS: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", OTHER_UNITS)
 def test_other_units_are_found(name: str) -> None:
-    assert len(loud(OTHER_UNITS[name](), "D109")) == 1
+    assert len(fault_messages(OTHER_UNITS[name](), "D109")) == 1
 
 
 @pytest.mark.parametrize("name", SAME_UNITS)
 def test_drift_and_augmentation_are_left_alone(name: str) -> None:
-    assert loud(SAME_UNITS[name](), "D109") == []
+    assert fault_messages(SAME_UNITS[name](), "D109") == []
 
 
 def test_colors_in_reverse_come_before_classes_that_seem_to_have_changed_places() -> None:
@@ -117,7 +117,7 @@ def test_the_line_that_scales_one_split_is_named() -> None:
         return nn.functional.mse_loss(output, target)
 
     setup = Setup(network(1), *(DataLoader(part, 20) for part in parts), loss_fn=error)
-    assert [one.where.source for one in said(setup, "D109")] == ["    return target / 1000"]
+    assert [one.where.source for one in rule_findings(setup, "D109")] == ["    return target / 1000"]
 
 
 def cut(order: Tensor) -> Setup:
@@ -142,7 +142,7 @@ def shares(train: list[int], val: list[int]) -> Setup:
     ids=["sorted, cut", "sorted, other shares", "nearly sorted", "unseen class", "unjudged class", "other shares"],
 )
 def test_a_split_that_follows_the_classes_is_found(build: Callable[[], Setup], code: str) -> None:
-    assert loud(build(), code)
+    assert fault_messages(build(), code)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_a_split_that_follows_the_classes_is_found(build: Callable[[], Setup], c
 )
 def test_a_random_split_and_balance_are_left_alone(build: Callable[[], Setup]) -> None:
     setup = build()
-    assert loud(setup, "D110") + loud(setup, "D119") == []
+    assert fault_messages(setup, "D110") + fault_messages(setup, "D119") == []

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
-from tests.rules.said import loud
+from tests.rules.rule_findings import fault_messages
 
 DRAWN = torch.Generator().manual_seed(0)
 X = torch.randn(200, 4, generator=DRAWN)
@@ -41,7 +41,7 @@ def series(ahead: int) -> Setup:
     ids=["the target", "in other units", "the class", "under other numbers", "a window that reaches too far"],
 )
 def test_the_target_among_the_inputs_is_found(setup: Setup) -> None:
-    assert len(loud(setup, "D115")) == 1
+    assert len(fault_messages(setup, "D115")) == 1
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_the_target_among_the_inputs_is_found(setup: Setup) -> None:
     ids=["noise", "a good feature", "part of the classes", "the next step", "a line", "an autoencoder"],
 )
 def test_features_that_only_predict_are_left_alone(setup: Setup) -> None:
-    assert loud(setup, "D115") == []
+    assert fault_messages(setup, "D115") == []

@@ -13,7 +13,7 @@ from nbdebug.rules.data.targets_not_shifted import RecurrentLanguageModel, token
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel
 from nbdebug.setup import Setup
-from tests.rules.asking import said
+from tests.rules.rule_findings import checkup_findings
 
 TOKENS = torch.randint(1, 11, (64, 10), generator=torch.Generator().manual_seed(1))
 WAVES = torch.randn(64, 10, 4, generator=torch.Generator().manual_seed(2))
@@ -95,7 +95,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], int, int]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_wrong_shift_is_found(name: str) -> None:
     build, in_data, in_loss = FAULTS[name]
-    (found,) = said("D126", build())
+    (found,) = checkup_findings(build(), "D126")
     assert (found.severity, found.evidence["in_data"], found.evidence["in_loss"]) == ("error", in_data, in_loss)
 
 
@@ -113,4 +113,4 @@ QUIET: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", QUIET)
 def test_right_targets_are_left_alone(name: str) -> None:
-    assert said("D126", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "D126") == []

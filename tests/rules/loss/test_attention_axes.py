@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.rules.examples import points
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))
 Y = points()[1]
@@ -45,7 +45,7 @@ def over_values(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("attend", [over_queries, in_heads, over_values])
 def test_a_softmax_over_the_queries_is_a_warning_at_its_line(attend: Callable[..., Tensor]) -> None:
-    (found,) = said("L206", on(Attending(attend), SERIES, Y)())
+    (found,) = checkup_findings(setup_builder(Attending(attend), SERIES, Y)(), "L206")
     assert found.severity == "warning"
     assert "softmax" in (found.where.source or "")
 
@@ -78,4 +78,4 @@ def pooled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("attend", [over_keys, from_the_right, both_ways, slots, linear, pooled])
 def test_attention_over_what_is_summed_is_left_alone(attend: Callable[..., Tensor]) -> None:
-    assert said("L206", on(Attending(attend), SERIES, Y)()) == []
+    assert checkup_findings(setup_builder(Attending(attend), SERIES, Y)(), "L206") == []

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from tests.rules.said import loud
+from tests.rules.rule_findings import fault_messages
 
 WORDS = torch.randint(0, 12, (32, 7), generator=torch.Generator().manual_seed(0))
 PICTURES = torch.rand(32, 1, 6, 8, generator=torch.Generator().manual_seed(0))
@@ -74,11 +74,11 @@ def pooled(axis: int) -> Setup:
     ids=["time", "height", "width", "width of one-hot targets", "one unit"],
 )
 def test_another_axis_is_found(setup: Setup) -> None:
-    assert len(loud(setup, "L206")) == 1
+    assert len(fault_messages(setup, "L206")) == 1
 
 
 @pytest.mark.parametrize(
     "setup", [tagger(-1), segmenter(1), one_hot(1), pooled(1)], ids=["tags", "pixels", "one-hot", "weights over time"]
 )
 def test_the_axis_of_the_classes_is_left_alone(setup: Setup) -> None:
-    assert loud(setup, "L206") == []
+    assert fault_messages(setup, "L206") == []

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud
+from tests.rules.rule_findings import fault_messages
 
 X, Y = points()
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -45,7 +45,7 @@ COSINES: dict[str, Score] = {
 
 @pytest.mark.parametrize("name", COSINES)
 def test_cosines_are_left_alone(name: str) -> None:
-    assert loud(of(COSINES[name]), "L208") == []
+    assert fault_messages(of(COSINES[name]), "L208") == []
 
 
 OTHERS: dict[str, Score] = {
@@ -56,4 +56,4 @@ OTHERS: dict[str, Score] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_scores_on_a_large_scale_are_found(name: str) -> None:
-    assert len(loud(of(OTHERS[name]), "L208")) == 1
+    assert len(fault_messages(of(OTHERS[name]), "L208")) == 1

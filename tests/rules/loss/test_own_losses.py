@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nbdebug.rules.examples import classifier, minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
 from nbdebug.setup.task import parse_task
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 X, Y = points()
 REAL = X.sum(1, keepdim=True) / 2
@@ -162,13 +162,13 @@ HEALTHY: dict[str, tuple[str, Callable[[], Setup]]] = {
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_mistake_is_found(name: str) -> None:
     code, build = FAULTY[name]
-    assert loud(build(), code)
+    assert fault_messages(build(), code)
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_the_sound_loss_is_left_alone(name: str) -> None:
     code, build = HEALTHY[name]
-    assert loud(build(), code) == []
+    assert fault_messages(build(), code) == []
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,16 @@ def test_the_sound_loss_is_left_alone(name: str) -> None:
     ],
 )
 def test_its_line_is_named(code: str, build: Callable[[], Setup], line: str) -> None:
-    assert [line in (one.where.source or "") for one in said(build(), code)] == [True]
+    assert [line in (one.where.source or "") for one in rule_findings(build(), code)] == [True]
 
 
 def test_the_layer_with_large_weights_is_named() -> None:
     model = network(3)
     nn.init.normal_(model[2].weight, std=5.0)
-    assert [one.where.module for one in said(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")] == ["2"]
+    assert [one.where.module for one in rule_findings(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")] == [
+        "2"
+    ]
 
 
 def test_the_head_that_gives_logits_to_nll_is_named() -> None:
-    assert [one.where.module for one in said(classifier(loss_fn=nn.NLLLoss()), "L204")] == ["2"]
+    assert [one.where.module for one in rule_findings(classifier(loss_fn=nn.NLLLoss()), "L204")] == ["2"]

@@ -19,11 +19,11 @@ from tests.rules.healthy_models import (
     GAN,
     VAE,
     Adapter,
+    AlternatingHeads,
     Attention,
-    Frozen,
+    FrozenBackbone,
     Gated,
     Siamese,
-    TakingTurns,
     TiedLanguageModel,
 )
 
@@ -142,9 +142,9 @@ PROGRAMS: dict[str, Callable[[], Setup]] = {
     "vae": lambda: minimal_setup(VAE(), torch.rand(64, 12), torch.rand(64, 12), VAE.loss),
     "gan": lambda: minimal_setup(GAN(), torch.randn(64, 2), torch.ones(64, 1), GAN.loss),
     "siamese stop-gradient": lambda: minimal_setup(Siamese(), torch.randn(64, 6), torch.zeros(64), Siamese.loss),
-    "frozen backbone": lambda: minimal_setup(Frozen(), X, Y, nn.CrossEntropyLoss()),
+    "frozen backbone": lambda: minimal_setup(FrozenBackbone(), X, Y, nn.CrossEntropyLoss()),
     "low-rank adapter": lambda: minimal_setup(Adapter(), X, Y, nn.CrossEntropyLoss()),
-    "heads in turns": lambda: minimal_setup(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
+    "heads in turns": lambda: minimal_setup(AlternatingHeads(), X, torch.randn(64, 1), nn.MSELoss()),
     "tied language model": lambda: minimal_setup(
         TiedLanguageModel(), TOKENS[:, :-1], TOKENS[:, 1:], TiedLanguageModel.loss
     ),

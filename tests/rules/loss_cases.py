@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.faulty_models import Headed
-from tests.rules.healthy_models import Pair, TimeFirst, by_sgd
+from tests.rules.healthy_models import ContrastivePair, TimeFirst, with_sgd
 
 X, Y = points()
 YES, VALUES = Y.clamp(max=1).float(), X.sum(1, keepdim=True)
@@ -148,14 +148,16 @@ FAULTS: dict[str, tuple[str, Build, str]] = {
     "one column of three": ("L214", case(None, one_column, X[:, :3]), "2 of 3 outputs"),
     "sum by hand at the rate of a mean": (
         "L216",
-        lambda: by_sgd(minimal_setup(network(1), X, VALUES, summed_by_hand), 0.1),
+        lambda: with_sgd(minimal_setup(network(1), X, VALUES, summed_by_hand), 0.1),
         "16 samples",
     ),
 }
 
 HEALTHY: dict[str, Build] = {
     "softmax over time first": lambda: minimal_setup(TimeFirst(), FRAMES, torch.arange(32) % 3, CE),
-    "clip-style loss": lambda: minimal_setup(Pair(), torch.randn(64, 2, 6), torch.zeros(64), Pair.loss),
+    "clip-style loss": lambda: minimal_setup(
+        ContrastivePair(), torch.randn(64, 2, 6), torch.zeros(64), ContrastivePair.loss
+    ),
     "sigmoid for unit targets": case(torch.sigmoid, MSE, YES[:, None], 1),
     "tanh for scaled targets": case(torch.tanh, MSE, VALUES.tanh(), 1),
     "relu for counts": case(F.relu, MSE, VALUES.abs().round(), 1),
@@ -185,7 +187,7 @@ HEALTHY: dict[str, Build] = {
     "maximized likelihood": sgd(lr=0.1, maximize=True, loss=likelihood),
     "dice": pixels(nn.Identity(), lambda o, t: 1 - overlap(o, t)),
     "sum with adam": case(None, summed_by_hand, VALUES, 1),
-    "sum at a small rate": lambda: by_sgd(minimal_setup(network(1), X, VALUES, summed_by_hand), 1e-3),
+    "sum at a small rate": lambda: with_sgd(minimal_setup(network(1), X, VALUES, summed_by_hand), 1e-3),
     "cosine": case(None, lambda o, t: 1 - F.cosine_similarity(o, t, dim=1).mean(), ONE_HOT),
     "bfloat16 log-softmax": case(lambda z: F.log_softmax(z.bfloat16(), 1), NLL),
 }
