@@ -36,7 +36,8 @@ def error_codes_after_loop(
 
 
 @pytest.mark.parametrize(
-    ("loss_fn", "y"), [(nn.BCEWithLogitsLoss(), points()[1] > 0), (nn.MSELoss(), points()[0].sum(1))],
+    ("loss_fn", "y"),
+    [(nn.BCEWithLogitsLoss(), points()[1] > 0), (nn.MSELoss(), points()[0].sum(1))],
     ids=["bce", "mse"],
 )
 def test_checkup_errors_when_loop_squeezes_output_are_disproved(loss_fn: nn.Module, y: Tensor) -> None:
