@@ -16,7 +16,7 @@ CORNERS = torch.tensor([[0.0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "said"),
+    ("x", "y", "expected_copies"),
     [
         (X[:100].repeat(4, 1), Y[:100].repeat(4), [300]),
         (torch.cat([X, RARE_X.repeat(5, 1)]), torch.cat([Y, Y[Y == 1].repeat(5)]), []),

@@ -81,7 +81,7 @@ def loader_setup(data: Any, **options: Any) -> Setup:
     return Setup(network(3), DataLoader(data, 16, **options), loss_fn=nn.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize("change", [seeded_numpy, seeded_torch, seeded_python])
+@pytest.mark.parametrize("transform", [seeded_numpy, seeded_torch, seeded_python])
 def test_repeated_randomness_of_fixed_seed_per_sample_is_reported(transform: Callable[[Tensor, int], Tensor]) -> None:
     assert len(fault_messages(loader_setup(TransformedPoints(transform)), "D117")) == 1
 
@@ -102,7 +102,7 @@ def test_repeated_randomness_of_own_generator_is_reported_only_with_workers(gene
     assert fault_messages(loader_setup(OwnGenerator(generator)), "D117") == []
 
 
-@pytest.mark.parametrize("change", [seeded_by_index, unseeded_noise, unchanged])
+@pytest.mark.parametrize("transform", [seeded_by_index, unseeded_noise, unchanged])
 def test_repeated_randomness_of_index_seed_or_unseeded_noise_is_quiet(
     transform: Callable[[Tensor, int], Tensor],
 ) -> None:
