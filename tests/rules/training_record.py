@@ -1,4 +1,4 @@
-"""The record of a small loop, by the watch that users have."""
+"""The record of a small training loop, made by a watch session."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from nbdebug.watching.time_budget import TimeBudget
 
 
 @contextmanager
-def recorded(
+def record_training(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch_size: int, every: int | None = None
 ) -> Iterator[Record]:
-    """A block whose training is recorded; a step of ``optimizer`` is a row, and nothing is judged or shown."""
-    meter = TimeBudget(0.5, every)
-    session = WatchSession(Setup(model, (), optimizers=(optimizer,)), meter)
+    """Record the training inside the block, one row per step of ``optimizer``, without checking rules."""
+    budget = TimeBudget(0.5, every)
+    session = WatchSession(Setup(model, (), optimizers=(optimizer,)), budget)
     session.record.about["batch_size"] = batch_size
-    probes = session.hooks(lambda: None)
-    for one in probes:
-        one.__enter__()
+    hooks = session.hooks(lambda: None)
+    for hook in hooks:
+        hook.__enter__()
     try:
         yield session.record
     finally:
-        for one in reversed(probes):
-            one.__exit__(None, None, None)
+        for hook in reversed(hooks):
+            hook.__exit__(None, None, None)
         session.close()
         session.record.about["finished"] = True
-    assert meter.errors == {}
+    assert budget.errors == {}
