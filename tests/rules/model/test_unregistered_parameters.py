@@ -245,7 +245,7 @@ def moving_average(self: CustomNetwork) -> None:
 
 def with_average(self: CustomNetwork, x: Tensor) -> Tensor:
     with torch.no_grad():
-        self.seen = self.average[0](x)
+        self.teacher_output = self.average[0](x)
     return self.body(x)
 
 

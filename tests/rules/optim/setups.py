@@ -14,7 +14,10 @@ from nbdebug.setup import Setup
 MakeOptimizer = Callable[[Any], torch.optim.Optimizer]
 
 
-def setup_with_optimizer(make_optimizer: MakeOptimizer, dtype: torch.dtype = torch.float32) -> Setup:
-    """Return a classifier with parameters and inputs of ``dtype``."""
+def setup_with_optimizer(
+    make_optimizer: MakeOptimizer, dtype: torch.dtype = torch.float32, loss_fn: Callable[..., Any] | None = None
+) -> Setup:
+    """Return a classifier with parameters and inputs of ``dtype``, and cross-entropy unless ``loss_fn`` is passed."""
     model, (x, y) = network(3).to(dtype), points()
-    return minimal_setup(model, x.to(dtype), y, nn.CrossEntropyLoss(), optimizers=(make_optimizer(model.parameters()),))
+    optimizers = (make_optimizer(model.parameters()),)
+    return minimal_setup(model, x.to(dtype), y, loss_fn or nn.CrossEntropyLoss(), optimizers=optimizers)

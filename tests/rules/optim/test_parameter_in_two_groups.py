@@ -60,9 +60,8 @@ def test_parameter_in_two_groups_ignores_disjoint_groups_and_optimizers() -> Non
     model = network(3)
     groups = torch.optim.SGD([{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.2}], lr=0.1)
     assert findings(model, groups) == []
-    assert (
-        findings(model, torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())) == []
-    )
+    separate = torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())
+    assert findings(model, *separate) == []
 
 
 def test_parameter_in_two_groups_ignores_tied_weights_and_frozen_parameters() -> None:
@@ -92,10 +91,8 @@ def test_parameter_in_two_groups_in_loop_is_error_if_both_step_after_same_backwa
 ) -> None:
     model = network(3)
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(model[2].parameters(), lr=0.1)]
-    assert (
-        loop_severities(model, [optimizers] if same_backward else [[optimizer] for optimizer in optimizers])
-        == severities
-    )
+    turns = [optimizers] if same_backward else [[optimizer] for optimizer in optimizers]
+    assert loop_severities(model, turns) == severities
 
 
 def test_parameter_in_two_groups_in_loop_ignores_wrapper_optimizer() -> None:

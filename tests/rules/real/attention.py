@@ -15,7 +15,7 @@ from tests.rules.real.datasets import PAD, digits, padded, sentences, split
 BOS = 1
 
 
-class Embedding(nn.Module):
+class PositionalEmbedding(nn.Module):
     """Token and learned position embeddings."""
 
     def __init__(self, vocabulary: int, width: int, length: int = 32) -> None:
@@ -29,7 +29,7 @@ class Embedding(nn.Module):
 class Seq2Seq(nn.Module):
     def __init__(self, vocabulary: int = 20, width: int = 32) -> None:
         super().__init__()
-        self.src, self.tgt = Embedding(vocabulary, width), Embedding(vocabulary, width)
+        self.src, self.tgt = PositionalEmbedding(vocabulary, width), PositionalEmbedding(vocabulary, width)
         self.transformer = nn.Transformer(width, 4, 2, 2, 64, dropout=0.1, batch_first=True)
         self.out = nn.Linear(width, vocabulary)
 
@@ -90,7 +90,7 @@ class TimeFirstModel(nn.Module):
 
     def __init__(self, vocabulary: int = 20, width: int = 32) -> None:
         super().__init__()
-        self.embed = Embedding(vocabulary, width)
+        self.embed = PositionalEmbedding(vocabulary, width)
         layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.1, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(width), enable_nested_tensor=False)
         self.out = nn.Linear(width, vocabulary)
@@ -113,7 +113,7 @@ class MaskedClassifier(nn.Module):
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.embed = Embedding(20, width)
+        self.embed = PositionalEmbedding(20, width)
         layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
         self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(width, 3)
 

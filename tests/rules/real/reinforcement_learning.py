@@ -26,13 +26,13 @@ def transitions(count: int = 512) -> tuple[Tensor, ...]:
     return state, action, 1 - next_state.norm(dim=1) / 3, next_state, done
 
 
-def policy_network(outputs: int) -> nn.Sequential:
+def network(outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, outputs))
 
 
 @healthy
 def q_learning_by_step() -> Debugger:
-    q = policy_network(3)
+    q = network(3)
     target = copy.deepcopy(q).requires_grad_(False).eval()
 
     def step(batch: list[Tensor]) -> Tensor:
@@ -51,7 +51,7 @@ class DQN(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.q = policy_network(3)
+        self.q = network(3)
         self.target = copy.deepcopy(self.q).requires_grad_(False)
 
     def forward(self, state: Tensor, next_state: Tensor) -> Any:
@@ -86,7 +86,7 @@ def values_of_chosen_actions() -> Debugger:
     def action_loss(q: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(q.gather(1, target[:, :1].long()).squeeze(1), target[:, 1])
 
-    model = policy_network(3)
+    model = network(3)
     train = loader(state, torch.stack([action.float(), reward], 1))
     return Debugger(model, train, loss_fn=action_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
@@ -99,7 +99,7 @@ def values_of_integer_actions() -> Debugger:
     def action_loss(q: Tensor, action: Tensor, value: Tensor) -> Tensor:
         return F.mse_loss(q.gather(1, action.unsqueeze(1)).squeeze(1), value)
 
-    model = policy_network(3)
+    model = network(3)
     train = loader(state, action, reward)
     return Debugger(model, train, loss_fn=action_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
@@ -112,7 +112,7 @@ def policy_gradient() -> Debugger:
     def reinforce(logits: Tensor, action: Tensor, gain: Tensor) -> Tensor:
         return -(torch.distributions.Categorical(logits=logits).log_prob(action) * gain).mean()
 
-    model = policy_network(3)
+    model = network(3)
     train = loader(state, action, gain)
     return Debugger(model, train, loss_fn=reinforce, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 

@@ -21,7 +21,6 @@ from tests.rules.signal.training_runs import (
     class_points,
     mlp,
     number_sequences,
-    regression_data,
     sentences,
     stripe_images,
     supervised,
@@ -175,12 +174,6 @@ def logistic(rate: float) -> BuildRun:
         return TrainingRun(model, SGD(model.parameters(), rate), supervised(model, data), 300)
 
     return build
-
-
-def linear() -> TrainingRun:
-    model, (x, _) = nn.Sequential(nn.Linear(8, 1)), regression_data()
-    y = x.sum(1, keepdim=True) + 0.1 * torch.randn(512, 1)
-    return TrainingRun(model, SGD(model.parameters(), 0.1), supervised(model, (x, y), F.mse_loss), 200)
 
 
 class Embedder(nn.Module):

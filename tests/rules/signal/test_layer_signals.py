@@ -73,26 +73,16 @@ def test_layer_signal_windows_are_split_by_step_and_not_by_snapshot() -> None:
     signal = get_layer_signal(make_record(), "weight.norm")
     assert signal.after_warm_up.steps.tolist() == [16, 24, 32, 48, 64, 96, 128]
     assert signal.second_half.steps.tolist() == [64, 96, 128]
-    assert get_layer_signal(
-        make_record(steps=(1, 2, 3, 4, 5, 6, 7, 100)), "weight.norm"
-    ).second_half.steps.tolist() == [
-        6,
-        7,
-        100,
-    ]
+    sparse_end = get_layer_signal(make_record(steps=(1, 2, 3, 4, 5, 6, 7, 100)), "weight.norm")
+    assert sparse_end.second_half.steps.tolist() == [6, 7, 100]
 
 
 def test_get_layer_signal_of_non_finite_weights_is_infinite() -> None:
     signal = get_layer_signal(make_record(weight_nonfinite=lambda i, t: float(i == 1 and t > 9)), "weight.norm")
     assert np.isinf(signal.values[10:, 1]).all()
     assert np.isfinite(signal.values[:10]).all()
-    assert (
-        findings(
-            "G411",
-            make_record(weight_norm=lambda i, t: 4.0 if t < 10 else 0.0, weight_nonfinite=lambda i, t: float(t > 9)),
-        )
-        == []
-    )
+    overflow = make_record(weight_norm=lambda i, t: 4.0 if t < 10 else 0.0, weight_nonfinite=lambda i, t: float(t > 9))
+    assert findings("G411", overflow) == []
 
 
 def test_get_layer_signal_of_too_few_snapshots_raises_not_checked() -> None:

@@ -105,8 +105,8 @@ def sentences(length: int = 12, vocabulary: int = 20) -> tuple[Tensor, Tensor]:
     for _ in range(length):
         noise = torch.rand(256) < 0.1
         tokens.append(torch.where(noise, torch.randint(vocabulary, (256,)), table[tokens[-1]]))
-    whole = torch.stack(tokens, 1)
-    return whole[:, :-1], whole[:, 1:]
+    sequences = torch.stack(tokens, 1)
+    return sequences[:, :-1], sequences[:, 1:]
 
 
 def number_sequences(length: int = 40, summed: int = 8) -> tuple[Tensor, Tensor]:
@@ -183,7 +183,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, vocabulary: int = 20, width: int = 32, tied: bool = False, depth: int = 2) -> None:
         super().__init__()
-        self.embed, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(12, width))
+        self.embed, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(12, width))
         layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.1, batch_first=True, norm_first=True)
         self.body = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
@@ -193,7 +193,7 @@ class LanguageModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-        return self.head(self.norm(self.body(self.embed(x) + self.places, mask=mask, is_causal=True)))
+        return self.head(self.norm(self.body(self.embed(x) + self.positions, mask=mask, is_causal=True)))
 
 
 class RecurrentNetwork(nn.Module):
