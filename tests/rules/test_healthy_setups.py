@@ -1,10 +1,9 @@
-"""Healthy programs that look ill: no rule may raise an error or a warning on them."""
+"""Checkups of healthy setups that resemble faulty ones: no rule may report an error or a warning."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from torch.nn import functional as F
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import classifier, minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
-from tests.rules import loss_faults
+from tests.rules import loss_cases
 from tests.rules.healthy_models import (
     GAN,
     VAE,
@@ -26,47 +25,48 @@ from tests.rules.healthy_models import (
     Siamese,
     TiedLanguageModel,
 )
+from tests.rules.rule_findings import broken_rules
 
 X, Y = points()
 ONE_HOT = F.one_hot(Y, 3).float()
 
 
-def focal(logits: Tensor, target: Tensor) -> Tensor:
+def focal_loss(logits: Tensor, target: Tensor) -> Tensor:
     p = torch.sigmoid(logits)
     ce = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
     return (ce * (p * (1 - target) + (1 - p) * target) ** 2).mean()
 
 
-def distilled(logits: Tensor, target: Tensor) -> Tensor:
+def distillation_loss(logits: Tensor, target: Tensor) -> Tensor:
     with torch.no_grad():
         teacher = F.softmax(torch.randn_like(logits), dim=1)
     student = F.log_softmax(logits / 2, dim=1)
     return F.kl_div(student, teacher, reduction="batchmean") + F.cross_entropy(logits, target)
 
 
-def gaussian(output: Tensor, target: Tensor) -> Tensor:
+def gaussian_nll(output: Tensor, target: Tensor) -> Tensor:
     return F.gaussian_nll_loss(output[:, :1], target, F.softplus(output[:, 1:]) + 1e-3)
 
 
-def quantiles(output: Tensor, target: Tensor) -> Tensor:
+def quantile_loss(output: Tensor, target: Tensor) -> Tensor:
     levels = torch.tensor([0.1, 0.5, 0.9])
     error = target - output
     return torch.maximum(levels * error, (levels - 1) * error).mean()
 
 
-def contrastive(output: Tensor, target: Tensor) -> Tensor:
+def contrastive_loss(output: Tensor, target: Tensor) -> Tensor:
     z = F.normalize(output, dim=1)
     alike = (target.unsqueeze(0) == target.unsqueeze(1)).float().fill_diagonal_(0)
     scores = (z @ z.t() / 0.5).masked_fill(torch.eye(len(z), dtype=torch.bool), -1e9)
     return -(F.log_softmax(scores, dim=1) * alike).sum() / alike.sum()
 
 
-def pairwise(output: Tensor, target: Tensor) -> Tensor:
+def ranking_loss(output: Tensor, target: Tensor) -> Tensor:
     order = torch.sign(target.unsqueeze(1) - target.unsqueeze(0))
     return F.softplus(-order * (output.unsqueeze(1) - output.unsqueeze(0))).mean()
 
 
-def weighted(output: Tensor, target: Tensor) -> Tensor:
+def weighted_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     weight = 1.0 + (target > 1).float()
     return (F.cross_entropy(output, target, reduction="none") * weight).mean()
 
@@ -90,7 +90,7 @@ def two_optimizers() -> Setup:
     return minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=optimizers)
 
 
-def pretrained() -> Setup:
+def pretrained_classifier() -> Setup:
     setup = classifier()
     for _ in range(200):
         setup.optimizers[0].zero_grad()
@@ -119,23 +119,23 @@ def raw_into_batch_norm() -> Setup:
 
 
 TOKENS = torch.randint(0, 11, (32, 7), generator=torch.Generator().manual_seed(1))
-PROGRAMS: dict[str, Callable[[], Setup]] = {
+HEALTHY_SETUPS: dict[str, Callable[[], Setup]] = {
     "label smoothing": lambda: classifier(loss_fn=nn.CrossEntropyLoss(label_smoothing=0.1)),
     "class weights": lambda: classifier(loss_fn=nn.CrossEntropyLoss(torch.tensor([1.0, 5.0, 0.2]))),
-    "weights by sample": lambda: classifier(loss_fn=weighted),
+    "weights by sample": lambda: classifier(loss_fn=weighted_cross_entropy),
     "sum reduction": lambda: classifier(loss_fn=partial(F.cross_entropy, reduction="sum")),
     "soft labels": lambda: minimal_setup(network(3), X, 0.8 * ONE_HOT + 0.2 / 3, nn.CrossEntropyLoss()),
     "log-softmax and nll": lambda: classifier(nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss()),
     "sigmoid and bce": lambda: minimal_setup(network(3, nn.Sigmoid()), X, ONE_HOT, nn.BCELoss()),
-    "focal": lambda: minimal_setup(network(3), X, ONE_HOT, focal),
+    "focal": lambda: minimal_setup(network(3), X, ONE_HOT, focal_loss),
     "positive weights": lambda: minimal_setup(
         network(3), X, ONE_HOT, nn.BCEWithLogitsLoss(pos_weight=torch.full((3,), 2.0))
     ),
-    "distillation": lambda: classifier(loss_fn=distilled),
-    "gaussian nll": lambda: minimal_setup(network(2), X, X.sum(1, keepdim=True) / 2, gaussian),
-    "quantiles": lambda: minimal_setup(network(3), X, X.sum(1, keepdim=True) / 2, quantiles),
-    "contrastive": lambda: classifier(loss_fn=contrastive),
-    "pairwise ranking": lambda: minimal_setup(network(1), X, X.sum(1, keepdim=True), pairwise),
+    "distillation": lambda: classifier(loss_fn=distillation_loss),
+    "gaussian nll": lambda: minimal_setup(network(2), X, X.sum(1, keepdim=True) / 2, gaussian_nll),
+    "quantiles": lambda: minimal_setup(network(3), X, X.sum(1, keepdim=True) / 2, quantile_loss),
+    "contrastive": lambda: classifier(loss_fn=contrastive_loss),
+    "pairwise ranking": lambda: minimal_setup(network(1), X, X.sum(1, keepdim=True), ranking_loss),
     "huber": lambda: regressor(loss_fn=nn.HuberLoss()),
     "attention": lambda: minimal_setup(Attention(), torch.randn(32, 6, 8), torch.arange(32) % 3, nn.CrossEntropyLoss()),
     "gating": lambda: minimal_setup(Gated(), X, Y, nn.CrossEntropyLoss()),
@@ -151,18 +151,18 @@ PROGRAMS: dict[str, Callable[[], Setup]] = {
     "two optimizers": two_optimizers,
     "masked tokens": masked_tokens,
     "segmentation": segmentation,
-    "pretrained": pretrained,
+    "pretrained": pretrained_classifier,
     "center loss": center_loss,
     "raw features into batch norm": raw_into_batch_norm,
 }
 
 
-ALL = {**PROGRAMS, **loss_faults.HEALTHY}
+ALL_HEALTHY_SETUPS = {**HEALTHY_SETUPS, **loss_cases.HEALTHY_SETUPS}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_healthy_program_draws_no_error_and_no_warning(name: str) -> None:
+@pytest.mark.parametrize("name", ALL_HEALTHY_SETUPS)
+def test_checkup_of_healthy_setup_has_no_faults(name: str) -> None:
     torch.manual_seed(0)
-    report: Any = Debugger.of(ALL[name]()).checkup()
-    assert [str(one) for one in report.faults] == []
-    assert [one for one in report.not_checked if "broke" in one.why] == []
+    report = Debugger.of(ALL_HEALTHY_SETUPS[name]()).checkup()
+    assert [str(finding) for finding in report.faults] == []
+    assert broken_rules(report) == []
