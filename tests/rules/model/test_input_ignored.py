@@ -104,7 +104,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_input_ignored_is_silent_for_used_inputs(name: str) -> None:
+def test_input_ignored_is_quiet_for_used_inputs(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "M306") == []
 
 

@@ -133,7 +133,7 @@ HEALTHY: dict[str, tuple[Callable[[], nn.Module], Tensor, Tensor]] = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_order_ignored_is_silent_for_models_with_positions_or_without_attention(name: str) -> None:
+def test_order_ignored_is_quiet_for_models_with_positions_or_without_attention(name: str) -> None:
     build, x, y = HEALTHY[name]
     assert not findings(build(), x, y)
 
@@ -166,7 +166,7 @@ class AttentionPooling(nn.Module):
         return scores
 
 
-def test_order_ignored_is_silent_for_recurrence_and_attention_pooling() -> None:
+def test_order_ignored_is_quiet_for_recurrence_and_attention_pooling() -> None:
     assert not findings(RecurrentAttention(), WORDS, WORD_LABELS)
     assert not findings(AttentionPooling(), POINTS, POINT_LABELS)
 

@@ -169,5 +169,5 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_padding_changes_output_is_silent_for_models_that_exclude_padding(name: str) -> None:
+def test_padding_changes_output_is_quiet_for_models_that_exclude_padding(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "M310") == []

@@ -132,7 +132,7 @@ class CausalConvolutions(nn.Module):
     ],
     ids=["ImageNet strides", "dilation", "squeeze and excitation", "causal", "kernel as large as the map"],
 )
-def test_shrunken_map_is_silent_for_maps_of_sufficient_size(model: Callable[[], nn.Module], x: Tensor) -> None:
+def test_shrunken_map_is_quiet_for_maps_of_sufficient_size(model: Callable[[], nn.Module], x: Tensor) -> None:
     assert not findings(model(), x)
 
 

@@ -218,10 +218,6 @@ def cached_output(self: CustomNetwork, x: Tensor) -> Tensor:
     return self.last
 
 
-def test_unregistered_parameters_ignores_cached_activation() -> None:
-    assert findings(CustomNetwork(own_layer, cached_output)) == []
-
-
 def test_unregistered_parameters_in_optimizer_is_warning() -> None:
     model = CustomNetwork(store(body=lambda: [nn.Linear(4, 4)]), lambda self, x: self.body[0](x))
     optimizer = torch.optim.SGD([*model.parameters(), *model.body[0].parameters()], lr=0.1)
@@ -261,6 +257,7 @@ HEALTHY: dict[str, tuple[Callable[[CustomNetwork], None], Callable[[CustomNetwor
     "input with a gradient": (store(), input_with_gradient),
     "constant tensor": (store(mean=lambda: torch.ones(4)), lambda self, x: x - self.mean),
     "container": (store(body=lambda: nn.ModuleList([nn.Linear(4, 4)])), lambda self, x: self.body[0](x)),
+    "cached activation": (own_layer, cached_output),
     "cached output": (store(body=nn.Linear(4, 4)), lambda self, x: setattr(self, "last", self.body(x)) or self.last),
 }
 

@@ -97,14 +97,10 @@ def test_untied_weights_ignores_conditional_tie(tie: bool) -> None:
     assert not findings(OptionallyTied(tie))
 
 
-def test_untied_weights_ignores_deep_copied_model() -> None:
-    assert not findings(copy.deepcopy(TiedTagger()))
-
-
-def test_untied_weights_ignores_new_head_of_other_size() -> None:
+def model_with_new_head() -> nn.Module:
     model = TiedTagger()
     model.head = nn.Linear(8, 20)
-    assert not findings(model)
+    return model
 
 
 class MirroredAutoencoder(nn.Module):
@@ -144,8 +140,16 @@ class CopiedLayers(nn.Module):
         return scores.transpose(1, 2)
 
 
-def test_untied_weights_ignores_copied_layers() -> None:
-    assert not findings(CopiedLayers())
+HEALTHY: dict[str, Callable[[], nn.Module]] = {
+    "deep copy of a tied model": lambda: copy.deepcopy(TiedTagger()),
+    "new head of another size": model_with_new_head,
+    "copied layers": CopiedLayers,
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_untied_weights_ignores_copies_and_replacements_by_design(name: str) -> None:
+    assert not findings(HEALTHY[name]())
 
 
 def test_untied_weights_of_hugging_face_model_follows_its_configuration() -> None:

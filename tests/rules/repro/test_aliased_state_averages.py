@@ -107,9 +107,9 @@ def torch_averaged_model(setup: Setup) -> None:
 
 
 def latest_weights(setup: Setup) -> None:
-    copies = copy.deepcopy(setup.model)
+    model_copy = copy.deepcopy(setup.model)
     for _ in training_steps(setup):
-        copies.load_state_dict(setup.model.state_dict())
+        model_copy.load_state_dict(setup.model.state_dict())
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_aliased_state_leaves_locals_of_loop_unchanged() -> None:
 
 
 def test_aliased_state_keeps_variables_of_loop_under_debugger() -> None:
-    setup, copies = make_setup(), list[nn.Module]()
+    setup, averages = make_setup(), list[nn.Module]()
 
     def loop(setup: Setup) -> None:
         average = copy.deepcopy(setup.model)
         steps = training_steps(setup)
         next(steps)
-        copies.append(average)
+        averages.append(average)
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code is loop.__code__ and event == "line" and "steps" in frame.f_locals:
@@ -161,7 +161,7 @@ def test_aliased_state_keeps_variables_of_loop_under_debugger() -> None:
         assert loop_findings(loop, setup) == []
     finally:
         sys.settrace(previous_trace)
-    assert len(copies) == 1
+    assert len(averages) == 1
 
 
 def test_aliased_state_keeps_no_reference_to_released_outputs() -> None:
