@@ -84,7 +84,7 @@ def test_untied_weights_after_replaced_embedding_points_to_tying_line() -> None:
 
 
 class OptionallyTied(WordModel):
-    """Ties its weights only if asked to."""
+    """Ties its weights only if ``tie``."""
 
     def __init__(self, tie: bool) -> None:
         super().__init__(keep_separate)

@@ -25,7 +25,7 @@ from nbdebug.tensors.histogram_bins import BIN_COUNT, pack_counts
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 UNAVAILABLE = {"saturation": NotChecked("before training"), "loop": NotChecked("only recorded")}
-Values = Callable[[int, int], float]  # of the layer and the snapshot
+Values = Callable[[int, int], float]  # by layer and snapshot
 
 
 def make_record(layers: int = 4, steps: tuple[int, ...] = STEPS, loss: float = 1.0, **signals: Values) -> Record:

@@ -53,7 +53,7 @@ def test_non_finite_gradient_is_the_only_fault_and_points_to_its_line(name: str)
 
 
 HEALTHY: dict[str, Callable[[Tensor], Tensor]] = {
-    "root of what is never zero": lambda h: torch.sqrt(differences(h).square() + 1e-6),
+    "root of positive values": lambda h: torch.sqrt(differences(h).square() + 1e-6),
     "norm": lambda h: h.relu().norm(dim=1, keepdim=True) * h,
     "root of inactive units": lambda h: torch.sqrt(h.relu() + 1e-6),
 }

@@ -61,7 +61,7 @@ def test_saturated_activation_is_warning_at_its_location(name: str) -> None:
 HEALTHY: dict[str, nn.Module] = {
     "scaled scores": ScaledAttention(1024, 1 / math.sqrt(1024)),
     "attention to the same position only": ScaledAttention(8, 1.0, diagonal_mask),
-    "a gate that begins closed": nn.Sequential(
+    "a gate that starts closed": nn.Sequential(
         nn.Flatten(), closed_gate(nn.Linear(24, 8)), nn.Sigmoid(), nn.Linear(8, 3)
     ),
     "probabilities at the end": nn.Sequential(nn.Flatten(), large_weights(nn.Linear(24, 3)), nn.Sigmoid()),
