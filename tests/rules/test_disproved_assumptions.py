@@ -51,7 +51,7 @@ def test_broadcast_loss_when_loop_broadcasts_is_still_reported() -> None:
 def test_untrained_head_findings_when_second_optimizer_trains_it_are_disproved() -> None:
     x, y = points()
     model = nn.ModuleDict({"body": nn.Linear(4, 8), "one": nn.Linear(8, 3), "two": nn.Linear(8, 3)})
-    model.forward = lambda x, head="one": model[head](model["body"](x).relu())  # type: ignore[method-assign]
+    model.forward = lambda x, head="one": model[head](model["body"](x).relu())
     loader = DataLoader(TensorDataset(x, y), batch_size=16)
     first_optimizer = torch.optim.SGD([*model["body"].parameters(), *model["one"].parameters()], lr=0.1)
     second_optimizer = torch.optim.SGD(model["two"].parameters(), lr=0.1)
@@ -79,7 +79,7 @@ def test_loss_operands_of_graph_tells_broadcast() -> None:
 
 def test_watch_report_after_loop_omits_disproved_findings() -> None:
     model = nn.ModuleDict({"one": nn.Linear(4, 3), "two": nn.Linear(4, 3)})
-    model.forward = lambda x, head="one": model[head](x)  # type: ignore[method-assign]
+    model.forward = lambda x, head="one": model[head](x)
     loader = DataLoader(TensorDataset(*points()), batch_size=16)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     debugger = Debugger(model, loader, loss_fn=F.cross_entropy, optimizer=optimizer)

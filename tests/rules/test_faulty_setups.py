@@ -30,7 +30,7 @@ def dict_batches() -> Setup:
 
 
 def scalar_with_tail(tail: Callable[[Tensor], Tensor], loss_fn: Any, y: Tensor) -> SetupBuilder:
-    """Build a setup whose model has the output shape (batch,)."""
+    """Return a builder of a setup whose model has the output shape (batch,)."""
     return setup_builder(models.ModelWithTail(network(1), lambda z: tail(z.squeeze(-1))), loss_fn=loss_fn, y=y)
 
 

@@ -9,26 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from tests.rules.data.dict_dataset import DictDataset
 from tests.rules.rule_findings import fault_messages
 
 X = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (X[:, 0] > 1.9).long()
 DATA = TensorDataset(X, LABELS)
 WEIGHT, HALF_WEIGHT = torch.tensor([1.0, 30.0]), torch.tensor([2.0, 1.0])
-
-
-class DictSamples(Dataset[Any]):
-    """Samples as dictionaries."""
-
-    def __len__(self) -> int:
-        return len(X)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {"input": X[index], "label": LABELS[index]}
 
 
 def focal_loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -71,7 +62,9 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "nll": lambda: Setup(network(2, nn.LogSoftmax(1)), DataLoader(DATA, 50, shuffle=True), loss_fn=nn.NLLLoss()),
     "one logit": lambda: one_logit_setup(nn.BCEWithLogitsLoss()),
     "one probability": lambda: one_logit_setup(nn.BCELoss(), nn.Sigmoid()),
-    "dictionaries": lambda: Setup(network(2), DataLoader(DictSamples(), 50, shuffle=True), loss_fn=F.cross_entropy),
+    "dictionaries": lambda: Setup(
+        network(2), DataLoader(DictDataset(X, LABELS, "input", "label"), 50, shuffle=True), loss_fn=F.cross_entropy
+    ),
     "equal weights": lambda: two_logit_setup(nn.CrossEntropyLoss(weight=torch.ones(2)), shuffle=True),
 }
 INVERTED_WEIGHTS: dict[str, Callable[[], Setup]] = {

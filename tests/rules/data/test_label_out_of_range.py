@@ -137,7 +137,9 @@ def modulo_loss(output: Tensor, target: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("loss", [modulo_loss, log_softmax_nll, nn.CrossEntropyLoss(), F.cross_entropy])
 @minus_one_labels
-def test_label_out_of_range_when_the_loss_uses_it_is_an_error(loss: Callable[..., Tensor], labels: Tensor) -> None:
+def test_label_out_of_range_when_the_loss_does_not_drop_it_is_an_error(
+    loss: Callable[..., Tensor], labels: Tensor
+) -> None:
     (finding,) = rule_findings(minimal_setup(network(3), X, labels, loss), "D101")
     assert finding.severity == "error"
     assert finding.evidence["labels"] == [-1]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED, disproved_assumptions
 from nbdebug.loop_monitor.summary import LoopSummary
@@ -18,6 +18,7 @@ from nbdebug.records import Record
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from tests.rules.data.dict_dataset import DictDataset
 from tests.rules.rule_findings import rule_faults
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -32,27 +33,13 @@ TOKENS = (
 )
 
 
-class NamedClasses(Dataset[Any]):
-    """Dictionary samples, with class names as attributes of the data set."""
-
-    def __init__(self, x: Tensor, y: Tensor, **names: Any) -> None:
-        self.x, self.y = x, y
-        self.__dict__.update(names)
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {"x": self.x[index], "labels": self.y[index]}
-
-
 def two_split_builder(model: nn.Module, x: Tensor, train: Tensor, val: Tensor) -> Callable[[], Setup]:
     datasets = [TensorDataset(x[:400], train), TensorDataset(x[400:], val)]
     return lambda: Setup(model, DataLoader(datasets[0], 32, shuffle=True), DataLoader(datasets[1], 32), loss_fn=CE)
 
 
 def named_classes_builder(train: dict[str, Any], val: dict[str, Any]) -> Callable[[], Setup]:
-    datasets = [NamedClasses(X[:400], Y[:400], **train), NamedClasses(X[400:], Y[400:], **val)]
+    datasets = [DictDataset(X[:400], Y[:400], **train), DictDataset(X[400:], Y[400:], **val)]
     return lambda: Setup(network(3), DataLoader(datasets[0], 32), DataLoader(datasets[1], 32), loss_fn=CE)
 
 

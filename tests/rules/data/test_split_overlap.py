@@ -22,6 +22,7 @@ from torch.utils.data import (
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from tests.rules.data.dict_dataset import DictDataset
 from tests.rules.rule_findings import fault_messages, rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -42,13 +43,6 @@ class AugmentedSamples(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return self.x[index] + 0.1 * torch.randn(4), self.y[index]
-
-
-class DictSamples(AugmentedSamples):
-    """Samples as dictionaries."""
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:  # type: ignore[override]
-        return {"x": self.x[index], "labels": self.y[index]}
 
 
 def two_split_setup(train: Any, val: Any, **options: Any) -> Setup:
@@ -84,7 +78,7 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "one augmented data set": lambda: two_sampler_setup(range(200), range(150, 200)),
     "the same loader": lambda: two_split_setup(DATA, DATA),
     "copies before a random split": lambda: pooled_copies_setup(X, Y, 40),
-    "dictionaries": lambda: two_split_setup(DictSamples(X[:160], Y[:160]), DictSamples(X[150:], Y[150:])),
+    "dictionaries": lambda: two_split_setup(DictDataset(X[:160], Y[:160]), DictDataset(X[150:], Y[150:])),
     "plain batches": lambda: batch_setup(slice(0, 64), slice(32, 96)),
     "token rows, all seen": lambda: token_setup(WORDS[:20].unique(dim=0), WORDS[:20].unique(dim=0)[:15]),
 }

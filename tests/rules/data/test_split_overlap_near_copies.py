@@ -50,7 +50,7 @@ def oversampling_before_split() -> Setup:
 
 
 def left_padded_sequences() -> Setup:
-    """Sequences of 1 to 11 values, left-padded with zeros; the short sequences are close to each other."""
+    """Sequences of 2 to 12 values, left-padded with zeros; the short sequences are close to each other."""
     steps = 12 - torch.randint(2, 13, (2400, 1), generator=GENERATOR)
     x = torch.randn(2400, 12, generator=GENERATOR) * (torch.arange(12) >= steps)
     return random_split_setup(x, x.sum(1, keepdim=True), 12)

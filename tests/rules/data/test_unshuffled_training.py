@@ -9,26 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from tests.rules.data.dict_dataset import DictDataset
 from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
 SORTED_BY_CLASS = torch.argsort(Y)
 DATA = TensorDataset(X[SORTED_BY_CLASS], Y[SORTED_BY_CLASS])
 CE = nn.CrossEntropyLoss()
-
-
-class DictSamples(Dataset[Any]):
-    """Dictionary samples, sorted by class."""
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {"x": X[SORTED_BY_CLASS[index]], "labels": Y[SORTED_BY_CLASS[index]]}
 
 
 class SampleStream(IterableDataset[Any]):
@@ -53,7 +44,7 @@ def balanced_sampler() -> Setup:
 
 FAULTY: dict[str, Callable[[], Setup]] = {
     "sorted tensors": loader_builder(DATA),
-    "dictionaries": loader_builder(DictSamples()),
+    "dictionaries": loader_builder(DictDataset(X[SORTED_BY_CLASS], Y[SORTED_BY_CLASS])),
     "stream": loader_builder(SampleStream()),
     "plain batches": lambda: Setup(network(3), batches(SORTED_BY_CLASS), loss_fn=CE),
     "long runs of one class": lambda: Setup(

@@ -98,7 +98,7 @@ DELIBERATE: dict[str, Callable[[], nn.Module]] = {
 
 
 @pytest.mark.parametrize("name", DELIBERATE)
-def test_evaluating_in_train_mode_of_literal_training_true_is_a_note(name: str) -> None:
+def test_evaluating_in_train_mode_of_keyword_training_true_is_a_note(name: str) -> None:
     assert [finding.severity for finding in mode_findings(DELIBERATE[name](), "E701")] == ["note"]
 
 
