@@ -26,7 +26,7 @@ LONG = (
     "tutorial",
     "test_nothing_changes.py",
     "test_state_preservation.py",
-    "test_layers_over_a_run.py",
+    "test_layer_rules_on_runs.py",
     "test_contract.py",
 )
 

@@ -13,11 +13,11 @@ from tests.rules.real.catalog import PROGRAMS
 
 for part in (
     "generative",
-    "training",
-    "structures",
+    "training_techniques",
+    "graphs_and_tables",
     "special",
     "sequences",
-    "outputs",
+    "losses",
     "recurrent",
     "attention",
     "vision",
@@ -38,9 +38,9 @@ CHOSEN = (
     "autocast to bfloat16",
     "activations checkpointed",
     "dropout that samples",
-    "blocks left out by chance",
+    "stochastic depth",
     "detection with a dictionary of losses",
-    "hard choice by chance",
+    "gumbel softmax",
 )
 
 

@@ -1,4 +1,4 @@
-"""Graphs, recommendations, and what is read by its neighbors."""
+"""Graphs, recommendations, attention between samples, and tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import digits, loader, split
+from tests.rules.real.datasets import digits, loader, split
 
 
 def citations(count: int = 90) -> tuple[Tensor, Tensor, Tensor]:
@@ -27,39 +27,39 @@ def citations(count: int = 90) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class GCN(nn.Module):
-    def __init__(self, inside: int = 8, width: int = 16, classes: int = 3) -> None:
+    def __init__(self, inputs: int = 8, width: int = 16, classes: int = 3) -> None:
         super().__init__()
-        self.one, self.two = nn.Linear(inside, width), nn.Linear(width, classes)
+        self.first, self.second = nn.Linear(inputs, width), nn.Linear(width, classes)
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        h = F.dropout(F.relu(adjacency @ self.one(x)), 0.5, self.training)
-        return adjacency @ self.two(h)
+        h = F.dropout(F.relu(adjacency @ self.first(x)), 0.5, self.training)
+        return adjacency @ self.second(h)
 
 
 @healthy
 def graph_of_all_nodes() -> Debugger:
-    """One graph, one batch: the whole of it, with the loss on the nodes that are labeled."""
+    """The whole graph as one batch, with the loss on the labeled nodes."""
     x, adjacency, label = citations()
     model = GCN()
-    known = torch.where(torch.arange(len(label)) < 60, label, -100)
+    training_labels = torch.where(torch.arange(len(label)) < 60, label, -100)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-    return Debugger(model, [(x, adjacency, known)], loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    return Debugger(model, [(x, adjacency, training_labels)], loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
 @healthy
 def graph_with_a_training_mask() -> Debugger:
     x, adjacency, label = citations()
-    model, known = GCN(), torch.arange(len(label)) < 60
+    model, is_training = GCN(), torch.arange(len(label)) < 60
     return Debugger(
         model,
         [(x, adjacency, label)],
-        loss_fn=lambda logits, label: F.cross_entropy(logits[known], label[known]),
+        loss_fn=lambda logits, label: F.cross_entropy(logits[is_training], label[is_training]),
         optimizer=torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4),
     )
 
 
 class GraphClassifier(nn.Module):
-    """Messages along edges, summed into their nodes, and nodes summed into their graph."""
+    """Sums messages along edges into nodes, and nodes into graphs."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -69,26 +69,26 @@ class GraphClassifier(nn.Module):
     def forward(self, x: Tensor, edges: Tensor, graph: Tensor) -> Tensor:
         h = torch.relu(self.embed(x))
         for _ in range(2):
-            sent = torch.relu(self.message(h[edges[0]]))
-            h = self.update(torch.zeros_like(h).index_add(0, edges[1], sent), h)
+            messages = torch.relu(self.message(h[edges[0]]))
+            h = self.update(torch.zeros_like(h).index_add(0, edges[1], messages), h)
         pooled = torch.zeros(int(graph.max()) + 1, h.shape[1]).index_add(0, graph, h)
         return self.head(pooled)
 
 
 def molecules(count: int = 96) -> list[Any]:
     """Rings and chains of 5 to 8 nodes."""
-    g, found = torch.Generator().manual_seed(0), []
+    g, graphs = torch.Generator().manual_seed(0), []
     for i in range(count):
         n = int(torch.randint(5, 9, (), generator=g))
-        there = torch.arange(n - i % 2)
-        back = (there + 1) % n
-        edges = torch.cat([torch.stack([there, back]), torch.stack([back, there])], 1)
-        found.append((torch.rand(n, 4, generator=g), edges, i % 2))
-    return found
+        sources = torch.arange(n - i % 2)
+        targets = (sources + 1) % n
+        edges = torch.cat([torch.stack([sources, targets]), torch.stack([targets, sources])], 1)
+        graphs.append((torch.rand(n, 4, generator=g), edges, i % 2))
+    return graphs
 
 
-def joined(samples: list[Any]) -> Any:
-    """Several graphs as one."""
+def collate_graphs(samples: list[Any]) -> Any:
+    """Merge several graphs into one."""
     sizes = torch.tensor([len(x) for x, _, _ in samples])
     start = F.pad(sizes.cumsum(0), (1, 0))
     edges = torch.cat([e + int(s) for (_, e, _), s in zip(samples, start, strict=False)], 1)
@@ -97,9 +97,9 @@ def joined(samples: list[Any]) -> Any:
 
 
 @healthy
-def graphs_joined_in_a_batch() -> Debugger:
+def graphs_in_a_batch() -> Debugger:
     model = GraphClassifier()
-    train: Any = DataLoader(molecules(), batch_size=16, shuffle=True, collate_fn=joined)  # type: ignore[arg-type]
+    train: Any = DataLoader(molecules(), batch_size=16, shuffle=True, collate_fn=collate_graphs)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     return Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
@@ -126,8 +126,8 @@ def recommendations_with_sparse_gradients() -> Debugger:
     return Debugger(model, train, val, loss_fn=nn.BCEWithLogitsLoss(), optimizer=optimizer)
 
 
-class AcrossTheBatch(nn.Module):
-    """Attention over the samples of a batch on purpose, as in non-parametric Transformers."""
+class BatchAttention(nn.Module):
+    """Attention over the samples of a batch by design, as in non-parametric Transformers."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
@@ -142,13 +142,13 @@ class AcrossTheBatch(nn.Module):
 
 @healthy
 def attention_between_samples() -> Debugger:
-    model = AcrossTheBatch()
+    model = BatchAttention()
     train, val = split(*digits())
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
 
 
-class Wide(nn.Module):
-    """Many categories and some numbers, as in tables of clicks."""
+class ClickModel(nn.Module):
+    """Embeddings of categories and some numbers, as for tables of clicks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,8 +166,8 @@ def clicks_in_a_table() -> Debugger:
     categories = torch.stack([torch.randint(n, (600,), generator=g) for n in (50, 12, 7)], 1)
     numbers = torch.randn(600, 3, generator=g)
     odds = numbers[:, 0] + (categories[:, 1] > 5) - 1.5
-    clicked = torch.bernoulli(torch.sigmoid(2 * odds), generator=g)
-    model = Wide()
-    train = loader(categories, numbers, clicked, batch_size=64)
+    clicks = torch.bernoulli(torch.sigmoid(2 * odds), generator=g)
+    model = ClickModel()
+    train = loader(categories, numbers, clicks, batch_size=64)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.05)
     return Debugger(model, train, loss_fn=nn.BCEWithLogitsLoss(), optimizer=optimizer)

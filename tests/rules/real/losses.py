@@ -1,4 +1,4 @@
-"""Losses for other outputs than classes and values: sequences, densities, risks, mixtures of labels, several heads."""
+"""Losses beyond classes and values: sequences, densities, risks, mixed labels, several heads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from torch.utils.data import DataLoader, default_collate
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import diabetes, digits, loader, padded, split, tumors
+from tests.rules.real.datasets import diabetes, digits, loader, padded, split, tumors
+from tests.rules.real.optimizers import adam
 
 
-def mlp(inside: int, outside: int, width: int = 32) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(inside, width), nn.ReLU(), nn.Linear(width, outside))
+def mlp(inputs: int, outputs: int, width: int = 32) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, outputs))
 
 
-def adam(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.Adam(model.parameters(), lr=1e-3)
-
-
-class Speech(nn.Module):
-    """Log-probabilities (time, batch, classes) with a blank, as CTC wants them."""
+class SpeechModel(nn.Module):
+    """Log-probabilities (time, batch, classes) with a blank, for CTC."""
 
     def __init__(self, classes: int = 5) -> None:
         super().__init__()
@@ -33,10 +30,13 @@ class Speech(nn.Module):
         return self.out(self.rnn(frames)[0]).log_softmax(-1).transpose(0, 1)
 
 
-def spoken(samples: list[Any]) -> Any:
+def collate_speech(samples: list[Any]) -> Any:
     frames, letters = zip(*samples, strict=True)
-    inputs, targets = torch.tensor([len(one) for one in frames]), torch.tensor([len(one) for one in letters])
-    return nn.utils.rnn.pad_sequence(frames, batch_first=True), torch.cat(letters), inputs, targets
+    frame_counts, letter_counts = (
+        torch.tensor([len(sequence) for sequence in frames]),
+        torch.tensor([len(sequence) for sequence in letters]),
+    )
+    return nn.utils.rnn.pad_sequence(frames, batch_first=True), torch.cat(letters), frame_counts, letter_counts
 
 
 @healthy
@@ -47,12 +47,12 @@ def ctc() -> Debugger:
         letters = torch.randint(1, 5, (int(torch.randint(2, 5, (), generator=g)),), generator=g)
         frames = sounds[letters.repeat_interleave(4)]
         data.append((frames + 0.1 * torch.randn(frames.shape, generator=g), letters))
-    model, loss = Speech(), nn.CTCLoss(zero_infinity=True)
-    train: Any = DataLoader(data, batch_size=16, shuffle=True, collate_fn=spoken)  # type: ignore[arg-type]
+    model, loss = SpeechModel(), nn.CTCLoss(zero_infinity=True)
+    train: Any = DataLoader(data, batch_size=16, shuffle=True, collate_fn=collate_speech)  # type: ignore[arg-type]
     return Debugger(
         model,
         train,
-        loss_fn=lambda output, given: loss(output, *given),
+        loss_fn=lambda output, target: loss(output, *target),
         optimizer=adam(model),
         unpack=lambda batch: (batch[0], batch[1:]),
     )
@@ -64,18 +64,18 @@ def label_smoothing() -> Debugger:
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(label_smoothing=0.1), optimizer=adam(model))
 
 
-def gaussian(output: Tensor, target: Tensor) -> Tensor:
+def gaussian_loss(output: Tensor, target: Tensor) -> Tensor:
     mean, raw = output.chunk(2, dim=1)
     return F.gaussian_nll_loss(mean, target, F.softplus(raw) + 1e-4)
 
 
 @healthy
-def regression_with_its_own_variance() -> Debugger:
+def regression_with_predicted_variance() -> Debugger:
     model, (train, val) = mlp(10, 2), split(*diabetes())
-    return Debugger(model, train, val, loss_fn=gaussian, optimizer=adam(model))
+    return Debugger(model, train, val, loss_fn=gaussian_loss, optimizer=adam(model))
 
 
-def pinball(output: Tensor, target: Tensor) -> Tensor:
+def pinball_loss(output: Tensor, target: Tensor) -> Tensor:
     total = torch.zeros(())
     for column, quantile in enumerate((0.1, 0.5, 0.9)):
         error = target[:, 0] - output[:, column]
@@ -86,10 +86,10 @@ def pinball(output: Tensor, target: Tensor) -> Tensor:
 @healthy
 def quantiles() -> Debugger:
     model, (train, val) = mlp(10, 3), split(*diabetes())
-    return Debugger(model, train, val, loss_fn=pinball, optimizer=adam(model))
+    return Debugger(model, train, val, loss_fn=pinball_loss, optimizer=adam(model))
 
 
-def cox(risk: Tensor, target: Tensor) -> Tensor:
+def cox_loss(risk: Tensor, target: Tensor) -> Tensor:
     """The negative partial log-likelihood of times and events."""
     order = target[:, 0].argsort(descending=True)
     risk, event = risk.squeeze(1)[order], target[order, 1]
@@ -100,12 +100,12 @@ def cox(risk: Tensor, target: Tensor) -> Tensor:
 def survival() -> Debugger:
     x, y = tumors()
     time = torch.exp(y + 0.3 * torch.randn(len(y), generator=torch.Generator().manual_seed(0)))
-    seen = (torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.7).float()
-    model, (train, val) = mlp(30, 1), split(x, torch.stack([time, seen], 1))
-    return Debugger(model, train, val, loss_fn=cox, optimizer=adam(model))
+    observed = (torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.7).float()
+    model, (train, val) = mlp(30, 1), split(x, torch.stack([time, observed], 1))
+    return Debugger(model, train, val, loss_fn=cox_loss, optimizer=adam(model))
 
 
-def mixed(samples: list[Any]) -> Any:
+def collate_mixup(samples: list[Any]) -> Any:
     x, y = default_collate(samples)
     share, order = torch.distributions.Beta(0.4, 0.4).sample(), torch.randperm(len(x))
     soft = F.one_hot(y, 10).float()
@@ -117,7 +117,7 @@ def mixup() -> Debugger:
     x, y = digits()
     model = nn.Sequential(nn.Flatten(), mlp(64, 10))
     data: Any = list(zip(x, y, strict=True))
-    train = DataLoader(data, batch_size=32, shuffle=True, collate_fn=mixed)
+    train = DataLoader(data, batch_size=32, shuffle=True, collate_fn=collate_mixup)
     return Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=adam(model))
 
 
@@ -143,7 +143,7 @@ def focal_loss() -> Debugger:
 
 
 class TwoTasks(nn.Module):
-    """One trunk, a head for the digit and one for the amount of ink; each task has its own learned weight."""
+    """One trunk with heads for the digit and for the amount of ink, and a learned weight for each task."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,14 +156,14 @@ class TwoTasks(nn.Module):
         return {"digit": self.digit(h), "ink": self.ink(h).squeeze(-1), "weight": self.weight}
 
 
-def two_losses(output: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
+def two_task_loss(output: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
     digit = F.cross_entropy(output["digit"], target["digit"])
     ink = F.mse_loss(output["ink"], target["ink"])
     w = output["weight"]
     return torch.exp(-w[0]) * digit + torch.exp(-w[1]) * ink + w.sum()
 
 
-def apart(batch: dict[str, Tensor]) -> Any:
+def unpack_tasks(batch: dict[str, Tensor]) -> Any:
     return batch["image"], {name: batch[name] for name in ("digit", "ink")}
 
 
@@ -175,40 +175,40 @@ def two_tasks_with_learned_weights() -> Debugger:
     data: Any = [{"image": a, "digit": b, "ink": c} for a, b, c in zip(x, y, ink, strict=True)]
     model = TwoTasks()
     train = DataLoader(data, batch_size=32, shuffle=True)
-    return Debugger(model, train, loss_fn=two_losses, optimizer=adam(model), unpack=apart)
+    return Debugger(model, train, loss_fn=two_task_loss, optimizer=adam(model), unpack=unpack_tasks)
 
 
 @healthy
 def some_targets_missing() -> Debugger:
-    """Several measurements at once, some of them not taken (NaN) and left out of the loss."""
+    """Several targets at once, of which the loss excludes the missing ones (NaN)."""
     x, y = diabetes()
     y = torch.cat([y, -y + 0.1 * x[:, :1]], 1)
     y[torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.3] = float("nan")
 
-    def known(output: Tensor, target: Tensor) -> Tensor:
-        there = ~torch.isnan(target)
-        return F.mse_loss(output[there], target[there])
+    def masked_loss(output: Tensor, target: Tensor) -> Tensor:
+        mask = ~torch.isnan(target)
+        return F.mse_loss(output[mask], target[mask])
 
     model, (train, val) = mlp(10, 2), split(x, y)
-    return Debugger(model, train, val, loss_fn=known, optimizer=adam(model))
+    return Debugger(model, train, val, loss_fn=masked_loss, optimizer=adam(model))
 
 
 @healthy
 def some_labels_missing() -> Debugger:
-    """Labels of -1 that the loss drops by itself."""
+    """Missing labels (-1) that the loss excludes."""
     x, y = digits()
 
-    def known(output: Tensor, target: Tensor) -> Tensor:
-        there = target >= 0
-        return F.cross_entropy(output[there], target[there])
+    def masked_loss(output: Tensor, target: Tensor) -> Tensor:
+        mask = target >= 0
+        return F.cross_entropy(output[mask], target[mask])
 
     model = nn.Sequential(nn.Flatten(), mlp(64, 10))
-    few = torch.where(torch.rand(len(y), generator=torch.Generator().manual_seed(0)) < 0.5, y, -1)
-    return Debugger(model, loader(x, few), loss_fn=known, optimizer=adam(model))
+    partial_labels = torch.where(torch.rand(len(y), generator=torch.Generator().manual_seed(0)) < 0.5, y, -1)
+    return Debugger(model, loader(x, partial_labels), loss_fn=masked_loss, optimizer=adam(model))
 
 
-class Teacher(nn.Module):
-    """A student beside the frozen teacher that it is to follow."""
+class StudentAndTeacher(nn.Module):
+    """A student and its frozen teacher."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,20 +217,20 @@ class Teacher(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         with torch.no_grad():
-            wanted = self.teacher(x)
-        return self.student(x), wanted
+            teacher_logits = self.teacher(x)
+        return self.student(x), teacher_logits
 
 
-def distilled(output: Any, target: Tensor, warmth: float = 4.0) -> Tensor:
+def distillation_loss(output: Any, target: Tensor, temperature: float = 4.0) -> Tensor:
     student, teacher = output
-    soft = F.kl_div(F.log_softmax(student / warmth, 1), F.softmax(teacher / warmth, 1), reduction="batchmean")
-    return 0.7 * warmth**2 * soft + 0.3 * F.cross_entropy(student, target)
+    soft = F.kl_div(F.log_softmax(student / temperature, 1), F.softmax(teacher / temperature, 1), reduction="batchmean")
+    return 0.7 * temperature**2 * soft + 0.3 * F.cross_entropy(student, target)
 
 
 @healthy
 def distillation_from_a_frozen_teacher() -> Debugger:
-    model, (train, val) = Teacher(), split(*tumors())
-    return Debugger(model, train, val, loss_fn=distilled, optimizer=adam(model.student))
+    model, (train, val) = StudentAndTeacher(), split(*tumors())
+    return Debugger(model, train, val, loss_fn=distillation_loss, optimizer=adam(model.student))
 
 
 @healthy
@@ -255,7 +255,7 @@ def counts_by_poisson() -> Debugger:
 
 @healthy
 def sets_of_points() -> Debugger:
-    """Deep sets: the mean over the points of a set, after a network for each."""
+    """Deep sets: a network for each point, and the mean over the set."""
     g = torch.Generator().manual_seed(0)
     center = torch.randn(256, 1, 2, generator=g)
     points = center + torch.randn(256, 10, 2, generator=g)

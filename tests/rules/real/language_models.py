@@ -1,4 +1,4 @@
-"""Language models: masked, causal, tied, adapted, of several experts."""
+"""Language models: masked, causal, tied, adapted, mixtures of experts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import padded, sentences, split
+from tests.rules.real.datasets import padded, sentences, split
 
-MASK, HIDDEN = 2, -100
+MASK, IGNORED = 2, -100
 
 
 def gpt2(**options: Any) -> Any:
@@ -26,8 +26,8 @@ def gpt2(**options: Any) -> Any:
     return transformers.GPT2LMHeadModel(config)
 
 
-def rows(**columns: Tensor) -> Any:
-    """Batches of dictionaries, as the collators of Hugging Face give them."""
+def dict_loader(**columns: Tensor) -> Any:
+    """Return batches of dictionaries, as from the collators of Hugging Face."""
     data: Any = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return DataLoader(data, batch_size=16, shuffle=True)
 
@@ -35,7 +35,7 @@ def rows(**columns: Tensor) -> Any:
 @healthy
 def gpt2_with_its_own_loss() -> Debugger:
     words, model = sentences(), gpt2()
-    train = rows(input_ids=words, attention_mask=torch.ones_like(words), labels=words)
+    train = dict_loader(input_ids=words, attention_mask=torch.ones_like(words), labels=words)
     return Debugger(model, train, optimizer=torch.optim.AdamW(model.parameters(), lr=5e-4))
 
 
@@ -43,8 +43,10 @@ def gpt2_with_its_own_loss() -> Debugger:
 def gpt2_on_padded_text() -> Debugger:
     words, lengths = padded()
     model = gpt2()
-    there = (torch.arange(words.shape[1]) < lengths[:, None]).long()
-    train = rows(input_ids=words, attention_mask=there, labels=words.masked_fill(there == 0, HIDDEN))
+    attention_mask = (torch.arange(words.shape[1]) < lengths[:, None]).long()
+    train = dict_loader(
+        input_ids=words, attention_mask=attention_mask, labels=words.masked_fill(attention_mask == 0, IGNORED)
+    )
     return Debugger(model, train, optimizer=torch.optim.AdamW(model.parameters(), lr=5e-4))
 
 
@@ -55,11 +57,11 @@ def bert_with_masked_words() -> Debugger:
         vocab_size=20, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
     )
     words, model = sentences(), transformers.BertForMaskedLM(config)
-    hidden = torch.rand(words.shape, generator=torch.Generator().manual_seed(0)) < 0.2
-    train = rows(
-        input_ids=words.masked_fill(hidden, MASK),
+    masked = torch.rand(words.shape, generator=torch.Generator().manual_seed(0)) < 0.2
+    train = dict_loader(
+        input_ids=words.masked_fill(masked, MASK),
         attention_mask=torch.ones_like(words),
-        labels=words.masked_fill(~hidden, HIDDEN),
+        labels=words.masked_fill(~masked, IGNORED),
     )
     return Debugger(model, train, optimizer=torch.optim.AdamW(model.parameters(), lr=5e-4))
 
@@ -71,14 +73,14 @@ def bert_classifier() -> Debugger:
         vocab_size=20, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, num_labels=3
     )
     words, lengths = padded()
-    there = (torch.arange(words.shape[1]) < lengths[:, None]).long()
+    attention_mask = (torch.arange(words.shape[1]) < lengths[:, None]).long()
     model = transformers.BertForSequenceClassification(config)
-    train = rows(input_ids=words, attention_mask=there, labels=words[:, 0] % 3)
+    train = dict_loader(input_ids=words, attention_mask=attention_mask, labels=words[:, 0] % 3)
     return Debugger(model, train, optimizer=torch.optim.AdamW(model.parameters(), lr=5e-5))
 
 
 class Block(nn.Module):
-    """A block of a GPT by hand: causal attention and a feed-forward network, each around a residual path."""
+    """A GPT block: causal attention and a feed-forward network, each with a residual connection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -88,7 +90,7 @@ class Block(nn.Module):
 
     def attend(self, x: Tensor) -> Tensor:
         b, t, c = x.shape
-        q, k, v = (one.view(b, t, 4, c // 4).transpose(1, 2) for one in self.qkv(x).split(c, dim=2))
+        q, k, v = (part.view(b, t, 4, c // 4).transpose(1, 2) for part in self.qkv(x).split(c, dim=2))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.proj(y.transpose(1, 2).contiguous().view(b, t, c))
 
@@ -114,11 +116,11 @@ class GPT(nn.Module):
         return logits, F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
-def each_token(output: Any, target: Tensor) -> Tensor:
+def token_loss(output: Any, target: Tensor) -> Tensor:
     return F.cross_entropy(output[0].flatten(0, 1), target.flatten())
 
 
-def decayed(model: nn.Module) -> torch.optim.Optimizer:
+def adamw_with_matrix_decay(model: nn.Module) -> torch.optim.Optimizer:
     """Weight decay on matrices only."""
     groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1}]
     groups.append({"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0})
@@ -129,18 +131,18 @@ def decayed(model: nn.Module) -> torch.optim.Optimizer:
 def gpt_by_hand_with_tied_weights() -> Debugger:
     words, model = sentences(), GPT()
     train, val = split(words[:, :-1], words[:, 1:])
-    return Debugger(model, train, val, loss_fn=each_token, optimizer=decayed(model))
+    return Debugger(model, train, val, loss_fn=token_loss, optimizer=adamw_with_matrix_decay(model))
 
 
 @healthy
 def gpt_by_step() -> Debugger:
     words, model = sentences(), GPT()
     train, val = split(words[:, :-1], words[:, 1:])
-    return Debugger(model, train, val, optimizer=decayed(model), step_fn=lambda batch: model(*batch)[1])
+    return Debugger(model, train, val, optimizer=adamw_with_matrix_decay(model), step_fn=lambda batch: model(*batch)[1])
 
 
 class LoRA(nn.Module):
-    """A frozen linear layer with a trained update of low rank that begins at zero."""
+    """A frozen linear layer with a trained low-rank update that starts at zero."""
 
     def __init__(self, base: nn.Linear, rank: int = 4) -> None:
         super().__init__()
@@ -160,11 +162,11 @@ def low_rank_adapters() -> Debugger:
     words = sentences()
     train, val = split(words[:, :-1], words[:, 1:])
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
-    return Debugger(model, train, val, loss_fn=each_token, optimizer=optimizer)
+    return Debugger(model, train, val, loss_fn=token_loss, optimizer=optimizer)
 
 
 class Experts(nn.Module):
-    """Each token goes to the best of eight experts; some may get none for many a batch."""
+    """A mixture of experts with top-1 routing; some experts may get no token in many batches."""
 
     def __init__(self, width: int, count: int = 8) -> None:
         super().__init__()
@@ -175,13 +177,13 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.norm(x).flatten(0, 1)
-        weight, chosen = self.gate(tokens).softmax(-1).max(-1)
-        mixed = torch.zeros_like(tokens)
+        weight, choice = self.gate(tokens).softmax(-1).max(-1)
+        outputs = torch.zeros_like(tokens)
         for number, expert in enumerate(self.experts):
-            mine = torch.nonzero(chosen == number).squeeze(1)
-            if len(mine):
-                mixed = mixed.index_add(0, mine, expert(tokens[mine]) * weight[mine, None])
-        return x + mixed.view_as(x)
+            assigned = torch.nonzero(choice == number).squeeze(1)
+            if len(assigned):
+                outputs = outputs.index_add(0, assigned, expert(tokens[assigned]) * weight[assigned, None])
+        return x + outputs.view_as(x)
 
 
 class ExpertBlock(Block):
@@ -198,11 +200,11 @@ class ExpertBlock(Block):
 def mixture_of_experts() -> Debugger:
     words, model = sentences(), GPT(block=ExpertBlock)
     train, val = split(words[:, :-1], words[:, 1:])
-    return Debugger(model, train, val, loss_fn=each_token, optimizer=decayed(model))
+    return Debugger(model, train, val, loss_fn=token_loss, optimizer=adamw_with_matrix_decay(model))
 
 
-class Starved(nn.Module):
-    """A mixture whose gate has a strong favorite, so that one expert is never chosen in a few batches."""
+class BiasedGate(nn.Module):
+    """A mixture whose biased gate selects one expert in no batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,8 +218,8 @@ class Starved(nn.Module):
 
 
 @healthy
-def an_expert_that_is_never_chosen() -> Debugger:
-    words, model = sentences(), Starved()
+def expert_that_is_never_selected() -> Debugger:
+    words, model = sentences(), BiasedGate()
     train, val = split(words[:, :-1], words[:, 1:])
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)

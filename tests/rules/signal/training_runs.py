@@ -1,4 +1,4 @@
-"""What a small training run is, and the data and networks that many of them share."""
+"""Small training runs, and the data and networks that they share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
 
 
 @dataclass
-class Trial:
-    """A model, its optimizer, what gives the loss of the next batch, and what else its loop does."""
+class TrainingRun:
+    """A model, its optimizer, a function that returns the loss of the next batch, and the options of the loop."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -33,16 +33,16 @@ class Trial:
     def train(self) -> None:
         for step in range(self.steps):
             if self.closure:
-                self.optimizer.step(self.pulled)
+                self.optimizer.step(self.compute_gradients)
             else:
-                self.pulled()
+                self.compute_gradients()
                 self.optimizer.step()
             if self.scheduler is not None:
                 self.scheduler.step()
             self.after(step)
 
-    def pulled(self) -> Tensor:
-        """The loss of one batch, whose gradients are there, clipped where the loop clips."""
+    def compute_gradients(self) -> Tensor:
+        """Return the loss of one batch after its backward pass, with clipped gradients if ``clip``."""
         self.optimizer.zero_grad()
         loss = self.loss()
         loss.backward()
@@ -51,29 +51,22 @@ class Trial:
         return loss
 
 
-def record_of(trial: Trial, batch_size: int = 32, every: int | None = None) -> Record:
-    """The record of the whole run."""
-    with record_training(trial.model, trial.optimizer, batch_size, every) as record:
-        trial.train()
+def record_run(run: TrainingRun, batch_size: int = 32, every: int | None = None) -> Record:
+    """Train and return the record."""
+    with record_training(run.model, run.optimizer, batch_size, every) as record:
+        run.train()
     return record
 
 
-def seeded(seed: int, build: Callable[[bool], Trial], fixed: bool, every: int | None = None) -> Record:
-    """The record of a run that is built and trained from a seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return record_of(build(fixed), every=every)
-
-
 def batches(*data: Tensor, size: int = 32) -> Iterator[tuple[Tensor, ...]]:
-    """Random batches without end."""
+    """Yield random batches without end."""
     while True:
         for rows in torch.randperm(len(data[0])).split(size):
-            yield tuple(one[rows] for one in data)
+            yield tuple(tensor[rows] for tensor in data)
 
 
 def supervised(model: nn.Module, data: tuple[Tensor, Tensor], loss_fn: Callable[..., Tensor] = F.cross_entropy) -> Loss:
-    """The loss of one random batch after another."""
+    """Return a function that returns the loss of the next random batch."""
     stream = batches(*data)
 
     def loss() -> Tensor:
@@ -83,22 +76,22 @@ def supervised(model: nn.Module, data: tuple[Tensor, Tensor], loss_fn: Callable[
     return loss
 
 
-def points(width: int = 16, classes: int = 4, noise: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Points and the class that a linear map with a little curvature gives them."""
+def class_points(width: int = 16, classes: int = 4, noise: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Points, and their classes by a slightly curved map."""
     x = torch.randn(512, width)
     scores = x @ torch.randn(width, classes) + 0.3 * x.square() @ torch.randn(width, classes)
     return x, (scores + noise * torch.randn_like(scores)).argmax(1)
 
 
-def values(width: int = 8) -> tuple[Tensor, Tensor]:
-    """Points and a smooth function of them, near unit variance."""
+def regression_data(width: int = 8) -> tuple[Tensor, Tensor]:
+    """Points, and a smooth function of them with unit variance."""
     x = torch.randn(512, width)
     y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2] * x[:, 2:3] + 0.1 * torch.randn(512, 1)
     return x, y / y.std()
 
 
-def pictures(classes: int = 3) -> tuple[Tensor, Tensor]:
-    """Noisy pictures of stripes: across, down, or neither."""
+def stripe_images(classes: int = 3) -> tuple[Tensor, Tensor]:
+    """Noisy images with horizontal stripes, vertical stripes, or none."""
     y = torch.randint(classes, (256,))
     stripes = torch.sin(torch.arange(12.0) * 1.5)
     kinds = torch.stack([stripes.expand(12, 12), stripes.expand(12, 12).T, torch.zeros(12, 12)])
@@ -106,18 +99,18 @@ def pictures(classes: int = 3) -> tuple[Tensor, Tensor]:
 
 
 def sentences(length: int = 12, vocabulary: int = 20) -> tuple[Tensor, Tensor]:
-    """Token sequences in which each token mostly follows from the one before, and the next tokens."""
+    """Token sequences in which the previous token mostly determines the next, and the shifted sequences."""
     table = torch.randperm(vocabulary)
     tokens = [torch.randint(vocabulary, (256,))]
     for _ in range(length):
         noise = torch.rand(256) < 0.1
         tokens.append(torch.where(noise, torch.randint(vocabulary, (256,)), table[tokens[-1]]))
-    whole = torch.stack(tokens, 1)
-    return whole[:, :-1], whole[:, 1:]
+    sequences = torch.stack(tokens, 1)
+    return sequences[:, :-1], sequences[:, 1:]
 
 
-def series(length: int = 40, summed: int = 8) -> tuple[Tensor, Tensor]:
-    """Sequences of numbers, and the sum of their last ones."""
+def number_sequences(length: int = 40, summed: int = 8) -> tuple[Tensor, Tensor]:
+    """Sequences of numbers, and the scaled sum of their last ``summed`` values."""
     x = torch.randn(256, length, 1)
     return x, x[:, -summed:].sum(1) / summed**0.5
 
@@ -126,28 +119,28 @@ def token_loss(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), target.flatten())
 
 
-def stack(
-    depth: int, act: type[nn.Module], width: int = 32, inputs: int = 16, outputs: int = 4, norm: Any = None
+def mlp(
+    depth: int, activation: type[nn.Module], width: int = 32, inputs: int = 16, outputs: int = 4, norm: Any = None
 ) -> nn.Sequential:
-    """A plain deep network; ``norm`` makes what stands before each activation."""
+    """A multilayer perceptron; ``norm`` makes the layer before each activation."""
     layers: list[nn.Module] = []
     for i in range(depth):
-        layers += [nn.Linear(width if i else inputs, width), *([norm(width)] if norm else []), act()]
+        layers += [nn.Linear(width if i else inputs, width), *([norm(width)] if norm else []), activation()]
     return nn.Sequential(*layers, nn.Linear(width, outputs))
 
 
-def drawn(model: nn.Module, act: Callable[[Tensor], Any], bias: float | None = None) -> nn.Module:
-    """The same model, with all its matrices drawn by ``act`` and its biases at a constant."""
-    for one in model.modules():
-        if isinstance(one, (nn.Linear, nn.Conv2d)):
-            act(one.weight)
-            if one.bias is not None and bias is not None:
-                nn.init.constant_(one.bias, bias)
+def reinitialize(model: nn.Module, initialize: Callable[[Tensor], Any], bias: float | None = None) -> nn.Module:
+    """Reinitialize all matrices of a model by ``initialize``, and set its biases to ``bias``."""
+    for layer in model.modules():
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            initialize(layer.weight)
+            if layer.bias is not None and bias is not None:
+                nn.init.constant_(layer.bias, bias)
     return model
 
 
-class Residual(nn.Module):
-    """Blocks that add to what goes in; ``zero`` starts each branch at nothing."""
+class ResidualNetwork(nn.Module):
+    """A residual network; ``zero`` initializes the branches to zero."""
 
     def __init__(self, depth: int = 6, width: int = 32, zero: bool = False, norm: bool = False) -> None:
         super().__init__()
@@ -170,7 +163,7 @@ class Residual(nn.Module):
 
 
 class ConvNet(nn.Module):
-    """Convolutions with ReLU, batch normalization where asked."""
+    """Convolutions with ReLU, and batch normalization if ``norm``."""
 
     def __init__(self, norm: bool = True, width: int = 8, classes: int = 3) -> None:
         super().__init__()
@@ -185,12 +178,12 @@ class ConvNet(nn.Module):
         return self.head(self.body(x).mean((2, 3)))
 
 
-class Transformer(nn.Module):
-    """A causal language model with normalization first."""
+class LanguageModel(nn.Module):
+    """A causal pre-norm language model."""
 
     def __init__(self, vocabulary: int = 20, width: int = 32, tied: bool = False, depth: int = 2) -> None:
         super().__init__()
-        self.embed, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(12, width))
+        self.embed, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(12, width))
         layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.1, batch_first=True, norm_first=True)
         self.body = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
@@ -200,15 +193,15 @@ class Transformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-        return self.head(self.norm(self.body(self.embed(x) + self.places, mask=mask, is_causal=True)))
+        return self.head(self.norm(self.body(self.embed(x) + self.positions, mask=mask, is_causal=True)))
 
 
-class Recurrent(nn.Module):
-    """A recurrent network read at its last step."""
+class RecurrentNetwork(nn.Module):
+    """A regressor on the last state of a recurrent layer."""
 
-    def __init__(self, kind: Callable[..., nn.Module] = nn.RNN, width: int = 32, scale: float | None = None) -> None:
+    def __init__(self, cell: Callable[..., nn.Module] = nn.RNN, width: int = 32, scale: float | None = None) -> None:
         super().__init__()
-        self.body, self.head = kind(1, width, batch_first=True), nn.Linear(width, 1)
+        self.body, self.head = cell(1, width, batch_first=True), nn.Linear(width, 1)
         if scale is not None:
             nn.init.orthogonal_(self.body.weight_hh_l0, gain=scale)
 

@@ -1,4 +1,4 @@
-"""Ways of training: other precisions, checkpoints of activations, functional calls, sampling dropout, averages."""
+"""Training techniques: precision, checkpointing, functional calls, sampling dropout, weight averages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import diabetes, digits, split, tumors
+from tests.rules.real.datasets import diabetes, digits, split, tumors
 
 
 def convnet() -> nn.Sequential:
@@ -51,21 +51,21 @@ def autocast_with_a_scaler() -> Debugger:
 
 @healthy
 def fine_tuned_in_bfloat16() -> Debugger:
-    """All weights in bfloat16, as large models are fine-tuned where memory is short."""
+    """All weights in bfloat16, as when large models are fine-tuned with little memory."""
     x, y = tumors()
     model = nn.Sequential(nn.Linear(30, 64), nn.GELU(), nn.Linear(64, 2))
-    before = torch.optim.Adam(model.parameters(), lr=1e-2)
+    pretraining = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(30):
-        before.zero_grad()
+        pretraining.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        before.step()
+        pretraining.step()
     model.to(torch.bfloat16)
     train, val = split(x.bfloat16(), y)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
-class Checkpointed(nn.Module):
+class CheckpointedNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.stem = nn.Conv2d(1, 16, 3, padding=1)
@@ -83,14 +83,14 @@ class Checkpointed(nn.Module):
 
 @healthy
 def activations_checkpointed() -> Debugger:
-    model, (train, val) = Checkpointed(), split(*digits())
+    model, (train, val) = CheckpointedNetwork(), split(*digits())
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
 @healthy
-def called_by_function() -> Debugger:
-    """One step of an inner loop, as in MAML: the loss after a step that is differentiated through."""
+def maml_step() -> Debugger:
+    """MAML: the loss after a differentiable inner step."""
     x, y = diabetes()
     model = nn.Sequential(nn.Linear(10, 32), nn.Tanh(), nn.Linear(32, 1))
 
@@ -98,8 +98,8 @@ def called_by_function() -> Debugger:
         (x, y), weights = batch, dict(model.named_parameters())
         half = len(x) // 2
         inner = F.mse_loss(functional_call(model, weights, (x[:half],)), y[:half])
-        slopes = torch.autograd.grad(inner, list(weights.values()), create_graph=True)
-        fast = {name: w - 0.1 * g for (name, w), g in zip(weights.items(), slopes, strict=True)}
+        gradients = torch.autograd.grad(inner, list(weights.values()), create_graph=True)
+        fast = {name: w - 0.1 * g for (name, w), g in zip(weights.items(), gradients, strict=True)}
         return F.mse_loss(functional_call(model, fast, (x[half:],)), y[half:])
 
     train, val = split(x, y)
@@ -107,7 +107,7 @@ def called_by_function() -> Debugger:
 
 
 @healthy
-def called_with_its_own_weights() -> Debugger:
+def functional_call_with_own_weights() -> Debugger:
     model, (train, val) = convnet(), split(*digits())
     return Debugger(
         model,
@@ -120,15 +120,15 @@ def called_with_its_own_weights() -> Debugger:
 
 
 class MonteCarlo(nn.Module):
-    """Dropout that stays on when the model is used, so that several answers tell how sure it is (Gal 2016)."""
+    """Dropout in eval mode, for the uncertainty of predictions (Gal 2016)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.one, self.two, self.out = nn.Linear(30, 64), nn.Linear(64, 64), nn.Linear(64, 2)
+        self.first, self.second, self.out = nn.Linear(30, 64), nn.Linear(64, 64), nn.Linear(64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.dropout(F.relu(self.one(x)), 0.1, training=True)
-        return self.out(F.dropout(F.relu(self.two(x)), 0.1, training=True))
+        x = F.dropout(F.relu(self.first(x)), 0.1, training=True)
+        return self.out(F.dropout(F.relu(self.second(x)), 0.1, training=True))
 
 
 @healthy
@@ -154,7 +154,7 @@ def dropout_layer_that_samples() -> Debugger:
 @healthy
 def averaged_weights() -> Debugger:
     model, (train, val) = convnet(), split(*digits())
-    average = torch.optim.swa_utils.AveragedModel(model)
+    averaged_model = torch.optim.swa_utils.AveragedModel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=100)
     return Debugger(
@@ -164,12 +164,12 @@ def averaged_weights() -> Debugger:
         loss_fn=nn.CrossEntropyLoss(),
         optimizer=optimizer,
         scheduler=scheduler,
-        extra_state=[average],
+        extra_state=[averaged_model],
     )
 
 
 @healthy
-def summed_loss_with_a_small_rate() -> Debugger:
+def summed_loss_with_a_small_learning_rate() -> Debugger:
     model, (train, val) = convnet(), split(*digits())
     loss = nn.CrossEntropyLoss(reduction="sum")
     return Debugger(model, train, val, loss_fn=loss, optimizer=torch.optim.SGD(model.parameters(), lr=1e-3))

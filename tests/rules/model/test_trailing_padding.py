@@ -1,4 +1,4 @@
-"""Padding that nothing tells: read off the ends of rows, and answers that depend on how much of it there is."""
+"""Tests of M310 and find_trailing_padding: padding that no mask or length declares."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nbdebug.debugger import Debugger
 from nbdebug.measurements.padding import find_trailing_padding
 
 
-class Bag(nn.Module):
+class MeanOfEmbeddings(nn.Module):
     def __init__(self, masked: bool) -> None:
         super().__init__()
         self.masked, self.embed, self.head = masked, nn.Embedding(12, 8), nn.Linear(8, 2)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        real = (tokens != 0).float().unsqueeze(2) if self.masked else torch.ones(*tokens.shape, 1)
-        scores: Tensor = self.head((self.embed(tokens) * real).sum(1) / real.sum(1))
+        weights = (tokens != 0).float().unsqueeze(2) if self.masked else torch.ones(*tokens.shape, 1)
+        scores: Tensor = self.head((self.embed(tokens) * weights).sum(1) / weights.sum(1))
         return scores
 
 
@@ -30,19 +30,19 @@ def collate(batch: list[Any]) -> tuple[Tensor, Tensor]:
     return rows, torch.tensor([label for _, label in batch])
 
 
-@pytest.mark.parametrize(("masked", "said"), [(False, ["warning"]), (True, [])])
-def test_a_mean_over_padding(masked: bool, said: list[str]) -> None:
-    drawn = torch.Generator().manual_seed(0)
-    lengths = torch.randint(3, 20, (96,), generator=drawn).tolist()
-    data = [(torch.randint(1, 12, (n,), generator=drawn), n % 2) for n in lengths]
-    model = Bag(masked)
+@pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
+def test_padding_changes_output_of_mean_is_warning_unless_masked(masked: bool, severities: list[str]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(3, 20, (96,), generator=generator).tolist()
+    data = [(torch.randint(1, 12, (n,), generator=generator), n % 2) for n in lengths]
+    model = MeanOfEmbeddings(masked)
     loader: Any = DataLoader(data, batch_size=8, collate_fn=collate)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(model.parameters())
     debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
-    assert [one.severity for one in debugger.checkup(select=["M310"])] == said
+    assert [finding.severity for finding in debugger.checkup(select=["M310"])] == severities
 
 
-def test_an_end_token_or_a_common_word_is_no_padding() -> None:
+def test_find_trailing_padding_excludes_end_token_and_common_word() -> None:
     assert find_trailing_padding(torch.tensor([[1, 2, 9, 9], [3, 9, 9, 9], [4, 5, 6, 9]])) is not None
     assert find_trailing_padding(torch.tensor([[1, 2, 3, 9], [3, 1, 2, 9], [4, 5, 6, 9]])) is None
     assert find_trailing_padding(torch.tensor([[1, 9, 3, 9], [3, 9, 9, 9], [4, 5, 9, 9]])) is None

@@ -11,19 +11,19 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import loader
+from tests.rules.real.datasets import loader
 
 GAMMA = 0.99
 
 
-def steps(count: int = 512) -> tuple[Tensor, ...]:
-    """State, action, reward, next state and the end of an episode, of a cart that is pushed left or right."""
+def transitions(count: int = 512) -> tuple[Tensor, ...]:
+    """State, action, reward, next state and end of episode of a cart that is pushed left or right."""
     g = torch.Generator().manual_seed(0)
     state = torch.randn(count, 4, generator=g)
     action = torch.randint(3, (count,), generator=g)
-    after = state + 0.1 * (action[:, None] - 1.0) + 0.05 * torch.randn(count, 4, generator=g)
-    done = (after.norm(dim=1) > 2.5).float()
-    return state, action, 1 - after.norm(dim=1) / 3, after, done
+    next_state = state + 0.1 * (action[:, None] - 1.0) + 0.05 * torch.randn(count, 4, generator=g)
+    done = (next_state.norm(dim=1) > 2.5).float()
+    return state, action, 1 - next_state.norm(dim=1) / 3, next_state, done
 
 
 def network(outputs: int) -> nn.Sequential:
@@ -36,33 +36,33 @@ def q_learning_by_step() -> Debugger:
     target = copy.deepcopy(q).requires_grad_(False).eval()
 
     def step(batch: list[Tensor]) -> Tensor:
-        state, action, reward, after, done = batch
+        state, action, reward, next_state, done = batch
         value = q(state).gather(1, action.unsqueeze(1)).squeeze(1)
         with torch.no_grad():
-            goal = reward + GAMMA * (1 - done) * target(after).max(1).values
-        return F.smooth_l1_loss(value, goal)
+            target_value = reward + GAMMA * (1 - done) * target(next_state).max(1).values
+        return F.smooth_l1_loss(value, target_value)
 
     optimizer = torch.optim.Adam(q.parameters(), lr=1e-3)
-    return Debugger(q, loader(*steps()), optimizer=optimizer, step_fn=step, extra_state=[target])
+    return Debugger(q, loader(*transitions()), optimizer=optimizer, step_fn=step, extra_state=[target])
 
 
 class DQN(nn.Module):
-    """The network and its slow copy in one module."""
+    """A value network and its target network in one module."""
 
     def __init__(self) -> None:
         super().__init__()
         self.q = network(3)
         self.target = copy.deepcopy(self.q).requires_grad_(False)
 
-    def forward(self, state: Tensor, after: Tensor) -> Any:
+    def forward(self, state: Tensor, next_state: Tensor) -> Any:
         with torch.no_grad():
-            best = self.target(after).amax(1)
+            best = self.target(next_state).amax(1)
         return self.q(state), best
 
 
-def bellman(output: Any, given: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+def bellman(output: Any, target: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     values, best = output
-    action, reward, done = given
+    action, reward, done = target
     return F.mse_loss(values.gather(1, action[:, None]).squeeze(1), reward + GAMMA * (1 - done) * best)
 
 
@@ -71,7 +71,7 @@ def q_learning_in_one_module() -> Debugger:
     model = DQN()
     return Debugger(
         model,
-        loader(*steps()),
+        loader(*transitions()),
         loss_fn=bellman,
         optimizer=torch.optim.Adam(model.q.parameters(), lr=1e-3),
         unpack=lambda batch: ((batch[0], batch[3]), (batch[1], batch[2], batch[4])),
@@ -80,33 +80,33 @@ def q_learning_in_one_module() -> Debugger:
 
 @healthy
 def values_of_chosen_actions() -> Debugger:
-    """The target holds the action as a number beside its return."""
-    state, action, reward, *_ = steps()
+    """The target contains the action as a number, and its return."""
+    state, action, reward, *_ = transitions()
 
-    def chosen(q: Tensor, target: Tensor) -> Tensor:
+    def action_loss(q: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(q.gather(1, target[:, :1].long()).squeeze(1), target[:, 1])
 
     model = network(3)
     train = loader(state, torch.stack([action.float(), reward], 1))
-    return Debugger(model, train, loss_fn=chosen, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
+    return Debugger(model, train, loss_fn=action_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
 
 @healthy
 def values_of_integer_actions() -> Debugger:
-    """The return of the action is all that is learned; the batch has state, action, return."""
-    state, action, reward, *_ = steps()
+    """The batch contains state, action and return; the loss takes three arguments."""
+    state, action, reward, *_ = transitions()
 
-    def chosen(q: Tensor, action: Tensor, value: Tensor) -> Tensor:
+    def action_loss(q: Tensor, action: Tensor, value: Tensor) -> Tensor:
         return F.mse_loss(q.gather(1, action.unsqueeze(1)).squeeze(1), value)
 
     model = network(3)
     train = loader(state, action, reward)
-    return Debugger(model, train, loss_fn=chosen, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
+    return Debugger(model, train, loss_fn=action_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
 
 @healthy
 def policy_gradient() -> Debugger:
-    state, action, reward, *_ = steps()
+    state, action, reward, *_ = transitions()
     gain = (reward - reward.mean()) / reward.std()
 
     def reinforce(logits: Tensor, action: Tensor, gain: Tensor) -> Tensor:
@@ -130,17 +130,17 @@ class ActorCritic(nn.Module):
 
 @healthy
 def clipped_policy_with_a_critic() -> Debugger:
-    state, action, reward, *_ = steps()
+    state, action, reward, *_ = transitions()
     model = ActorCritic()
     with torch.no_grad():
-        before = model(state)[0].log_prob(action)
+        old_log_prob = model(state)[0].log_prob(action)
 
     def step(batch: list[Tensor]) -> Tensor:
-        state, action, gain, before = batch
+        state, action, gain, old_log_prob = batch
         policy, value = model(state)
-        ratio, advantage = (policy.log_prob(action) - before).exp(), gain - value.detach()
+        ratio, advantage = (policy.log_prob(action) - old_log_prob).exp(), gain - value.detach()
         surrogate = torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
         return -surrogate + 0.5 * F.mse_loss(value, gain) - 0.01 * policy.entropy().mean()
 
-    train = loader(state, action, reward, before)
+    train = loader(state, action, reward, old_log_prob)
     return Debugger(model, train, optimizer=torch.optim.Adam(model.parameters(), lr=3e-4), step_fn=step)
