@@ -16,7 +16,7 @@ from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
 from tests.attribution.networks import Sequence
 from tests.internals.insides import PANELS, InsidePage
-from tests.views.conftest import Open
+from tests.views.conftest import OpenPage as Open
 from tests.views.conftest import open_page as open_page
 
 LETTERS = ["<pad>", *"abcdefghijklmnopqrs"]
