@@ -66,22 +66,19 @@ def findings_view() -> FindingsView:
         name="softmax-before-cross-entropy",
         severity="error",
     )
-    failed_memorization = Finding(
-        "16 examples cannot be memorized.", code="T608", name="cannot-overfit", severity="error"
-    )
-    initial_loss = Finding("The initial loss is 2.303.", code="L208", name="initial-loss-off", severity="warning")
+    overfit_error = Finding("16 examples cannot be memorized.", code="T608", name="cannot-overfit", severity="error")
+    loss_warning = Finding("The initial loss is 2.303.", code="L208", name="initial-loss-off", severity="warning")
     location = Location(
         parameter="head.bias", file="/home/me/train.py", line=31, source="opt = Adam(model.body.parameters())"
     )
-    unoptimized_parameters = Finding(
+    optimizer_warning = Finding(
         "2 parameters are in no group.", location, code="O503", name="parameter-not-optimized", severity="warning"
     )
-    constant_feature = Finding("11 of 64 features never vary.", code="D112", name="constant-feature", severity="note")
+    feature_note = Finding("11 of 64 features never vary.", code="D112", name="constant-feature", severity="note")
     return FindingsView(
         subtitle="Net, 31,402 parameters",
         findings=[
-            finding.to_dict()
-            for finding in (cause, failed_memorization, unoptimized_parameters, initial_loss, constant_feature)
+            finding.to_dict() for finding in (cause, overfit_error, optimizer_warning, loss_warning, feature_note)
         ],
         not_checked=[{"code": "D108", "name": "split-overlap", "why": "there is no validation loader"}],
         checked=12,
@@ -128,12 +125,12 @@ def table_view(blocks: int = 2, layers: int = 3) -> FoldableTable:
     for block in range(blocks):
         rows.append(TableRow(str(block), [None, layers * 20, 1 - block % 2, None, ()], "Sequential", 1))
         for layer in range(layers):
-            frozen_cell, tags = TextCell("frozen", -1.0, "soft"), [tag] if (block, layer) == (0, 1) else ()
+            frozen, tags = TextCell("frozen", -1.0, "soft"), [tag] if (block, layer) == (0, 1) else ()
             cells = [
                 "[8, 4] → [8, 4]",
                 20 + layer,
                 1 - block % 2,
-                frozen_cell if block % 2 else 0.1 / (layer + 1),
+                frozen if block % 2 else 0.1 / (layer + 1),
                 tags,
             ]
             rows.append(TableRow(str(layer), cells, "Linear", 2, [("weight", "[4, 4] n=16 x∈[-1, 1] μ=0 σ=0.5 f32")]))

@@ -96,10 +96,10 @@ def test_method_control_shows_titles_without_underscores(page: Any, tmp_path: Pa
 def test_class_click_explains_the_class_and_shows_completeness(page: Any, tmp_path: Path) -> None:
     explanation = table_debugger().explain(4)
     open_explanation_page(page, explanation, tmp_path)
-    first = explanation.view().state()["samples"][0]
+    sample = explanation.view().state()["samples"][0]
     marks = page.locator(".nb-x-chance").first.inner_text()
     assert all(word in marks for word in ("predicted", "explained"))
-    last_class = first["outputs"][-1]
+    last_class = sample["outputs"][-1]
     page.get_by_role("button", name=last_class["name"]).click()
     page.get_by_text(f"logit of {last_class['name']}").first.wait_for()
     attribution = explanation.attribute(target=last_class["class"])

@@ -30,9 +30,8 @@ def test_baselines_panel_shows_bar_and_interval_of_each_baseline(open_page: Open
     assert accuracy is not None
     assert f"{accuracy.value:.1%}" in linear_row.inner_text()
     assert f"{accuracy.low:.1%} to {accuracy.high:.1%}" in linear_row.inner_text()
-    width = linear_row.locator(".nb-gauge").evaluate(
-        "node => Number(getComputedStyle(node).getPropertyValue('--nb-v'))"
-    )
+    gauge = linear_row.locator(".nb-gauge")
+    width = gauge.evaluate("node => Number(getComputedStyle(node).getPropertyValue('--nb-v'))")
     assert width == pytest.approx(accuracy.value, abs=1e-3)
 
 

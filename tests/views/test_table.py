@@ -241,7 +241,8 @@ def test_table_without_scripts_is_plain_html_with_tag_texts(open_page: OpenPage)
     page = open_page(table_view(), scripts=False)
     plain_html = page.locator(".nb-plain")
     assert plain_html.locator("tr").count() == 10
-    assert plain_html.locator("tr").nth(1).locator("td").all_inner_texts()[:4] == [
+    cells = plain_html.locator("tr").nth(1).locator("td").all_inner_texts()
+    assert cells[:4] == [
         "Net",
         "[8, 4] → [8, 3]",
         "120",
