@@ -95,7 +95,7 @@ def test_calibration_panel_of_large_table_is_computed_on_request(
     monkeypatch.setattr(calibration, "MAX_SCORES_WITHOUT_REQUEST", 100)
     errors = make_errors(3000, sharpness=6)
     view = error_panel_page(errors, "calibration")
-    assert view.first["later"]
+    assert view.panel_state["later"]
     assert len(to_script_json(view.state())) < 1000
     page = open_page(view)
     assert page.get_by_text("errors.calibration()").is_visible()
