@@ -13,7 +13,7 @@ from nbdebug.report import Report
 from nbdebug.rules.examples import mlp, rings, train, training_setup, waves
 from nbdebug.setup import Setup
 from tests.rules.dynamics.healthy_runs import CE, HEALTHY, MSE, Run
-from tests.watching.rhythms import TINY, seldom
+from tests.watching.budgets import TINY_BUDGET, without_enforcement
 
 looked_at = pytest.mark.parametrize("rhythm", ["losses only", "seldom", "often"])
 OWN = ("T601", "T602", "T604", "T605", "T606", "T607", "T609", "T610", "T611", "T612", "T614", "O501", "O502", "L218")
@@ -21,8 +21,8 @@ OWN = ("T601", "T602", "T604", "T605", "T606", "T607", "T609", "T610", "T611", "
 
 def watched(setup: Setup, loop: Callable[[], None], rhythm: str = "often") -> Report:
     debugger = Debugger.of(setup)
-    watch = debugger.watch(budget=1.0 if rhythm == "often" else TINY)
-    with seldom(watch) if rhythm == "seldom" else watch:
+    watch = debugger.watch(budget=1.0 if rhythm == "often" else TINY_BUDGET)
+    with without_enforcement(watch) if rhythm == "seldom" else watch:
         loop()
     return debugger.findings
 
