@@ -17,7 +17,7 @@ from nbdebug.replay import Replay
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.watching.rule_schedule import RuleSchedule
-from tests.replay.faults import FAULTS, too_fast
+from tests.replay.faults import FAULTS, diverging_setup
 from tests.replay.loops import train
 
 INF = math.inf
@@ -82,7 +82,7 @@ def test_the_line_is_that_of_the_operation_which_ranks_before(name: str) -> None
 
 
 def test_a_rate_that_is_too_high_is_told_by_the_weights() -> None:
-    debugger = Debugger.of(too_fast())
+    debugger = Debugger.of(diverging_setup())
     with debugger.watch():
         train(debugger.setup)
     found = next(one for one in debugger.findings if one.code == "T603")
