@@ -13,7 +13,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor.modes import ComparisonMonitor
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.watched_loops import all_findings
+from tests.loop_monitor.watched_loops import all_findings, load_loop
 
 LOOP = """
 import torch
@@ -58,11 +58,8 @@ def e710_findings(
     text = LOOP.format(
         before=indented(before, 8), validation_step=indented(validation_step, 16), after=indented(after, 8)
     )
-    file = folder / f"loop{len(list(folder.iterdir()))}.py"
-    file.write_text(text)
-    scope: dict[str, Any] = {}
-    exec(compile(text, str(file), "exec"), scope)
-    return [finding for finding in all_findings(scope["train"], make_setup(outputs)) if finding.code == "E710"]
+    train = load_loop(folder / f"loop{len(list(folder.iterdir()))}.py", text)
+    return [finding for finding in all_findings(train, make_setup(outputs)) if finding.code == "E710"]
 
 
 ARGMAX_OF_ONE_COLUMN = [

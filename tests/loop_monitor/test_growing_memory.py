@@ -22,6 +22,7 @@ from tests.loop_monitor.watched_loops import (
     batches,
     codes,
     event_findings,
+    load_loop,
     source_line,
     summarize_loop,
 )
@@ -94,11 +95,8 @@ def test_growing_memory_in_a_file_locates_the_line_that_stores_losses(line: str,
         "        loss = batch_loss(setup, x, y)\n        loss.backward()\n        setup.optimizers[0].step()\n"
         f"        {line}\n"
     )
-    file = tmp_path / "loop.py"
-    file.write_text(text)
-    scope: dict[str, Any] = {}
-    exec(compile(text, str(file), "exec"), scope)
-    (finding,) = event_findings(lambda setup: scope["train"](setup, batches, batch_loss))
+    train = load_loop(tmp_path / "loop.py", text)
+    (finding,) = event_findings(lambda setup: train(setup, batches, batch_loss))
     assert source_line(finding) == line
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -21,6 +22,14 @@ EVENT_RULES = (
     "L212",
 )
 TrainFunction = Callable[[Setup], object]
+
+
+def load_loop(file: Path, source: str) -> Any:
+    """Write ``source`` to a file, so that its lines can be located, and return its function ``train``."""
+    file.write_text(source)
+    scope: dict[str, Any] = {}
+    exec(compile(source, str(file), "exec"), scope)
+    return scope["train"]
 
 
 def batches(setup: Setup, epochs: int = 3) -> Iterator[tuple[Any, Any]]:

@@ -15,9 +15,9 @@ import nbdebug
 from nbdebug.finding import Finding
 from nbdebug.views.live import Screen
 from tests.clock import CLOCK
+from tests.watching.points import labeled_points
 
-X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
-Y = (X[:, 0] > 0).long()
+X, Y = labeled_points(16)
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from nbdebug.watching.session import FastPath
 from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS
 from nbdebug.watching.watch import Watch
 from tests.watching.budgets import TINY_BUDGET, without_enforcement
+from tests.watching.points import labeled_points
 
-X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
-Y = (X[:, 0] > 0).long()
+X, Y = labeled_points(16)
 
 
 class NoiseLayer(nn.Module):

@@ -22,10 +22,10 @@ from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS, MAX_LOSS_ONLY_ST
 from nbdebug.watching.watch import Watch
 from tests.clock import CLOCK
 from tests.watching.budgets import TINY_BUDGET
+from tests.watching.points import labeled_points
 
 STEPS = 3 * ALWAYS_MEASURED_STEPS
-X = torch.randn(32, 6, generator=torch.Generator().manual_seed(0))
-Y = (X[:, 0] > 0).long()
+X, Y = labeled_points(32)
 DATA = TensorDataset(X, Y)
 
 

@@ -19,9 +19,9 @@ from torch.utils.checkpoint import checkpoint
 import nbdebug
 from nbdebug.preserve import Preserve
 from nbdebug.watching.watch import Watch
+from tests.watching.points import labeled_points
 
-X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
-Y = (X[:, 0] > 0).long()
+X, Y = labeled_points(16)
 
 
 def count_hooks(model: nn.Module) -> int:
@@ -174,10 +174,10 @@ def test_watch_nested_in_or_following_another_records_its_own_model() -> None:
     model, other = perceptron(), perceptron()
     with nbdebug.watch(other, torch.optim.SGD(other.parameters(), 0.1), every=1) as outer:
         inner = train_watched(model)
-    again = train_watched(model, steps=2)
+    following = train_watched(model, steps=2)
     assert len(inner.record.series("loss")[0]) == 4
     assert outer.record.series("update.norm", "0.weight")[1].size == 0
-    assert again.result is not None
+    assert following.result is not None
     with nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1) as outer:
         inner = train_watched(model)
     assert inner.record.series("loss")[1].tolist() == pytest.approx(outer.record.series("loss")[1].tolist())

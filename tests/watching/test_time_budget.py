@@ -18,6 +18,7 @@ from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS, Throttle
 from nbdebug.watching.watch import Watch
 from tests.clock import CLOCK
 from tests.watching.budgets import TINY_BUDGET, without_enforcement
+from tests.watching.points import labeled_points
 
 STEPS = 4 * ALWAYS_MEASURED_STEPS
 WARMUP_STEPS = 400
@@ -29,8 +30,7 @@ def network() -> nn.Sequential:
 
 
 def loader(count: int = 32) -> DataLoader[Any]:
-    x = torch.randn(count, 6, generator=torch.Generator().manual_seed(1))
-    return DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=8)
+    return DataLoader(TensorDataset(*labeled_points(count, seed=1)), batch_size=8)
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> None:
