@@ -22,6 +22,14 @@ def describe_value(value: Any) -> str:
     return text if text and len(text) <= _MAX_VALUE_LENGTH else f"of type {type(value).__name__}"
 
 
+def describe_type(value: Any) -> str:
+    """Return what a value is: None, a class by its name, or the type of an instance with its article."""
+    if value is None or isinstance(value, type):
+        return "None" if value is None else f"the class {value.__name__}, not an instance"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
+
+
 def argument_error(name: str, value: Any, expected: str, advice: str = _LEAVE_OUT) -> SetupError:
     """Return the error ``{name} is {value}; expected {expected}. {act}.``"""
     return SetupError(f"{name} is {describe_value(value)}; expected {expected}. {advice}.")

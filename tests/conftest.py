@@ -20,7 +20,15 @@ from tests.browser import ABSENT, absent, errors_of, started
 from tests.clock import CLOCK
 
 LAB = "tests/lab/"
-LONG = (LAB, "tests/kernels/", "tutorial", "test_nothing_changes.py", "test_layers_over_a_run.py", "test_contract.py")
+LONG = (
+    LAB,
+    "tests/kernels/",
+    "tutorial",
+    "test_nothing_changes.py",
+    "test_state_preservation.py",
+    "test_layers_over_a_run.py",
+    "test_contract.py",
+)
 
 
 def pytest_configure() -> None:

@@ -39,7 +39,6 @@ SMALL_BY_NATURE = {
     "nbdebug.tools.lr_range.data": "the plain data that all steps of the range test share",
     "nbdebug.views.images": "two encoders",
     "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",
-    "nbdebug.views.panel": "one contract, for the tools with panels",
 }
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base_cls"}
 PARTICIPLES = {"told", "said", "asked", "given", "found", "kept", "heard", "seen", "drawn", "few", "lasts", "twice"}

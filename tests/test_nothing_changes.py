@@ -10,8 +10,7 @@ import torch
 
 from nbdebug.debugger import Debugger
 from tests.preserve.fingerprint import Fingerprint, fingerprint
-from tests.preserve.places import Wire, first, last, watched
-from tests.preserve.tripwire import fail, interrupt
+from tests.preserve.interruption import CallPathHook, fail, first_calls, interrupt, last_calls, record_call_paths
 from tests.programs import PROGRAMS, Program, train
 
 TOOLS: dict[str, Callable[[Debugger], Any]] = {
@@ -30,7 +29,7 @@ every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
-class Passes(Wire):
+class Passes(CallPathHook):
     """A tripwire on the forward passes of the whole model alone."""
 
     def attach(self, program: Program) -> None:
@@ -42,7 +41,7 @@ class Passes(Wire):
 class Case:
     """A program after three steps, with gradients lying about, and its fingerprint."""
 
-    def __init__(self, name: str, wire: Wire | None = None) -> None:
+    def __init__(self, name: str, wire: CallPathHook | None = None) -> None:
         self.program = PROGRAMS[name]()
         self.loader = self.program.loader()
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.program.optimizer, 2)
@@ -76,13 +75,13 @@ def test_a_tool_that_is_cut_short_leaves_no_trace(name: str, tool: str, act: Cal
     What fails first in one program is interrupted last, and the next program is treated the other way round.
     """
     case = Case(name, Passes())
-    known = watched(lambda: case.debugger().checkup()) if tool == "thorough checkup" else ()
-    places = watched(lambda: TOOLS[tool](case.debugger()))
+    known = record_call_paths(lambda: case.debugger().checkup()) if tool == "thorough checkup" else ()
+    places = record_call_paths(lambda: TOOLS[tool](case.debugger()))
     early = (act is fail) == (list(PROGRAMS).index(name) % 2 == 0)
-    moments = (first if early else last)(places, but=known)
+    moments = (first_calls if early else last_calls)(places, exclude=known)
     assert moments
     for moment in moments:
-        watched(lambda: TOOLS[tool](case.debugger()), moment, act)
+        record_call_paths(lambda: TOOLS[tool](case.debugger()), moment, act)
         case.before.check()
 
 

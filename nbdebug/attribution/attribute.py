@@ -31,7 +31,7 @@ from nbdebug.exceptions import NotDifferentiable, NotExplained, SetupError
 from nbdebug.inference.chunking import is_out_of_memory, out_of_memory_error
 from nbdebug.inference.outputs import Target
 from nbdebug.setup.evaluation_mode import evaluation_mode
-from nbdebug.validation import argument_error, validate_choice, validate_int
+from nbdebug.validation import argument_error, describe_type, validate_choice, validate_int
 
 _REQUIRED_COUNTS = ("passes", "permutations", "evaluations")  # counts that may not be None
 _COUNT_OPTIONS = (*_REQUIRED_COUNTS, "nodes", "samples", "size", "stride", "most")
@@ -190,7 +190,7 @@ def _prepare_method(problem: Problem, method: str, options: dict[str, Any]) -> N
         find_gradient_parts(problem)
         if not problem.parts:
             raise NotDifferentiable(
-                f"the model is a {type(problem.model).__name__}; expected a torch.nn.Module for {method}. "
+                f"the model is {describe_type(problem.model)}; expected a torch.nn.Module for {method}. "
                 "Use method='shapley', 'occlusion', 'tree', or shap's 'permutation', 'kernel' and 'partition'."
             )
     else:

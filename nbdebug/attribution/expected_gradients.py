@@ -32,6 +32,7 @@ from nbdebug.attribution.result import MethodResult, check_finite_values
 from nbdebug.exceptions import USE_BLACK_BOX_METHOD, NotDifferentiable, SetupError
 from nbdebug.inference.progress import expect_rows
 
+SINGLE_BACKGROUND_NOTE = "the background is a single sample: these are integrated gradients from it"
 _MAX_LINE_VALUES = 2**22  # input values that the lines of one sample may take up before the background is sampled
 _MAX_NODES_PER_LINE, _MAX_NODES_OF_FEW_LINES = (
     128,
@@ -236,7 +237,7 @@ class _ExpectedGradientsState:
                 f"standard error {relative_error:.1%}"
             )
         if count == 1:
-            result.notes.append("the background is a single sample: these are integrated gradients from it")
+            result.notes.append(SINGLE_BACKGROUND_NOTE)
 
     def _add_incomplete_note(self, result: MethodResult) -> None:
         """Note the completeness gap and its cause."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.attribution.expected_gradients import DEFAULT_BOUNDS, Bounds, expected_gradients
+from nbdebug.attribution.expected_gradients import DEFAULT_BOUNDS, SINGLE_BACKGROUND_NOTE, Bounds, expected_gradients
 from nbdebug.attribution.problem import Problem, check_gradients_arrive
 from nbdebug.attribution.result import MethodResult, check_finite_values
 from nbdebug.exceptions import NotDifferentiable, NotExplained, SetupError
@@ -70,7 +70,7 @@ def integrated_gradients(problem: Problem, bounds: Bounds = DEFAULT_BOUNDS) -> M
     finally:
         problem.parts = parts
     baseline = "the mean of the background" if has_several else "the one sample of the background"
-    result.notes = [note for note in result.notes if not note.startswith("the background is a single")]
+    result.notes = [note for note in result.notes if note != SINGLE_BACKGROUND_NOTE]
     result.notes.append(f"the baseline is {baseline}")
     return result
 
@@ -158,7 +158,7 @@ def _layer_activation(
     )
     if any(isinstance(submodule, torch.jit.ScriptModule) for submodule in hooked_modules):
         raise NotExplained("the model is TorchScript; expected Python layers for gradcam. Pass the model it came from.")
-    with hooked(hooked_modules, save):
+    with hooked(dict.fromkeys(hooked_modules, save)):
         points = [part.values[sample_indices].requires_grad_() for part in problem.parts]
         score = problem.scores_at(points, sample_indices)
     names = {module: name for name, module in model.named_modules()}

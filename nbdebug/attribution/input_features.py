@@ -64,7 +64,7 @@ class EmbeddingRecorder:
 
     def recording(self) -> AbstractContextManager[None]:
         """Record calls for the duration of a block."""
-        return hooked(self.embeddings, self._record)
+        return hooked(dict.fromkeys(self.embeddings, self._record))
 
     def _record(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         if args and isinstance(args[0], Tensor):
@@ -118,7 +118,7 @@ def embeddings_replaced(parts: list[InputPart], points: list[Tensor]) -> Iterato
         call_counts[module] += 1
         return calls[module].get(number, output)
 
-    with hooked(calls, substitute):
+    with hooked(dict.fromkeys(calls, substitute)):
         yield
 
 

@@ -18,6 +18,7 @@ from nbdebug.inference.outputs import TargetScore, output_table
 from nbdebug.inference.progress import count_rows
 from nbdebug.setup import Batch, Setup
 from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.validation import describe_type
 
 _COUNTING_ROWS = 2  # rows of the counting pass: some models squeeze a batch of one
 
@@ -67,7 +68,7 @@ class Problem:
     def module(self) -> nn.Module:
         """The model as a module; raises SetupError if it is not one."""
         if not isinstance(self.model, nn.Module):
-            raise SetupError(f"model is a {type(self.model).__name__}; expected a torch.nn.Module.")
+            raise SetupError(f"model is {describe_type(self.model)}; expected a torch.nn.Module.")
         return self.model
 
     @property
@@ -184,7 +185,7 @@ def gradient_barrier(problem: Problem) -> str:
             barriers.append(f"the gradient ends in layer {names[module]!r}")
 
     first_sample = torch.zeros(1, dtype=torch.long, device=problem.device)
-    with hooked([module for module in names if module is not model], inspect_call):
+    with hooked({module: inspect_call for module in names if module is not model}):
         problem.outputs_at([part.values[:1].clone().requires_grad_() for part in problem.parts], first_sample)
     return barriers[0] if barriers else ""
 

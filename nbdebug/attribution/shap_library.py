@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,9 +17,6 @@ from nbdebug.attribution.result import MethodResult, import_shap
 from nbdebug.attribution.shapley_sampling import Floats, problem_tables, table_score_function, to_method_result
 from nbdebug.exceptions import NotExplained, SetupError
 from nbdebug.inference.progress import expect_rows
-
-if TYPE_CHECKING:
-    pass
 
 MAX_BACKGROUND_SAMPLES = 100  # background samples, shap's own default
 _RowExplainer = Callable[[Callable[[Floats], Floats], Floats, Floats], Floats]

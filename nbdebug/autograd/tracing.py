@@ -40,7 +40,8 @@ class ModuleStack:
 
     def leave(self) -> None:
         """Record that the innermost submodule has finished."""
-        self.paths.pop()
+        if self.paths:  # a hook of the user's may have raised before ``enter`` ran
+            self.paths.pop()
 
     @contextmanager
     def track(self, model: nn.Module) -> Iterator[None]:

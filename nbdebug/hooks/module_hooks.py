@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -233,11 +233,10 @@ def observe_loss_calls(
 
 
 @contextmanager
-def hooked(modules: Iterable[nn.Module], hook: Any) -> Iterator[None]:
-    """Register a forward hook on some modules for the duration of a block."""
-    handles = [module.register_forward_hook(hook) for module in modules]
-    try:
+def hooked(hooks: Mapping[nn.Module, Any], *, before: bool = False, with_kwargs: bool = False) -> Iterator[None]:
+    """Register forward hooks for the duration of a block; with ``before``, hooks that run before the module."""
+    with ExitStack() as stack:
+        for module, hook in hooks.items():
+            register = module.register_forward_pre_hook if before else module.register_forward_hook
+            stack.callback(register(hook, with_kwargs=with_kwargs).remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

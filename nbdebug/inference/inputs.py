@@ -16,6 +16,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch
 from nbdebug.setup.unpacking import call_signature, check_no_pil_images
 from nbdebug.tensors.pytree import tree_leaves, tree_map, tree_tensors
+from nbdebug.validation import describe_type
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def as_inputs(user_inputs: Any, model: Any, name: str = "inputs") -> ModelInputs
     if not inputs.named_tensors:
         check_no_pil_images(user_inputs)
         raise SetupError(
-            f"{name} is a {type(user_inputs).__name__} without tensors; expected a tensor, an array or a table. "
+            f"{name} is {describe_type(user_inputs)} without tensors; expected a tensor, an array or a table. "
             "Pass an array of samples, as in x[:100]."
         )
     if any(leaf.is_meta or leaf.layout != torch.strided for _, leaf in inputs.named_tensors):

@@ -22,6 +22,7 @@ from nbdebug.setup.evaluation_mode import (
     model_device,
 )
 from nbdebug.tensors.pytree import describe_tensors
+from nbdebug.validation import describe_type
 
 
 def forward_error(model: Any, batch: Batch, error: Exception, run: Callable[[], Any]) -> SetupError:
@@ -57,7 +58,7 @@ def get_model(setup_or_model: Any) -> Any:
     if isinstance(model, nn.Module) or callable(model) or hasattr(model, "predict"):
         return model
     raise SetupError(
-        f"model is a {type(setup_or_model).__name__}; expected a Setup, a torch.nn.Module, "
+        f"model is {describe_type(setup_or_model)}; expected a Setup, a torch.nn.Module, "
         "a function or a fitted estimator."
     )
 
@@ -125,7 +126,7 @@ def get_model_runner(setup_or_model: Any) -> ModelRunner:
     """Return a runner for a Setup or a module; raise SetupError for a model without Python layers."""
     model = get_model(setup_or_model)
     if not isinstance(model, nn.Module):
-        raise SetupError(f"model is a {type(model).__name__}; expected a torch.nn.Module. Pass a module.")
+        raise SetupError(f"model is {describe_type(model)}; expected a torch.nn.Module. Pass a module.")
     if isinstance(model, torch.jit.ScriptModule):
         raise SetupError("model is TorchScript; expected Python layers. Pass the model that it was compiled from.")
     model_copy, note = differentiable_model(model)

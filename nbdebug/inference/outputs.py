@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nbdebug.exceptions import SetupError
 from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.validation import describe_type
 
 _Space = Literal["output", "logit", "probability", "log-probability"]
 Target = int | str | Sequence[int]
@@ -25,7 +26,7 @@ def output_table(output: Any, rows: int, score: Callable[[Any], Any] | None = No
     """
     scores = score(output) if score is not None else _find_scores(output, rows)
     if not isinstance(scores, Tensor) or not scores.dim() or len(scores) != rows:
-        actual = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(output).__name__}"
+        actual = tuple(scores.shape) if isinstance(scores, Tensor) else describe_type(output)
         raise SetupError(f"the model gives {actual}; expected scores for {rows} samples. Pass score= to select them.")
     if scores.dim() > 2 and scores[0].numel() > scores.shape[1]:
         actual = tuple(scores.shape)

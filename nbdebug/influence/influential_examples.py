@@ -27,7 +27,7 @@ from nbdebug.result import TextRepr
 from nbdebug.setup import Setup
 from nbdebug.setup.class_names import class_name
 from nbdebug.setup.losses import get_loss_kind
-from nbdebug.validation import validate_int
+from nbdebug.validation import describe_type, validate_int
 
 if TYPE_CHECKING:
     import pandas
@@ -155,7 +155,7 @@ def influential_examples(
     start_time = time.perf_counter()
     if not isinstance(setup, Setup):
         raise SetupError(
-            f"setup is a {type(setup).__name__}; expected a Setup with a training loader. Pass the setup of a "
+            f"setup is {describe_type(setup)}; expected a Setup with a training loader. Pass the setup of a "
             "Debugger, dbg.setup."
         )
     sample = as_inputs(inputs, setup.eager_model)

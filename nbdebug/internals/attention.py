@@ -7,7 +7,7 @@ import re
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.exceptions import SetupError
 from nbdebug.formatting import join_names
 from nbdebug.inference.model_runner import get_model_runner
@@ -113,14 +114,14 @@ class _AttentionRecorder(TorchFunctionMode):
         super().__init__()
         self.records: list[_RecordedAttention | None] = []
         self.failures: list[str] = []
-        self.module_stack: list[str] = []
+        self.module_stack = ModuleStack()
         self.tracked: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self.pending: dict[int, _RecordedAttention] = {}
 
     @property
     def layer(self) -> str:
         """The innermost layer that is running."""
-        return self.module_stack[-1] if self.module_stack else ""
+        return self.module_stack.innermost or ""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -191,24 +192,8 @@ def _sums_to_one(output: Tensor) -> bool:
 def recording_attention(model: nn.Module) -> Iterator[_AttentionRecorder]:
     """Record the attention of a model for the duration of a block."""
     recorder = _AttentionRecorder()
-    names = {
-        submodule: name
-        for name, submodule in model.named_modules()
-        if not isinstance(submodule, torch.jit.ScriptModule)
-    }
-
-    def enter_module(module: nn.Module, _: Any) -> None:
-        recorder.module_stack.append(names[module])
-
-    def exit_module(module: nn.Module, _: Any, __: Any) -> None:
-        if recorder.module_stack:  # a user hook may have raised before enter() ran
-            recorder.module_stack.pop()
-
-    with ExitStack() as stack:
-        for submodule in names:
-            stack.callback(submodule.register_forward_pre_hook(enter_module).remove)
-            stack.callback(submodule.register_forward_hook(exit_module, always_call=True).remove)
-        yield stack.enter_context(recorder)
+    with recorder.module_stack.track(model), recorder:
+        yield recorder
 
 
 @dataclass(frozen=True)

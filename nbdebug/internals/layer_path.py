@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nbdebug.exceptions import SetupError
+from nbdebug.hooks.module_hooks import hooked
 from nbdebug.inference.inputs import ModelInputs
 from nbdebug.inference.model_runner import ModelRunner, get_model_runner
 from nbdebug.inference.outputs import output_table
@@ -179,10 +179,11 @@ class _PathRecorder:
         """Return the summaries of samples, and the outputs as samples × outputs, if they have this form."""
         self.calls, self.summaries, self.size = Counter(), {}, inputs.size
         layer_by_key = {(step.name, step.call): step for step in self.steps}
-        with ExitStack() as stack:
-            for name in {step.name for step in self.steps}:
-                module = self.runner.model.get_submodule(name)
-                stack.callback(module.register_forward_hook(partial(self._on_output, layer_by_key, name)).remove)
+        hooks = {
+            self.runner.model.get_submodule(name): partial(self._on_output, layer_by_key, name)
+            for name in {step.name for step in self.steps}
+        }
+        with hooked(hooks):
             output = self.runner.run(inputs)
             return self.summaries, self.outputs(output)
 

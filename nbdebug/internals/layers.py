@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from nbdebug.exceptions import SetupError
 from nbdebug.formatting import join_names
+from nbdebug.hooks.module_hooks import hooked
 from nbdebug.inference.inputs import ModelInputs
 from nbdebug.inference.model_runner import ModelRunner, get_model_runner
 from nbdebug.tensors.pytree import tree_leaves
@@ -188,13 +188,12 @@ def layer_calls(setup_or_model: Any, inputs: Any) -> LayerCalls:
 def list_layer_calls(runner: ModelRunner, inputs: ModelInputs) -> LayerCalls:
     """List the layers with an open model runner, for the first sample only, so that sample axes are unambiguous."""
     recorder = _LayerCallRecorder(1)
-    with ExitStack() as stack:
-        hidden = []
-        for name, module in runner.model.named_modules():
-            if _can_be_hooked(name, module):
-                stack.callback(module.register_forward_hook(partial(recorder._on_output, name)).remove)
-            elif not name.split(".")[-1].startswith("parametrizations"):
-                hidden.append(name)
+    modules = dict(runner.model.named_modules())
+    accessible = [name for name, module in modules.items() if _can_be_hooked(name, module)]
+    hidden = [
+        name for name in modules if name not in accessible and not name.split(".")[-1].startswith("parametrizations")
+    ]
+    with hooked({modules[name]: partial(recorder._on_output, name) for name in accessible}):
         runner.run(inputs.take(torch.arange(1)))
     return recorder.to_layer_calls(runner, hidden)
 
@@ -302,17 +301,15 @@ class LayerCapture:
             if next(calls) == self.layer.call:
                 tensors.update((tensor_path, to_dense_real(tensor)) for tensor_path, tensor in output_tensors(value))
 
-        with self._register_hook(store):
+        if self.side == "output":
+            hooks = hooked({self.module: lambda _, args, output: store(output)})
+        else:
+            hooks = hooked(
+                {self.module: lambda _, args, kwargs: store(_call_inputs(args, kwargs))}, before=True, with_kwargs=True
+            )
+        with hooks:
             self.runner.run(inputs)
         return tensors
-
-    def _register_hook(self, store: Any) -> Any:
-        module = self.module
-        if self.side == "output":
-            return module.register_forward_hook(lambda _, args, output: store(output))
-        return module.register_forward_pre_hook(
-            lambda _, args, kwargs: store(_call_inputs(args, kwargs)), with_kwargs=True
-        )
 
     def sample_shapes(self, inputs: ModelInputs) -> dict[str, tuple[int, ...]]:
         """Return the per-sample shapes of the tensors that have a sample axis."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from nbdebug.autograd import Graph, Node
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
+from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.axes import takes_attention_scores
 from nbdebug.measurements.batch_independence import has_batch_axis, is_batch_first
 from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
@@ -229,17 +230,18 @@ class _SizeRecorder:
 @measurement
 def recurrent_growth(eval_outputs: EvalOutputs) -> list[RecurrentGrowth]:
     """Growth of each recurrent module with an unbounded activation (ReLU), for sequences and cells."""
-    model, recorders = eval_outputs.setup.eager_model, dict[str, _SizeRecorder]()
-    with ExitStack() as stack:
-        for name, module in model.named_modules():
-            if isinstance(module, (nn.RNN, nn.RNNCell)) and module.nonlinearity == "relu":
-                recorder = recorders[name] = _SizeRecorder()
-                stack.callback(module.register_forward_hook(recorder.record).remove)
+    modules = {
+        module: name
+        for name, module in eval_outputs.setup.eager_model.named_modules()
+        if isinstance(module, (nn.RNN, nn.RNNCell)) and module.nonlinearity == "relu"
+    }
+    recorders = {module: _SizeRecorder() for module in modules}
+    with hooked({module: recorder.record for module, recorder in recorders.items()}):
         if recorders:
             eval_outputs.predict(eval_outputs.batch)
     return [
-        RecurrentGrowth(name, len(sizes.output_sizes), sizes.factor)
-        for name, sizes in recorders.items()
+        RecurrentGrowth(modules[module], len(sizes.output_sizes), sizes.factor)
+        for module, sizes in recorders.items()
         if len(sizes.output_sizes) >= _MIN_STEPS
     ]
 

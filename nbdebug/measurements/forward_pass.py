@@ -21,6 +21,7 @@ from nbdebug.autograd.call_recorders import (
 )
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup, class_names, losses
@@ -229,23 +230,19 @@ def batch_statistics(setup: Setup, first_pass: ForwardPass) -> list[BatchStatist
     if setup.step_fn is not None:
         raise NotChecked("a step_fn hides the forward pass")
     statistics: dict[str, BatchStatistics] = {}
-    norms = [
-        (path, norm)
+    hooks: dict[nn.Module, Any] = {
+        norm: _shape_recording_hook(path, statistics)
         for path, norm in setup.eager_model.named_modules()
         if isinstance(norm, _BatchNorm) and norm.training
-    ]
-    if not norms:
+    }
+    if not hooks:
         return []
-    handles = [norm.register_forward_pre_hook(_shape_recording_hook(path, statistics)) for path, norm in norms]
     try:
-        with torch.no_grad():
+        with hooked(hooks, before=True), torch.no_grad():
             setup.predict(first_pass.batch)
     except Exception as error:
         if not statistics:
             raise NotChecked(f"the model raised {type(error).__name__}: {error}") from error
-    finally:
-        for handle in handles:
-            handle.remove()
     return list(statistics.values())
 
 

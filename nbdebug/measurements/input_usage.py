@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
+from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import replace_values
@@ -96,11 +97,12 @@ def find_input_ignoring_module(answers: EvalOutputs, names: list[str]) -> str:
 def _record_module_outputs(answers: EvalOutputs, batch: Batch, tensors: list[Tensor]) -> _OutputsByPath:
     """Return the outputs of the user's modules that receive one of some tensors, by path."""
     outputs: _OutputsByPath = {}
-    with ExitStack() as stack:
-        for path, module in answers.setup.eager_model.named_modules():
-            if path and _is_user_module(module):
-                handle = module.register_forward_hook(partial(_record_output, path, tensors, outputs), with_kwargs=True)
-                stack.callback(handle.remove)
+    hooks = {
+        module: partial(_record_output, path, tensors, outputs)
+        for path, module in answers.setup.eager_model.named_modules()
+        if path and _is_user_module(module)
+    }
+    with hooked(hooks, with_kwargs=True):
         answers.predict(batch)
     return outputs
 
@@ -129,14 +131,11 @@ def find_module_call_line(setup: Setup, batch: Batch, path: str) -> SourceLine |
     def record(*_: Any) -> None:
         lines.append(get_line_from_frame(sys._getframe(1)))
 
-    handle = setup.eager_model.get_submodule(path).register_forward_pre_hook(record)
     try:
-        with torch.no_grad():
+        with hooked({setup.eager_model.get_submodule(path): record}, before=True), torch.no_grad():
             setup.predict(batch)
     except Exception:
         return None
-    finally:
-        handle.remove()
     return next(iter(lines), None)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
+from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.perturbation import EvalOutputs, track_change
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import replace_values
@@ -232,11 +233,8 @@ def _shift_padded_embeddings(embedding: nn.Module, padded: Tensor) -> Iterator[l
         applied.append(True)
         return vectors + padded.unsqueeze(-1).to(vectors.dtype)
 
-    handle = embedding.register_forward_hook(shift)
-    try:
+    with hooked({embedding: shift}):
         yield applied
-    finally:
-        handle.remove()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.validation import describe_type
 
 _CHANNELS_FIRST = (nn.Conv1d, nn.BatchNorm1d, nn.MaxPool1d, nn.AvgPool1d, nn.AdaptiveAvgPool1d, nn.AdaptiveMaxPool1d)
 
@@ -74,7 +75,7 @@ def _find_layer_name(model: nn.Module, layer: str | nn.Module) -> str:
     for name, module in modules.items():
         if module is layer or name == layer:
             return name
-    description = repr(layer) if isinstance(layer, str) else f"a {type(layer).__name__} of another model"
+    description = repr(layer) if isinstance(layer, str) else f"{describe_type(layer)} of another model"
     closest = get_close_matches(layer, modules, n=1, cutoff=0.3) if isinstance(layer, str) else []
     suggestion = (
         f"Did you mean {closest[0]!r}?"

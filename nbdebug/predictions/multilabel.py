@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ _Floats = NDArray[np.float32]
 ScoreForm = Literal["logits", "probabilities"]
 _OUTCOMES = ("hit", "missed", "false alarm", "correctly absent")
 _DEFAULT_THRESHOLD = 0.5
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.labels import check_labels, look_up_labels
 from nbdebug.predictions.table import Query, get_column
-
-if TYPE_CHECKING:
-    pass
 
 _MEMORY_LIMIT = "1GB"  # memory limit of DuckDB; beyond it temporary files are used
 _METADATA_KEY = "nbdebug"  # the metadata key under which a Parquet file stores the class names

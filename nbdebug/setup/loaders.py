@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import (
     BatchSampler,
@@ -21,9 +21,7 @@ from torch.utils.data import (
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.setup.unpacking import collate_error
-
-if TYPE_CHECKING:
-    pass
+from nbdebug.validation import describe_type
 
 MAX_SAMPLER_INDICES = 1_000_000
 
@@ -69,7 +67,7 @@ def make_peekable(loader: Any, name: str) -> Any:
     is_dataset = isinstance(loader, Dataset) and not isinstance(loader, IterableDataset)
     if is_dataset or (not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__")):
         raise SetupError(
-            f"{name} is a {type(loader).__name__}; expected a DataLoader or any iterable of batches. "
+            f"{name} is {describe_type(loader)}; expected a DataLoader or any iterable of batches. "
             f"Pass torch.utils.data.DataLoader(dataset, batch_size=...)."
         )
     return PeekableLoader(loader) if _is_one_shot(loader) else loader

@@ -14,6 +14,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.task import LearningTask, parse_task
+from nbdebug.validation import describe_type
 
 
 @dataclass
@@ -42,10 +43,10 @@ class Setup:
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call."""
         if not isinstance(self.model, nn.Module):
-            raise SetupError(f"model is {_describe_type(self.model)}; expected a torch.nn.Module. Pass the module.")
+            raise SetupError(f"model is {describe_type(self.model)}; expected a torch.nn.Module. Pass the module.")
         if self.loss_fn is not None and (isinstance(self.loss_fn, type) or not callable(self.loss_fn)):
             raise SetupError(
-                f"loss_fn is {_describe_type(self.loss_fn)}; expected loss_fn(output, target). Pass a callable."
+                f"loss_fn is {describe_type(self.loss_fn)}; expected loss_fn(output, target). Pass a callable."
             )
         self.check_parameters()
         self.train_loader = loaders.make_peekable(self.train_loader, "train_loader")
@@ -160,7 +161,7 @@ class Setup:
         """Return the user's loss of an output; raises SetupError if it is not a scalar tensor."""
         value = self.raw_loss(output, batch)
         if not isinstance(value, Tensor):
-            raise SetupError(f"the loss is a {type(value).__name__}; expected a scalar tensor. Drop .item().")
+            raise SetupError(f"the loss is {describe_type(value)}; expected a scalar tensor. Drop .item().")
         if value.numel() != 1:
             shape = tuple(value.shape)
             raise SetupError(f"the loss has shape {shape}; expected a scalar. Use reduction='mean', or .mean().")
@@ -190,14 +191,9 @@ class Setup:
         """Validate a loss that ``step_fn`` returned; raises SetupError if it is not a scalar tensor."""
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise SetupError(
-                f"step_fn returned {_describe_type(value)}; expected a scalar tensor. Return the loss of the batch."
+                f"step_fn returned {describe_type(value)}; expected a scalar tensor. Return the loss of the batch."
             )
         return value
-
-
-def _describe_type(value: Any) -> str:
-    """Describe the type of a value in words."""
-    return f"the class {value.__name__}, not an instance" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
 def as_optimizers(optimizer: Any) -> tuple[torch.optim.Optimizer, ...]:
@@ -208,7 +204,7 @@ def as_optimizers(optimizer: Any) -> tuple[torch.optim.Optimizer, ...]:
     for item in optimizers:
         if not isinstance(item, torch.optim.Optimizer):
             raise SetupError(
-                f"optimizer is {_describe_type(item)}; expected a torch.optim.Optimizer or a list of them. "
+                f"optimizer is {describe_type(item)}; expected a torch.optim.Optimizer or a list of them. "
                 f"Pass the object whose step() you call."
             )
     return optimizers

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import SetupError, first_line
 from nbdebug.setup.batch import TARGET_KEYS, Batch
 from nbdebug.tensors.pytree import tree_children, tree_leaves
+from nbdebug.validation import describe_type
 
 _COLLATE_ADVICE = "Run the loader's collate_fn on them to reproduce it"
 
@@ -100,9 +101,9 @@ def _custom_target_key(
 def batch_from_user_unpack(unpacked: Any) -> Batch:
     """Convert the result of the user's ``unpack``, ``(inputs, target)``; inputs may be a tuple or a mapping."""
     if not isinstance(unpacked, (tuple, list)) or len(unpacked) != 2:
-        type_name = type(unpacked).__name__
         raise SetupError(
-            f"unpack returned a {type_name}; expected (inputs, target). Return None as the target if there is none."
+            f"unpack returned {describe_type(unpacked)}; expected (inputs, target). "
+            "Return None as the target if there is none."
         )
     inputs, target = unpacked
     targets = () if target is None else (target,)

@@ -1,6 +1,6 @@
-"""What the tests of explanations need before anything is imported."""
+"""Settings that must precede the import of shap."""
 
 import os
 
-# shap compiles what it runs: half a minute for a few small samples, which Python does in no time.
+# Compiling with numba takes shap half a minute; the few small samples of these tests run at once without it.
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")

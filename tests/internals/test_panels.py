@@ -1,4 +1,4 @@
-"""The panels that look inside show what was computed, and lead on by clicks and keys."""
+"""Tests of the panels of features, attention and layer path."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torch import nn
 from nbdebug.setup import Setup
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
-from tests.attribution.networks import Sequence
-from tests.internals.insides import PANELS, InsidePage
+from tests.attribution.networks import TokenTransformer
+from tests.internals.internals_page import PANELS, InternalsPage
 from tests.views.conftest import Open
 from tests.views.conftest import open_page as open_page
 
 LETTERS = ["<pad>", *"abcdefghijklmnopqrs"]
 
 
-class Pictures(nn.Module):
-    """A network for pictures of 40 × 40."""
+class ConvolutionalNetwork(nn.Module):
+    """A network for images of 40 × 40."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,10 +34,10 @@ class Pictures(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def pictures() -> Explanation:
+def image_explanation() -> Explanation:
     torch.manual_seed(0)
     data = [(torch.rand(1, 40, 40) + number % 2, number % 2) for number in range(24)]
-    model = Pictures()
+    model = ConvolutionalNetwork()
     with torch.no_grad():
         model.conv.weight[0], model.conv.bias[0] = 0, -1
     setup = Setup(
@@ -47,53 +47,55 @@ def pictures() -> Explanation:
 
 
 @pytest.fixture(scope="module")
-def letters() -> Explanation:
+def token_explanation() -> Explanation:
     torch.manual_seed(0)
     data = [(torch.randint(1, 20, (6,)), number % 3) for number in range(24)]
     data[0][0][4:] = 0
-    setup = Setup(Sequence(), torch.utils.data.DataLoader(data, 8), loss_fn=nn.CrossEntropyLoss())
+    setup = Setup(TokenTransformer(), torch.utils.data.DataLoader(data, 8), loss_fn=nn.CrossEntropyLoss())
     return explain(setup, 0, method="saliency", loader="train", decode=LETTERS)
 
 
-def test_maps_are_what_the_layer_gives_pooled(pictures: Explanation) -> None:
-    state = PANELS["features"].state(pictures, 0, at=0, order="first")
+def test_features_panel_maps_are_pooled_layer_outputs(image_explanation: Explanation) -> None:
+    state = PANELS["features"].state(image_explanation, 0, at=0, order="first")
     assert (state["kind"], state["rows"], state["columns"], state["pooled"]) == ("maps", 32, 32, "38×38")
-    model = pictures.model.eval()
-    given = model.conv(pictures.batch_of_one(0).args[0])
-    expected = nn.functional.adaptive_avg_pool2d(given, 32)[0].detach().numpy()
-    steps = np.frombuffer(b64decode(state["data"]), np.uint8).reshape(5, 32, 32)
-    for (channel, _, low, high), one in zip(state["cells"], steps, strict=True):
-        assert low + one / 255 * (high - low) == pytest.approx(expected[channel], abs=(high - low) / 200 + 1e-3)
-    assert [one["title"] for one in state["layers"]] == ["conv", "relu", "head"]
+    model = image_explanation.model.eval()
+    activations = model.conv(image_explanation.batch_of_one(0).args[0])
+    expected = nn.functional.adaptive_avg_pool2d(activations, 32)[0].detach().numpy()
+    pixels = np.frombuffer(b64decode(state["data"]), np.uint8).reshape(5, 32, 32)
+    for (channel, _, low, high), values in zip(state["cells"], pixels, strict=True):
+        assert low + values / 255 * (high - low) == pytest.approx(expected[channel], abs=(high - low) / 200 + 1e-3)
+    assert [layer["title"] for layer in state["layers"]] == ["conv", "relu", "head"]
 
 
-def test_dead_channels_and_units_are_beside_others(pictures: Explanation) -> None:
-    state = PANELS["features"].state(pictures, 0, at=1)
+def test_features_panel_marks_dead_channels_and_compares_units_with_class(image_explanation: Explanation) -> None:
+    state = PANELS["features"].state(image_explanation, 0, at=1)
     assert [0, "dead", 0, 0] in state["cells"]
-    units = PANELS["features"].state(pictures, 0, at=2)
-    assert [one[1] for one in units["units"]] == ["low", "high"]
-    assert (units["beside"], units["class"]) == (24, units["units"][int(pictures.outputs[0].argmax())][1])
+    units = PANELS["features"].state(image_explanation, 0, at=2)
+    assert [unit[1] for unit in units["units"]] == ["low", "high"]
+    assert (units["beside"], units["class"]) == (24, units["units"][int(image_explanation.outputs[0].argmax())][1])
     assert units["members"] == 12
 
 
-def test_tokens_stand_at_the_places(letters: Explanation) -> None:
-    assert PANELS["attention"].fits(letters)
-    state = PANELS["attention"].state(letters, 0)
-    words = [LETTERS[one] for one in letters.batch_of_one(0).args[0][0, :4].tolist()]
+def test_attention_panel_axes_are_tokens_and_selected_head_is_enlarged(token_explanation: Explanation) -> None:
+    assert PANELS["attention"].fits(token_explanation)
+    state = PANELS["attention"].state(token_explanation, 0)
+    words = [LETTERS[token] for token in token_explanation.batch_of_one(0).args[0][0, :4].tolist()]
     assert state["axes"]["6"] == [*words, "(padding)", "(padding)"]
     assert (len(state["maps"]), len(state["maps"][0]), state["side"]) == (1, 2, 6)
-    large = PANELS["attention"].state(letters, 0, layer=0, head=1)["large"]
+    large = PANELS["attention"].state(token_explanation, 0, layer=0, head=1)["large"]
     assert large == state["maps"][0][1]
 
 
-def test_a_model_without_attention_or_layers_has_no_such_panel(pictures: Explanation) -> None:
-    assert not PANELS["attention"].fits(pictures)
-    black = explain(lambda x: x[:, :2], torch.randn(2, 3), background=torch.randn(8, 3), method="occlusion")
-    assert not any(panel.fits(black) for panel in PANELS.values())
+def test_panels_do_not_fit_model_without_attention_or_layers(image_explanation: Explanation) -> None:
+    assert not PANELS["attention"].fits(image_explanation)
+    of_function = explain(lambda x: x[:, :2], torch.randn(2, 3), background=torch.randn(8, 3), method="occlusion")
+    assert not any(panel.fits(of_function) for panel in PANELS.values())
 
 
-def test_what_python_shows_is_escaped_and_small(pictures: Explanation, letters: Explanation) -> None:
-    for explanation in (pictures, letters):
+def test_panel_state_is_small_json_and_html_has_table(
+    image_explanation: Explanation, token_explanation: Explanation
+) -> None:
+    for explanation in (image_explanation, token_explanation):
         for panel in PANELS.values():
             if panel.fits(explanation):
                 state = panel.state(explanation, 0)
@@ -101,14 +103,14 @@ def test_what_python_shows_is_escaped_and_small(pictures: Explanation, letters: 
                 assert "<table>" in panel.html(state)
 
 
-def opened(open_page: Open, explanation: Explanation, name: str, **given: Any) -> Any:
-    page = open_page(InsidePage(name=name, first=PANELS[name].state(explanation, 0)), **given)
-    page.expose_function("python", lambda name, options: PANELS[name].state(explanation, 0, **options))
+def open_panel(open_page: Open, explanation: Explanation, name: str, **options: Any) -> Any:
+    page = open_page(InternalsPage(name=name, first=PANELS[name].state(explanation, 0)), **options)
+    page.expose_function("python", lambda name, request: PANELS[name].state(explanation, 0, **request))
     return page
 
 
-def test_another_layer_is_asked_for_and_read(open_page: Open, pictures: Explanation) -> None:
-    page = opened(open_page, pictures, "features")
+def test_features_panel_scale_layer_and_keyboard_change_page(open_page: Open, image_explanation: Explanation) -> None:
+    page = open_panel(open_page, image_explanation, "features")
     assert page.locator("canvas").count() == 5
     page.get_by_role("button", name="Own scales").click()
     assert "own scale" in page.locator(".nb-i-block").inner_text()
@@ -122,15 +124,17 @@ def test_another_layer_is_asked_for_and_read(open_page: Open, pictures: Explanat
     assert page.locator(".nb-i-reading").inner_text().startswith("channel ")
 
 
-def test_heads_and_paths_are_read(open_page: Open, letters: Explanation) -> None:
-    page = opened(open_page, letters, "attention", width=320)
+def test_attention_and_path_panels_fit_narrow_page_and_respond_to_keyboard(
+    open_page: Open, token_explanation: Explanation
+) -> None:
+    page = open_panel(open_page, token_explanation, "attention", width=320)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     page.get_by_role("button", name="head 2").click()
     assert "head 2" in page.locator(".nb-i-large").inner_text()
     page.locator(".nb-i-frame").focus()
     page.keyboard.press("ArrowDown")
     assert page.locator(".nb-i-reading").inner_text().startswith("from “")
-    page = opened(open_page, letters, "path", width=320, dark=True)
+    page = open_panel(open_page, token_explanation, "path", width=320, dark=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     page.locator(".nb-i-chart").first.focus()
     page.keyboard.press("ArrowRight")

@@ -1,6 +1,6 @@
-"""A record of everything that must not change, to be compared bit for bit with a later one.
+"""A record of everything that must not change, compared bit for bit with a later one.
 
-Written without a line of ``nbdebug.preserve``, whose errors it has to find.
+Uses no code of ``nbdebug.preserve``, whose errors it must detect.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ _OPAQUE = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _OPAQUE_MODULES = ("torch._", "torch.fx", "torch.jit", "torch.utils.hooks", "torch.utils.data.dataloader", "weakref")
 
 
-def fingerprint(*owned: Any, loaders: Iterable[Any] = ()) -> Fingerprint:
-    """The state of these objects, of every random generator and of torch's switches, now."""
-    return Fingerprint(owned, tuple(loaders))
+def fingerprint(*objects: Any, loaders: Iterable[Any] = ()) -> Fingerprint:
+    """Return the current state of these objects, of every random generator and of the settings of torch."""
+    return Fingerprint(objects, tuple(loaders))
 
 
 class Fingerprint:
-    """Facts by path. It holds on to what it saw, so that no id can be given to another object meanwhile."""
+    """Facts by path. Keeps references to the objects, so that no id can be reused."""
 
-    def __init__(self, owned: tuple[Any, ...], loaders: tuple[Any, ...]) -> None:
-        self._of = owned, loaders
-        self._held: list[Any] = []
+    def __init__(self, objects: tuple[Any, ...], loaders: tuple[Any, ...]) -> None:
+        self._arguments = objects, loaders
+        self._references: list[Any] = []
         self._paths: dict[int, str] = {}
         self.facts: dict[str, object] = {}
-        for index, thing in enumerate((*owned, *loaders)):
-            self._look(f"{type(thing).__name__}#{index}", thing)
-        self._world()
+        for index, obj in enumerate((*objects, *loaders)):
+            self._record(f"{type(obj).__name__}#{index}", obj)
+        self._record_global_state()
 
     def check(self) -> None:
-        """Raise AssertionError with a line for each difference between then and now."""
+        """Raise AssertionError with one line per difference from the current state."""
         lines = self.differences()
         assert not lines, f"{len(lines)} differences:\n" + "\n".join(lines[:30])
 
     def differences(self) -> list[str]:
-        """One line for each fact that has changed, appeared or gone."""
-        now = fingerprint(*self._of[0], loaders=self._of[1]).facts
-        names = dict.fromkeys([*self.facts, *now])
-        lines = ((name, self.facts.get(name, "(nothing)"), now.get(name, "(nothing)")) for name in names)
+        """Return one line for each fact that has changed, appeared or disappeared."""
+        current = fingerprint(*self._arguments[0], loaders=self._arguments[1]).facts
+        names = dict.fromkeys([*self.facts, *current])
+        lines = ((name, self.facts.get(name, "(nothing)"), current.get(name, "(nothing)")) for name in names)
         return [f"{name}: {before} -> {after}" for name, before, after in lines if before != after]
 
-    def _look(self, path: str, value: Any) -> None:
+    def _record(self, path: str, value: Any) -> None:
         if isinstance(value, _PLAIN):
             self.facts[path] = f"{type(value).__name__} {value!r}"
             return
-        known = self._paths.setdefault(id(value), path)
+        first_path = self._paths.setdefault(id(value), path)
         self.facts[path] = f"{type(value).__name__} at {id(value):#x}"
-        self._held.append(value)
-        if known == path and not isinstance(value, _OPAQUE):
-            self._look_into(path, value)
+        self._references.append(value)
+        if first_path == path and not isinstance(value, _OPAQUE):
+            self._record_contents(path, value)
 
-    def _look_into(self, path: str, value: Any) -> None:
+    def _record_contents(self, path: str, value: Any) -> None:
         state = _generator_state(value)
         if state is not None:
             self.facts[f"{path} state"] = _hash(state)
@@ -80,40 +80,42 @@ class Fingerprint:
             self._object(path, value)
 
     def _dict(self, path: str, value: dict[Any, Any]) -> None:
-        # A key that is a tensor has no text of its own: its place in the order is its name.
-        names = [key if isinstance(key, str) else f"{type(key).__name__}{place}" for place, key in enumerate(value)]
+        # A tensor as a key has no stable text: its position names it.
+        names = [
+            key if isinstance(key, str) else f"{type(key).__name__}{position}" for position, key in enumerate(value)
+        ]
         self.facts[f"{path} keys"] = [(name, hash(key)) for name, key in zip(names, value, strict=True)]
         for name, item in zip(names, value.values(), strict=True):
-            self._look(f"{path}[{name}]", item)
+            self._record(f"{path}[{name}]", item)
 
     def _items(self, path: str, value: Any) -> None:
         self.facts[f"{path} length"] = len(value)
         for index, item in enumerate(value):
-            self._look(f"{path}[{index}]", item)
+            self._record(f"{path}[{index}]", item)
 
     def _object(self, path: str, value: Any) -> None:
         for base in type(value).__mro__:
             for name in getattr(base, "__slots__", ()):
                 if hasattr(value, name):
-                    self._look(f"{path}.{name}", getattr(value, name))
+                    self._record(f"{path}.{name}", getattr(value, name))
         if hasattr(value, "__dict__"):
             self.facts[f"{path}.__dict__"] = id(vars(value)), list(vars(value))
             for name, item in list(vars(value).items()):
-                self._look(f"{path}.{name}", item)
+                self._record(f"{path}.{name}", item)
         elif hasattr(value, "state_dict"):
-            self._look(f"{path}.state", {name: str(item) for name, item in value.state_dict().items()})
+            self._record(f"{path}.state", {name: str(item) for name, item in value.state_dict().items()})
 
     def _dataset(self, path: str, value: Any) -> None:
         for name, item in vars(value).items():
             self.facts[f"{path}.{name}"] = repr(item) if isinstance(item, _PLAIN) else id(item)
-            wrapped = item if isinstance(item, (list, tuple)) else [item]
-            for index, part in enumerate(wrapped):
+            items = item if isinstance(item, (list, tuple)) else [item]
+            for index, part in enumerate(items):
                 if isinstance(part, Dataset) or _generator_state(part) is not None:
-                    self._look(f"{path}.{name}[{index}]", part)
+                    self._record(f"{path}.{name}[{index}]", part)
 
     def _script(self, path: str, value: Any) -> None:
         for name, tensor in [*value.named_parameters(), *value.named_buffers()]:
-            self._look(f"{path}.{name}", tensor)
+            self._record(f"{path}.{name}", tensor)
         for name, module in value.named_modules():
             self.facts[f"{path}.{name} training"] = module.training
 
@@ -124,16 +126,16 @@ class Fingerprint:
             self.facts[f"{path} values"] = _values(tensor)
             self.facts[f"{path} memory"] = _memory(tensor)
         if tensor.is_leaf or tensor.retains_grad:
-            self._look(f"{path}.grad", tensor.grad)
+            self._record(f"{path}.grad", tensor.grad)
         for hooks in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-            self._look(f"{path}.{hooks}", getattr(tensor, hooks))
-        self._look(f"{path}.__dict__", vars(tensor))
+            self._record(f"{path}.{hooks}", getattr(tensor, hooks))
+        self._record(f"{path}.__dict__", vars(tensor))
 
     def _id(self, value: Any) -> int | None:
-        self._held.append(value)
+        self._references.append(value)
         return None if value is None else id(value)
 
-    def _world(self) -> None:
+    def _record_global_state(self) -> None:
         self.facts |= {
             "python random": _hash(repr(random.getstate()).encode()),
             "numpy random": _hash(repr(np.random.get_state()[1:]).encode() + np.random.get_state()[1].tobytes()),
@@ -147,14 +149,14 @@ class Fingerprint:
             "threads": torch.get_num_threads(),
         }
         if torch.cuda.is_initialized():
-            self.facts["CUDA random"] = [_hash(one.numpy().tobytes()) for one in torch.cuda.get_rng_state_all()]
+            self.facts["CUDA random"] = [_hash(state.numpy().tobytes()) for state in torch.cuda.get_rng_state_all()]
 
 
 def _values(tensor: torch.Tensor) -> str:
-    plain = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
-    flat = plain.cpu().flatten().clone()  # numpy marks the memory it shares as not to be resized
-    shown = [f"{value:.6g}" for value in flat[:3].tolist()]
-    return f"{tuple(tensor.shape)} {' '.join(shown)} … {_hash(flat.view(torch.uint8).numpy().tobytes())}"
+    dense = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
+    flat = dense.cpu().flatten().clone()  # numpy marks the memory it shares as not to be resized
+    first_values = [f"{value:.6g}" for value in flat[:3].tolist()]
+    return f"{tuple(tensor.shape)} {' '.join(first_values)} … {_hash(flat.view(torch.uint8).numpy().tobytes())}"
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The checker that all contract tests stand on notices every kind of change, and none where there is none."""
+"""Tests of the fingerprint: it reports every kind of change, and nothing without a change."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Model(nn.Module):
         self.noise = torch.Generator()
 
 
-class Setup:
-    """A set-up in which one step has been taken, so that there are gradients and optimizer state."""
+class TrainedSetup:
+    """A setup after one step, with gradients and optimizer state."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -40,17 +40,17 @@ class Setup:
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 5)
         self.loader = DataLoader(TensorDataset(torch.zeros(4)), generator=torch.Generator())
         self.loader.dataset.rng = random.Random(0)
-        self.handle = self.weight.register_hook(_nothing)
+        self.handle = self.weight.register_hook(do_nothing)
         self.model.body(torch.randn(4, 3)).sum().backward()
         self.optimizer.step()
         self.state = self.optimizer.state[self.weight]
 
 
-def _nothing(*_: Any) -> None:
+def do_nothing(*_: Any) -> None:
     return None
 
 
-CHANGES: dict[str, Callable[[Setup], Any]] = {
+CHANGES: dict[str, Callable[[TrainedSetup], Any]] = {
     "value": lambda s: s.weight.data.view(-1)[0].mul_(1 + 1e-7),
     "sign of zero": lambda s: s.model.hidden.neg_(),
     "buffer": lambda s: s.norm.running_mean.add_(1),
@@ -62,12 +62,12 @@ CHANGES: dict[str, Callable[[Setup], Any]] = {
     "gradient replaced": lambda s: setattr(s.weight, "grad", s.weight.grad.clone()),
     "gradient value": lambda s: s.weight.grad.add_(1),
     "requires_grad": lambda s: s.weight.requires_grad_(False),
-    "tensor hook added": lambda s: s.weight.register_hook(_nothing),
+    "tensor hook added": lambda s: s.weight.register_hook(do_nothing),
     "tensor hook removed": lambda s: s.handle.remove(),
-    "accumulate hook": lambda s: s.weight.register_post_accumulate_grad_hook(_nothing),
+    "accumulate hook": lambda s: s.weight.register_post_accumulate_grad_hook(do_nothing),
     "tensor attribute": lambda s: setattr(s.weight, "note", 1),
     "mode": lambda s: s.norm.eval(),
-    "module hook": lambda s: s.norm.register_forward_hook(_nothing),
+    "module hook": lambda s: s.norm.register_forward_hook(do_nothing),
     "module replaced": lambda s: s.model.body.__setitem__(1, nn.BatchNorm1d(2)),
     "counter": lambda s: setattr(s.model, "count", 1),
     "new attribute": lambda s: setattr(s.model, "extra", 1),
@@ -85,8 +85,8 @@ CHANGES: dict[str, Callable[[Setup], Any]] = {
     "optimizer state object": lambda s: setattr(s.optimizer, "state", s.optimizer.state.copy()),
     "group value": lambda s: s.optimizer.param_groups[0].update(lr=1.0),
     "group object": lambda s: s.optimizer.param_groups.__setitem__(0, dict(s.optimizer.param_groups[0])),
-    "optimizer hook": lambda s: s.optimizer.register_step_post_hook(_nothing),
-    "step wrapped": lambda s: setattr(s.optimizer, "step", _nothing),
+    "optimizer hook": lambda s: s.optimizer.register_step_post_hook(do_nothing),
+    "step wrapped": lambda s: setattr(s.optimizer, "step", do_nothing),
     "scheduler": lambda s: s.scheduler.step(),
     "loader generator": lambda s: s.loader.generator.manual_seed(1),
     "sampler": lambda s: setattr(s.loader.sampler, "position", 1),
@@ -97,7 +97,7 @@ CHANGES: dict[str, Callable[[Setup], Any]] = {
     "torch random": lambda s: torch.rand(1),
 }
 
-SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "grad mode": (lambda: torch.set_grad_enabled(False), lambda: torch.set_grad_enabled(True)),
     "anomaly": (lambda: torch.autograd.set_detect_anomaly(True), lambda: torch.autograd.set_detect_anomaly(False)),
     "dtype": (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
@@ -109,8 +109,8 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 }
 
 
-def test_nothing_is_reported_where_nothing_changed() -> None:
-    setup = Setup()
+def test_fingerprint_without_change_reports_nothing() -> None:
+    setup = TrainedSetup()
     before = fingerprint(setup.model, setup.optimizer, setup.scheduler, loaders=[setup.loader])
     setup.model.body.eval()
     setup.model.body.train()
@@ -118,8 +118,8 @@ def test_nothing_is_reported_where_nothing_changed() -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_each_change_is_reported(change: str) -> None:
-    setup = Setup()
+def test_fingerprint_of_changed_object_reports_difference(change: str) -> None:
+    setup = TrainedSetup()
     before = fingerprint(setup.model, setup.optimizer, setup.scheduler, loaders=[setup.loader])
     CHANGES[change](setup)
     assert before.differences()
@@ -127,9 +127,9 @@ def test_each_change_is_reported(change: str) -> None:
         before.check()
 
 
-@pytest.mark.parametrize("switch", SWITCHES)
-def test_each_switch_is_reported(switch: str) -> None:
-    change, undo = SWITCHES[switch]
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_fingerprint_of_changed_setting_reports_difference(setting: str) -> None:
+    change, undo = SETTINGS[setting]
     before = fingerprint()
     change()
     try:
@@ -139,7 +139,7 @@ def test_each_switch_is_reported(switch: str) -> None:
     before.check()
 
 
-def test_order_of_an_ordered_dict_is_reported() -> None:
+def test_fingerprint_of_reordered_dict_reports_difference() -> None:
     names = OrderedDict(a=1, b=2)
     before = fingerprint(names)
     names.move_to_end("a")

@@ -1,4 +1,4 @@
-"""What a block copies, and that it lets go of it."""
+"""Tests of the memory of a Preserve block: what it copies, and that it releases it."""
 
 from __future__ import annotations
 
@@ -15,59 +15,58 @@ from nbdebug.preserve import Preserve, RestoreError
 from tests.programs import PROGRAMS, Program, train
 
 
-class Copies(TorchDispatchMode):
+class CloneCounter(TorchDispatchMode):
     """Counts the elements of all tensors that are cloned."""
 
     elements = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the call and count."""
         if func is torch.ops.aten.clone.default:
             self.elements += args[0].numel()
         return func(*args, **(kwargs or {}))
 
 
-def states(program: Program) -> list[torch.Tensor]:
-    """The tensors that the optimizer keeps."""
-    inside = (one for state in program.optimizer.state.values() for one in state.values())
-    return [one for one in inside if isinstance(one, torch.Tensor)]
+def optimizer_tensors(program: Program) -> list[torch.Tensor]:
+    """Return the tensors in the state of the optimizer."""
+    values = (value for state in program.optimizer.state.values() for value in state.values())
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_copy_of_the_weights_none_of_the_data_and_of_the_state_only_for_a_step(name: str) -> None:
+def test_block_copies_weights_at_entry_and_optimizer_state_at_first_step(name: str) -> None:
     program = PROGRAMS[name]()
     loader = program.loader()
     train(program, loader, 1)
     program.model.cache = {}
-    before = [one.clone() for one in states(program)]
-    weights = sum(one.numel() for one in (*program.model.parameters(), *program.model.buffers()))
+    before = [tensor.clone() for tensor in optimizer_tensors(program)]
+    weights = sum(tensor.numel() for tensor in (*program.model.parameters(), *program.model.buffers()))
     preserve = Preserve(program.model, program.optimizer, loaders=[loader])
-    with Copies() as copies:
+    with CloneCounter() as copies:
         preserve.__enter__()
     assert copies.elements == weights
     for parameter in program.model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    with Copies() as copies:
+    with CloneCounter() as copies:
         program.optimizer.step()
         program.optimizer.step()
-    assert copies.elements == sum(one.numel() for one in before)
-    assert not all(map(torch.equal, states(program), before))
+    assert copies.elements == sum(tensor.numel() for tensor in before)
+    assert not all(map(torch.equal, optimizer_tensors(program), before))
     preserve.restore()
-    assert all(map(torch.equal, states(program), before))
+    assert all(map(torch.equal, optimizer_tensors(program), before))
     assert not program.optimizer._optimizer_step_pre_hooks
 
 
-def test_state_that_is_changed_without_a_step_is_told(program: Program) -> None:
+def test_block_with_optimizer_state_changed_outside_step_raises(program: Program) -> None:
     train(program, program.loader(), 1)
     preserve = Preserve(program.model, program.optimizer)
     preserve.__enter__()
-    states(program)[-1].add_(1)
+    optimizer_tensors(program)[-1].add_(1)
     with pytest.raises(RestoreError, match="changed in place outside its step"):
         preserve.restore()
 
 
-class Unhooked(torch.optim.SGD):
-    """An optimizer that never ran the constructor of torch's, whose steps nobody is told of."""
+class UnhookedOptimizer(torch.optim.SGD):
+    """An optimizer that skips the constructor of torch, so that step hooks do not run."""
 
     def __init__(self, parameters: Any) -> None:
         self.param_groups, self.state = [{"params": list(parameters)}], {}
@@ -77,44 +76,44 @@ class Unhooked(torch.optim.SGD):
             self.state.setdefault(parameter, {"sum": torch.zeros(())})["sum"].add_(1)
 
 
-def test_an_optimizer_without_hooks_is_copied_at_once(program: Program) -> None:
-    optimizer = Unhooked(program.model.parameters())
+def test_block_with_optimizer_without_hooks_restores_its_state(program: Program) -> None:
+    optimizer = UnhookedOptimizer(program.model.parameters())
     optimizer.step()
     with Preserve(program.model, optimizer):
         optimizer.step()
     assert {float(state["sum"]) for state in optimizer.state.values()} == {1.0}
 
 
-def test_copies_are_released(program: Program) -> None:
+def test_closed_block_releases_its_copies(program: Program) -> None:
     train(program, program.loader(), 1)
-    made = []
     with Preserve(program.model, program.optimizer) as preserve:
         program.optimizer.step()
-        made += [weakref.ref(kept.clone) for _, kept in preserve._snapshots if hasattr(kept, "clone")]
-        made += [
-            weakref.ref(one.clone) for _, kept in preserve._snapshots for one in getattr(kept, "tensor_snapshots", [])
-        ]
-        assert len(made) > 6
+        snapshots = [snapshot for _, snapshot in preserve._snapshots]
+        tensor_snapshots = [snapshot for snapshot in snapshots if hasattr(snapshot, "clone")]
+        tensor_snapshots += [child for parent in snapshots for child in getattr(parent, "tensor_snapshots", [])]
+        references = [weakref.ref(snapshot.clone) for snapshot in tensor_snapshots]
+        del snapshots, tensor_snapshots
+        assert len(references) > 6
     gc.collect()
-    assert [one() for one in made if one() is not None] == []
+    assert [reference() for reference in references if reference() is not None] == []
 
 
-def test_a_dataset_that_is_a_plain_list_is_not_copied() -> None:
+def test_block_does_not_copy_list_dataset() -> None:
     data = [(torch.ones(2), {"label": [1]}) for _ in range(1000)]
     loader = DataLoader(data, shuffle=True)
-    with Copies() as copies, Preserve(loaders=[loader, data, iter(data)]):
+    with CloneCounter() as copies, Preserve(loaders=[loader, data, iter(data)]):
         next(iter(loader))
     assert copies.elements == 0
 
 
-def test_a_closed_block_goes_without_garbage_collection() -> None:
+def test_closed_block_is_freed_without_garbage_collection() -> None:
     gc.disable()
     try:
         model = torch.nn.Linear(2, 2)
         with Preserve(model) as block:
             pass
-        gone = weakref.ref(block), weakref.ref(model)
+        references = weakref.ref(block), weakref.ref(model)
         del block, model
-        assert [one() for one in gone] == [None, None]
+        assert [reference() for reference in references] == [None, None]
     finally:
         gc.enable()

@@ -1,4 +1,4 @@
-"""Modules of every make, and surgery on them."""
+"""Tests of Preserve on changed, scripted and compiled modules."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from tests.preserve.fingerprint import fingerprint
         "class",
     ],
 )
-def test_surgery_on_a_module_is_undone(change: Any) -> None:
+def test_block_undoes_module_surgery(change: Any) -> None:
     model = nn.Linear(2, 3)
     memory, before = model.weight.data_ptr(), fingerprint(model)
     with Preserve(model):
         change(model)
     if memory == model.weight.data_ptr():
-        before.check()  # share_memory moves the very storage: then values are all there is to compare
+        before.check()  # share_memory moves the storage, so that only values can be compared
     assert type(model) is nn.Linear
     assert list(model.state_dict()) == ["weight", "bias"]
     model(torch.ones(1, 2)).sum().backward()
 
 
-class Scripted(nn.Module):
+class CountingModule(nn.Module):
     """Counts its calls in TorchScript."""
 
     def __init__(self) -> None:
@@ -60,15 +60,14 @@ class Scripted(nn.Module):
         self.calls, self.norm, self.last = 0, nn.BatchNorm1d(2), torch.zeros(1)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The inputs, normalized."""
         self.calls += 1
         self.last = inputs.sum()
         return self.norm(inputs)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
-def test_a_scripted_module_comes_back() -> None:
-    model = torch.jit.script(Scripted())
+def test_block_restores_scripted_module() -> None:
+    model = torch.jit.script(CountingModule())
     before = fingerprint(model)
     with Preserve(model):
         model(torch.randn(4, 2)).sum().backward()
@@ -80,13 +79,13 @@ def test_a_scripted_module_comes_back() -> None:
     assert model.last.item() == 0
 
 
-def test_a_compiled_module_comes_back() -> None:
-    inner = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    model = torch.compile(inner, backend="eager")
-    before = fingerprint(inner)
+def test_block_restores_compiled_module() -> None:
+    eager_model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model = torch.compile(eager_model, backend="eager")
+    before = fingerprint(eager_model)
     with Preserve(model):
         model(torch.randn(4, 2)).sum().backward()
-        inner[0].weight.data.zero_()
+        eager_model[0].weight.data.zero_()
         assert before.differences()
     before.check()
     model(torch.randn(4, 2))

@@ -14,7 +14,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.setup import Setup
 from nbdebug.watching.watch import Watch
 from tests.preserve.fingerprint import Fingerprint, fingerprint
-from tests.preserve.tripwire import fail, interrupt
+from tests.preserve.interruption import fail, interrupt
 from tests.replay.faults import FAULTS, ComposedNetwork, identity, make_network, make_points_setup, unit_length
 from tests.replay.loops import train, train_watched
 

@@ -1,4 +1,4 @@
-"""Batches: their samples, their size, their device."""
+"""Tests of Batch and of the pytree functions behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbdebug.setup import Batch
 from nbdebug.tensors.pytree import describe_tensors, tree_leaves, tree_map
 
 
-def test_samples_are_taken_from_inputs_targets_and_the_raw_batch() -> None:
+def test_take_samples_selects_inputs_targets_and_raw_batch() -> None:
     x, y = torch.arange(12.0).reshape(4, 3), torch.arange(4)
     batch = Batch((x,), targets=(y,), indices=(9, 8, 7, 6), raw={"x": x, "y": y}).take_samples([2, 0])
     assert batch.inputs.tolist() == [[6.0, 7.0, 8.0], [0.0, 1.0, 2.0]]
@@ -20,44 +20,44 @@ def test_samples_are_taken_from_inputs_targets_and_the_raw_batch() -> None:
     assert batch.raw["y"].tolist() == [2, 0]
 
 
-def test_samples_on_the_second_axis_are_found_by_their_number() -> None:
+def test_take_samples_of_sequence_first_input_selects_second_axis() -> None:
     sequence_first, y = torch.randn(7, 4, 3), torch.arange(4)
     assert Batch((sequence_first,), targets=(y,)).take_samples([1, 3]).inputs.shape == (7, 2, 3)
 
 
-def test_samples_that_cannot_be_told_apart_are_not_guessed() -> None:
+def test_take_samples_without_sample_axis_raises() -> None:
     with pytest.raises(NotChecked, match="no axis of the 4 samples"):
         Batch((torch.randn(5, 3),), targets=(torch.arange(4),)).take_samples([0])
 
 
-def test_the_size_without_a_target_is_that_of_most_inputs() -> None:
+def test_batch_size_without_target_is_that_of_most_inputs() -> None:
     assert Batch((torch.zeros(5, 2), torch.zeros(5), torch.zeros(9))).size == 5
     assert Batch((3,)).size == 0
 
 
-def test_a_row_is_named_by_its_place_in_the_data_set() -> None:
+def test_dataset_index_of_row_without_indices_is_row() -> None:
     batch = Batch((torch.zeros(2, 1),), indices=(41, 7))
     assert batch.dataset_index(0) == 41
     assert Batch((torch.zeros(2, 1),)).dataset_index(1) == 1
 
 
-def test_the_words_for_a_batch() -> None:
+def test_batch_text_lists_dtypes_and_shapes() -> None:
     batch = Batch((torch.zeros(2, 1, 8, 8),), targets=(torch.zeros(2, dtype=torch.int64),))
     assert str(batch) == "float32 (2, 1, 8, 8) → int64 (2,)"
     assert describe_tensors(None) == "NoneType"
 
 
-def test_moving_keeps_the_form() -> None:
+def test_batch_to_device_keeps_structure() -> None:
     packed = pack_sequence([torch.randn(3, 4), torch.randn(2, 4)])
     batch = Batch((packed,), {"mask": torch.ones(2)}, (torch.zeros(2),)).to(torch.device("cpu"))
     assert torch.equal(batch.args[0].data, packed.data)
     assert set(batch.kwargs) == {"mask"}
 
 
-def test_a_tree_keeps_its_types() -> None:
+def test_tree_map_keeps_container_types() -> None:
     tree = {"a": [torch.ones(1), (torch.ones(2), "text")], "b": {}}
-    changed = tree_map(tree, lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf)
-    assert changed["a"][1][0].tolist() == [2.0, 2.0]
-    assert changed["a"][1][1] == "text"
-    assert changed["b"] == {}
+    doubled_tree = tree_map(tree, lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf)
+    assert doubled_tree["a"][1][0].tolist() == [2.0, 2.0]
+    assert doubled_tree["a"][1][1] == "text"
+    assert doubled_tree["b"] == {}
     assert [path for path, _ in tree_leaves(tree)] == [("a", 0), ("a", 1, 0), ("a", 1, 1), ("b",)]

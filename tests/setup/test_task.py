@@ -1,4 +1,4 @@
-"""The task, inferred and given."""
+"""Tests of the inferred task and of the task option."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nbdebug.setup import Setup, task
 X, Y = points()
 
 
-def own_classes(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def custom_cross_entropy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return -output.log_softmax(1)[torch.arange(len(target)), target].mean()
 
 
-def language_model() -> Setup:
+def make_language_model_setup() -> Setup:
     tokens = torch.randint(0, 9, (32, 6))
     model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
     return minimal_setup(model, tokens, tokens.roll(-1, 1), lambda o, t: F.cross_entropy(o.flatten(0, 1), t.flatten()))
@@ -32,28 +32,28 @@ def language_model() -> Setup:
     [
         (classifier(), "classification"),
         (classifier(nn.LogSoftmax(1), loss_fn=nn.NLLLoss()), "classification"),
-        (classifier(loss_fn=own_classes), "classification"),
+        (classifier(loss_fn=custom_cross_entropy), "classification"),
         (minimal_setup(network(1), X, Y.float().unsqueeze(1).clamp(max=1), nn.BCEWithLogitsLoss()), "binary"),
         (minimal_setup(network(3), X, F.one_hot(Y, 3).float(), nn.BCEWithLogitsLoss()), "multi-label"),
         (regressor(), "regression"),
         (regressor(loss_fn=lambda o, t: (o - t).abs().mean()), "regression"),
         (minimal_setup(network(4), X, X, nn.MSELoss()), "reconstruction"),
-        (language_model(), "language-model"),
+        (make_language_model_setup(), "language-model"),
     ],
-    ids=["ce", "nll", "own ce", "binary", "multi-label", "mse", "own l1", "autoencoder", "tokens"],
+    ids=["ce", "nll", "custom ce", "binary", "multi-label", "mse", "custom l1", "autoencoder", "tokens"],
 )
-def test_the_task_follows_from_loss_and_targets(setup: Setup, name: str) -> None:
+def test_task_is_inferred_from_loss_and_targets(setup: Setup, name: str) -> None:
     assert Measurements(setup)["task"].name == name
 
 
-def test_a_model_that_computes_its_loss_has_no_known_task() -> None:
+def test_task_of_model_that_returns_its_loss_is_other() -> None:
     model = nn.Linear(4, 1)
     setup = Setup(model, [(X,)], forward=lambda model, x: model(x).square().mean())
     assert Measurements(setup)["task"].name == "other"
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("text", "name"),
     [
         ("classification", "classification"),
         ("multilabel", "multi-label"),
@@ -61,25 +61,25 @@ def test_a_model_that_computes_its_loss_has_no_known_task() -> None:
         ("gan", "other"),
     ],
 )
-def test_a_task_can_be_given(given: str, name: str) -> None:
-    found = task.parse_task(given)
-    assert found.name == name
-    assert "as given" in str(found)
+def test_parse_task_of_known_name_returns_task(text: str, name: str) -> None:
+    parsed_task = task.parse_task(text)
+    assert parsed_task.name == name
+    assert "as given" in str(parsed_task)
 
 
-def test_a_given_task_is_shown() -> None:
+def test_checkup_subject_shows_task_option() -> None:
     setup = classifier()
-    dbg = nbdebug.Debugger(setup.model, setup.train_loader, loss_fn=setup.loss_fn, task="gan")
-    assert "task other ('gan', as given)" in dbg.checkup().subject
+    debugger = nbdebug.Debugger(setup.model, setup.train_loader, loss_fn=setup.loss_fn, task="gan")
+    assert "task other ('gan', as given)" in debugger.checkup().subject
 
 
-@pytest.mark.parametrize("wrong", ["clasification", "regresion", "multi-lable", "classif"])
-def test_a_misspelled_task_is_refused(wrong: str) -> None:
+@pytest.mark.parametrize("name", ["clasification", "regresion", "multi-lable", "classif"])
+def test_debugger_with_misspelled_task_suggests_a_name(name: str) -> None:
     setup = classifier()
     with pytest.raises(nbdebug.SetupError, match=r"task is .*; expected one of .*\. Did you mean"):
-        nbdebug.Debugger(setup.model, setup.train_loader, task=wrong)
+        nbdebug.Debugger(setup.model, setup.train_loader, task=name)
 
 
-def test_an_inferred_task_says_why() -> None:
-    found: Any = Measurements(classifier())["task"]
-    assert str(found) == "classification (cross-entropy)"
+def test_text_of_inferred_task_names_loss() -> None:
+    inferred_task: Any = Measurements(classifier())["task"]
+    assert str(inferred_task) == "classification (cross-entropy)"

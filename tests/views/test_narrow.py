@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbdebug.watching.view import LayersView
-from tests.tools.test_explain_mind import explained
+from tests.tools.explain.tabular_explanation import tabular_explanation
 
 from . import samples
 from .conftest import Open
@@ -90,7 +90,7 @@ def test_the_interval_of_a_confused_pair_is_not_cut(open_page: Open) -> None:
 
 
 def test_the_measures_of_trust_stand_one_under_another(open_page: Open) -> None:
-    found = explained()
+    found = tabular_explanation()
     view = found.view()
     trust = next((panel, panel.state(found, 0)) for panel, _ in view.panels if panel.name == "trust")
     page = opened(open_page, replace(view, panels=[trust]), width=900)
@@ -101,7 +101,7 @@ def test_the_measures_of_trust_stand_one_under_another(open_page: Open) -> None:
 
 def test_small_text_on_a_tint_can_be_read(open_page: Open) -> None:
     """WCAG 2.2, 1.4.3: 4.5 to 1."""
-    page = opened(open_page, replace(samples.overfit(), ruled_out=("a rate",)), explained().view())
+    page = opened(open_page, replace(samples.overfit(), ruled_out=("a rate",)), tabular_explanation().view())
     page.add_style_tag(content=LIGHT)
     for place in (".nb-banner summary", ".nb-x-explained"):
         assert page.locator(place).first.evaluate(CONTRAST) >= 4.5, place

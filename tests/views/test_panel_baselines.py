@@ -13,7 +13,9 @@ import pytest
 from nbdebug.tools.errors.panels.baselines import PANEL, fits, html, state
 from nbdebug.tools.errors.result import Errors
 from nbdebug.views.page import View, to_script_json
-from tests.baselines.trained import browser_of, classes, numbers
+from tests.baselines.trained_models import collect_errors as browser_of
+from tests.baselines.trained_models import train_classifier as classes
+from tests.baselines.trained_models import train_regressor as numbers
 
 from .conftest import Open
 
@@ -90,7 +92,7 @@ def test_without_scripts_it_is_a_table(open_page: Open, errors: Errors) -> None:
 
 def test_names_are_text(open_page: Open) -> None:
     name = "<img src=x onerror=window.hurt=1>"
-    errors = browser_of(classes(epochs=1, names=[name, "b", "c", "d"]))
+    errors = browser_of(classes(epochs=1, class_names=[name, "b", "c", "d"]))
     page = open_page(Page(first=state(errors)))
     assert page.locator("img").count() == 0
     assert page.evaluate("window.hurt") is None

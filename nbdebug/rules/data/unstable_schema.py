@@ -44,12 +44,12 @@ def unstable_schema(setup: Setup, samples: list[SplitSamples]) -> Iterator[Findi
     ## References
     Documentation of torch.utils.data: default_collate keeps structure and dtype, and stacks equal shapes.
     """
-    for split in samples:
-        yield from _sample_findings(split)
-    batches = _first_batches(setup)
-    if not batches:
+    findings = [finding for split in samples for finding in _sample_findings(split)]
+    yield from findings
+    if batches := _first_batches(setup):
+        yield from _batch_findings(setup, batches)
+    elif not findings:
         raise NotChecked("no batch can be read")
-    yield from _batch_findings(setup, batches)
 
 
 def _sample_findings(split: SplitSamples) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def wrong_gradient(autograd_functions: list[CheckedFunction], *, tolerance: floa
             if (slope := _largest_error(slopes, tolerance))
         }
         if errors:
-            yield _finding(function, *next(iter(errors.items())))
+            yield _finding(function, *next(iter(errors.items())), tolerance)
     if autograd_functions and not any(function.gradients for function in autograd_functions):
         raise NotChecked(
             f"{autograd_functions[0].function.__name__} cannot be called alone: {autograd_functions[0].failure}"
@@ -82,11 +82,12 @@ def _severity_of_error(function: CheckedFunction, argument: int, slope: Coordina
     return "error" if slope.numeric != 0 else "warning"
 
 
-def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient) -> Finding:
+def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient, tolerance: float) -> Finding:
     name = function.function.__name__
     return Finding(
         message=f"The backward of {name} returns the derivative {slope.analytic:.4g} for one value of argument "
-        f"{argument}, but the finite difference of its forward is {slope.numeric:.4g}; they should agree within 1 %.",
+        f"{argument}, but the finite difference of its forward is {slope.numeric:.4g}; they should agree "
+        f"within {tolerance:.0%}.",
         where=_backward_location(function),
         cause=f"The gradient that backward returns for argument {argument} is not the derivative of forward.",
         fix=f"torch.autograd.gradcheck({name}.apply, inputs)   # inputs in float64, with requires_grad=True",

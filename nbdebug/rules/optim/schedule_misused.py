@@ -52,12 +52,12 @@ def schedule_misused(
     ## References
     Documentation of torch.optim: how to adjust learning rate.
     """
-    if isinstance(loop, LoopSummary) and setup.scheduler is not None:
-        yield from _schedule_findings(setup, loop, most)
     scheduled = getattr(setup.scheduler, "optimizer", None)
-    if not isinstance(scheduled, torch.optim.Optimizer):
+    if setup.scheduler is not None and isinstance(loop, LoopSummary):
+        yield from _schedule_findings(setup, loop, most)
+    elif not isinstance(scheduled, torch.optim.Optimizer):
         raise NotChecked("no scheduler with an optimizer attribute was passed")
-    if any(scheduled is optimizer for optimizer in optimizers):
+    if not isinstance(scheduled, torch.optim.Optimizer) or any(scheduled is optimizer for optimizer in optimizers):
         return
     kind = type(setup.scheduler).__name__
     yield Finding(

@@ -72,7 +72,8 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
         and not has_learned(record)
         and (np.nanmax(lasting_ratios, initial=0.0) > ratio or _loss_jumped(record, steps))
     ):
-        yield _finding(steps, lasting_ratios, largest, over_limit)
+        sizes = np.where(lasting_ratios > ratio, lasting_ratios, largest)[over_limit]
+        yield _finding(steps, sizes, over_limit)
 
 
 def _late_medians(record: Record, steps: LayerSignal) -> Values:
@@ -96,9 +97,8 @@ def _loss_jumped(record: Record, steps: LayerSignal) -> bool:
     return not np.isfinite(losses[-1]) or float(np.max(np.abs(losses_after))) > 2 * abs(float(np.median(losses_before)))
 
 
-def _finding(steps: LayerSignal, lasting_ratios: Values, largest: Values, over_limit: list[int]) -> Finding:
+def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int]) -> Finding:
     names = [steps.names[i] for i in over_limit]
-    sizes = np.array([lasting_ratios[i] if lasting_ratios[i] > 0.1 else largest[i] for i in over_limit])
     worst_index = int(np.argmax(sizes))
     worst_step = int(steps.steps[np.nanargmax(steps.values[:, over_limit[worst_index]])])
     other_ratios = np.delete(steps.second_half.median, over_limit)

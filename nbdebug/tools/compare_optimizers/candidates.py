@@ -19,6 +19,7 @@ from nbdebug.tools.lr_range.sweep import SweepPlan
 from nbdebug.tools.lr_range.tool import RangeTest
 from nbdebug.training.hyperparameters import make_hyperparameter
 from nbdebug.training.model_copy import TrainableSetup, peak_rate
+from nbdebug.validation import describe_type
 from nbdebug.views.live import Screen
 
 _OptimizerFactory = Callable[..., Optimizer]
@@ -123,7 +124,7 @@ def _resolve_schedule(name: Any, spec: Any) -> tuple[str, _ScheduleFactory | Non
             raise SetupError(f"schedule is {spec!r}; expected one of {choices}. Or pass a factory function.")
         return name or spec, SCHEDULES[spec]
     if spec is not None and not callable(spec):
-        problem = f"schedule is a {type(spec).__name__}; expected a name or a function of optimizer and steps"
+        problem = f"schedule is {describe_type(spec)}; expected a name or a function of optimizer and steps"
         raise SetupError(f"{problem}. Pass lambda optimizer, steps: StepLR(optimizer, steps // 3).")
     return name or str(getattr(spec, "__name__", "schedule")), spec
 
@@ -206,7 +207,7 @@ def _build_candidate(setup: Setup, name: str | None, spec: Any) -> OptimizerCand
         known_name, factory = _optimizer_by_name(spec)
         return _candidate_from_factory(setup, name or known_name, factory, "found")
     if not callable(spec):
-        problem = f"optimizer is a {type(spec).__name__}; expected a name, a class, an optimizer, or a factory function"
+        problem = f"optimizer is {describe_type(spec)}; expected a name, a class, an optimizer, or a factory function"
         raise SetupError(f"{problem}. Pass functools.partial(torch.optim.SGD, momentum=0.9).")
     needs_range_test = isinstance(spec, type) or (isinstance(spec, partial) and "lr" not in spec.keywords)
     return _candidate_from_factory(setup, name or _factory_name(spec), spec, "found" if needs_range_test else "given")
@@ -246,7 +247,7 @@ def _candidate_from_factory(
     def build() -> tuple[Optimizer, ...]:
         built = factory(_parameter_groups(setup))
         if not isinstance(built, Optimizer):
-            problem = f"{name} returned a {type(built).__name__}; expected a torch.optim.Optimizer"
+            problem = f"{name} returned {describe_type(built)}; expected a torch.optim.Optimizer"
             raise SetupError(f"{problem}. Return an optimizer over the parameters that it receives.")
         return (built,)
 

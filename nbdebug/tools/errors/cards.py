@@ -14,6 +14,7 @@ from nbdebug.formatting import to_json_value
 from nbdebug.predictions.segmentation import SegmentationTable
 from nbdebug.predictions.sequences import SequenceTable
 from nbdebug.predictions.table import PredictionTable, Query
+from nbdebug.validation import describe_type
 
 if TYPE_CHECKING:
     from nbdebug.predictions.table import PredictionTable
@@ -140,8 +141,9 @@ def metadata_columns(metadata: Any, table: PredictionTable) -> dict[str, NDArray
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) and not hasattr(metadata, "columns"):
-        type_name = type(metadata).__name__
-        raise SetupError(f"metadata is a {type_name}; expected a DataFrame or a mapping of columns. Name the columns.")
+        raise SetupError(
+            f"metadata is {describe_type(metadata)}; expected a DataFrame or a mapping of columns. Name the columns."
+        )
     columns = {str(name): _to_column_array(metadata[name]) for name in metadata}
     if existing_names := sorted({*columns} & {*table.columns}):
         raise SetupError(f"metadata has a column {existing_names[0]!r}; expected a name that is not in use. Rename it.")

@@ -13,6 +13,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.predictions.table import Query
 from nbdebug.tools.errors.cards import query_cards, sample_card, tags_of_sample
 from nbdebug.tools.errors.panels.registry import applicable_panels
+from nbdebug.views.panel import find_handler, find_panel
 
 if TYPE_CHECKING:
     from nbdebug.tools.errors.data import ErrorData
@@ -67,10 +68,7 @@ def _answer_explanation(errors: ErrorData, request: Mapping[str, Any]) -> dict[s
 
 def answer_request(errors: ErrorData, request: _PageRequest) -> dict[str, Any]:
     """Answer a page request; raise SetupError for an unknown kind."""
-    kind = request.get("kind")
-    if kind not in _HANDLERS:
-        raise SetupError(f"request is {kind!r}; expected one of {', '.join(_HANDLERS)}. Reload the page.")
-    return _HANDLERS[kind](errors, request)
+    return find_handler(_HANDLERS, request)(errors, request)
 
 
 def _answer_gallery(errors: ErrorData, request: _PageRequest) -> dict[str, Any]:
@@ -134,13 +132,9 @@ def _answer_selection(errors: ErrorData, request: _PageRequest) -> dict[str, Any
 
 def _answer_panel(errors: ErrorData, request: _PageRequest) -> dict[str, Any]:
     """Return the state of a panel, with the options of the page."""
-    requested_panel = next(
-        (candidate for candidate in applicable_panels(errors) if candidate.name == request["name"]), None
-    )
-    if requested_panel is None:
-        raise SetupError(f"panel is {request['name']!r}; expected one of this page. Reload the page.")
+    panel = find_panel(applicable_panels(errors), request["name"])
     data = errors if errors.table.in_memory else replace(errors, table=errors.sampled_table)
-    return {"state": requested_panel.state(data, **request.get("options", {}))}
+    return {"state": panel.state(data, **request.get("options", {}))}
 
 
 _HANDLERS: dict[str, Callable[[ErrorData, _PageRequest], dict[str, Any]]] = {

@@ -290,4 +290,4 @@ def changed_samples_note(tags: Tags) -> tuple[str, ...]:
     if not changed:
         return ()
     some = ", ".join(map(str, changed[:5])) + (" …" if len(changed) > 5 else "")
-    return (f"{len(changed)} tagged samples have changed since {tags.path} was written: {some}",)
+    return (f"tagged samples that have changed since {tags.path} was written ({len(changed)}): {some}",)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.exceptions import SetupError
 from nbdebug.formatting import round_number
 from nbdebug.inference.progress import ProgressMeter, TimeLimitExceeded, use_meter
 from nbdebug.tools.explain.page_state import attribution_state, sample_state
 from nbdebug.tools.explain.panels.registry import applicable_panels
 from nbdebug.tools.explain.request import PageRequest, request_from_controls
 from nbdebug.views.kernel_bridge import report_progress
+from nbdebug.views.panel import find_handler, find_panel
 
 if TYPE_CHECKING:
     from nbdebug.tools.explain.data import ExplanationData
@@ -45,19 +45,15 @@ def answer_request(explanation: ExplanationData, request: PageRequest) -> dict[s
 
     ``key`` in a request selects another sample of the data set by its index.
     """
-    kind = request.get("kind")
-    if kind not in _HANDLERS:
-        raise SetupError(f"request is {kind!r}; expected one of {', '.join(_HANDLERS)}. Reload the page.")
-    if kind == "sample":  # its method was confirmed before
+    handler = find_handler(_HANDLERS, request)
+    if handler is _answer_sample:  # its method was confirmed before
         request = {**request, "sure": True}
-    return with_time_limit(request, lambda: _answer_without_limit(explanation, request))
 
+    def compute_answer() -> dict[str, Any]:
+        is_other = request.get("key") is not None
+        return handler(_explanation_of_key(explanation, int(request["key"])) if is_other else explanation, request)
 
-def _answer_without_limit(explanation: ExplanationData, request: PageRequest) -> dict[str, Any]:
-    """Answer a page request without a time limit."""
-    if request.get("key") is not None:
-        explanation = _explanation_of_key(explanation, int(request["key"]))
-    return _HANDLERS[request["kind"]](explanation, request)
+    return with_time_limit(request, compute_answer)
 
 
 def _explanation_of_key(explanation: ExplanationData, key: int) -> ExplanationData:
@@ -89,12 +85,8 @@ def _answer_attribution(explanation: ExplanationData, request: PageRequest) -> d
 
 def _answer_panel(explanation: ExplanationData, request: PageRequest) -> dict[str, Any]:
     """Return the state of a panel for a sample, with the options of the page."""
-    requested_panel = next(
-        (candidate for candidate in applicable_panels(explanation) if candidate.name == request["name"]), None
-    )
-    if requested_panel is None:
-        raise SetupError(f"panel is {request['name']!r}; expected one of this page. Reload the page.")
-    return {"state": requested_panel.state(explanation, int(request.get("row", 0)), **request.get("options", {}))}
+    panel = find_panel(applicable_panels(explanation), request["name"])
+    return {"state": panel.state(explanation, int(request.get("row", 0)), **request.get("options", {}))}
 
 
 _HANDLERS: dict[str, Callable[[ExplanationData, PageRequest], dict[str, Any]]] = {

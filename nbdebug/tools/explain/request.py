@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nbdebug.attribution.attribute import check_method
+from nbdebug.attribution.attribute import METHOD_ALIASES, check_method
 from nbdebug.inference.outputs import OUTPUT_SPACES, Target
 from nbdebug.validation import argument_error, validate_choice, validate_keywords
-
-if TYPE_CHECKING:
-    pass
 
 BACKGROUND_DESCRIPTIONS = {
     "data": "training samples",
@@ -35,6 +32,7 @@ class ExplanationRequest:
     def __post_init__(self) -> None:
         """Raise SetupError for invalid parameters."""
         check_method(self.method)
+        object.__setattr__(self, "method", METHOD_ALIASES.get(self.method, self.method))
         validate_choice(
             "background", self.background, BACKGROUND_DESCRIPTIONS, "Choose one, or pass samples to explain()"
         )

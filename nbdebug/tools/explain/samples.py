@@ -23,7 +23,7 @@ from nbdebug.setup.unpacking import collate_error
 from nbdebug.tensors.pytree import describe_tensors, tree_map, tree_tensors
 from nbdebug.tools.explain.backgrounds import get_background
 from nbdebug.tools.explain.request import ExplanationRequest
-from nbdebug.validation import as_index
+from nbdebug.validation import as_index, describe_type
 
 _MAX_SAMPLES = 64
 
@@ -113,7 +113,7 @@ def _check_indices(indices: Sequence[int], loader: Any) -> None:
         )
     if not is_map_style(loader):
         raise SetupError(
-            f"the loader is a {type(loader).__name__}, whose samples have no index; expected a DataLoader over an "
+            f"the loader is {describe_type(loader)}, whose samples have no index; expected a DataLoader over an "
             "indexed data set. Pass the sample itself."
         )
     size = len(loader.dataset)

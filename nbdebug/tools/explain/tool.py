@@ -18,7 +18,7 @@ from nbdebug.tools.explain.backgrounds import default_background
 from nbdebug.tools.explain.request import ExplanationRequest
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.samples import ExplainedSamples, resolve_samples
-from nbdebug.validation import validate_callable
+from nbdebug.validation import describe_type, validate_callable
 
 
 def explain(
@@ -73,8 +73,7 @@ def _to_background_batch(background: Any, setup: Setup | None, model: Any) -> Ba
         return background.batch
     if hasattr(background, "dataset") or hasattr(background, "__next__"):
         raise SetupError(
-            f"background is a {type(background).__name__}; expected samples. Pass next(iter(loader))[0], "
-            "or leave it out."
+            f"background is {describe_type(background)}; expected samples. Pass next(iter(loader))[0], or leave it out."
         )
     return as_inputs(background, model if setup is None else setup.eager_model, "background").batch
 

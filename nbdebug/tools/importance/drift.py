@@ -268,7 +268,7 @@ def _difference_notes(importances: Sequence[ImportanceData], common: Sequence[ob
         if len(values) > 1:
             lines.append(f"{attribute} differs: {', '.join(values)}")
     missing = max(len(item.features) for item in importances) - len(common)
-    return [*lines, *([f"{missing} features are missing in at least one importance"] if missing else [])]
+    return [*lines, *([f"features missing in at least one importance: {missing}"] if missing else [])]
 
 
 def _drift_view(drift: Drift) -> DriftView:

@@ -26,6 +26,7 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.statistics.estimates import pair_influence, ratio_estimates
 from nbdebug.statistics.intervals import Number, number_from_influence, proportion
 from nbdebug.tools.importance.features import InputFeature
+from nbdebug.validation import describe_type
 
 _ScoreArray = NDArray[np.float64]
 METRICS = ("auto", "accuracy", "R²", "loss")
@@ -66,7 +67,7 @@ class Scorer:
             with torch.no_grad():
                 output = score_tensor(self.setup.predict(batch.take_samples(range(start, stop))))
             if not isinstance(output, Tensor) or not output.dim():
-                raise SetupError(f"the model gives a {type(output).__name__}; expected a row per sample. Pass score=.")
+                raise SetupError(f"the model gives {describe_type(output)}; expected a row per sample. Pass score=.")
             is_bfloat16 = output.dtype == torch.bfloat16  # numpy has no bfloat16
             outputs.append(output.detach().float() if is_bfloat16 else output.detach().clone())
 

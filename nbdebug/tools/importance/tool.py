@@ -38,7 +38,7 @@ from nbdebug.tools.importance.permutation import (
 )
 from nbdebug.tools.importance.presentation import correlation_note, result_notes
 from nbdebug.tools.importance.result import Importance
-from nbdebug.validation import validate_callable, validate_choice, validate_int
+from nbdebug.validation import describe_type, validate_callable, validate_choice, validate_int
 from nbdebug.views.live import LiveScreen, ProgressView, Screen, show_view
 
 _TRIAL_ROWS = 2
@@ -301,8 +301,8 @@ def _check_options(samples: Any, target: Any, method: Any, metric: Any, repeats:
     validate_callable("score", score, "the model's output", "Pass lambda y: y[0]")
     check_method(method)
     if not isinstance(target, (str, Integral)) or isinstance(target, bool):
-        type_name = type(target).__name__
         raise SetupError(
-            f"target is a {type_name}; expected 'predicted', 'true' or one class. Samples are drawn at random."
+            f"target is {describe_type(target)}; expected 'predicted', 'true' or one class. "
+            "Samples are drawn at random."
         )
     validate_choice("metric", metric, METRICS)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    pass
+from typing import Literal
 
 SweepEnd = Literal["finished", "diverged", "not finite", "stopped", "interrupted"]
 RangeVerdict = Literal["clear", "unclear", "flat", "diverges at once", "stopped"]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import classifier, network, points
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 X, Y = points()
 SERIES = torch.randn(64, 6, 8, generator=torch.Generator().manual_seed(2))
@@ -79,54 +79,67 @@ def length_first() -> Setup:
 
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "lstm, dict batches": (named, "layer"),
-    "encoder": (on(Around(encoder(False), 8, after=first, embed=True), TOKENS), "layer.self_attn"),
-    "attention": (on(Around(Attending(), 8, after=first), SERIES), "layer.attention"),
-    "view for transpose": (on(Around(nn.GRU(8, 5), 5, lambda x: x.view(6, -1, 8), lambda r: r[1][0]), SERIES), "layer"),
-    "softmax over samples": (on(network(3, nn.Softmax(dim=0))), "3"),
-    "functional, bf16": (on(nn.Sequential(network(8, nn.Linear(8, 3)), nn.Softmax(0)).bfloat16(), X.bfloat16()), "1"),
-    "divided by norms of columns": (on(Around(nn.Linear(4, 8), 8, after=lambda h: h / h.norm(dim=0))), ""),
-    "normalized by column": (on(Around(nn.Linear(4, 8), 8, after=lambda h: F.normalize(h.relu(), dim=0))), ""),
+    "encoder": (setup_builder(Around(encoder(False), 8, after=first, embed=True), TOKENS), "layer.self_attn"),
+    "attention": (setup_builder(Around(Attending(), 8, after=first), SERIES), "layer.attention"),
+    "view for transpose": (
+        setup_builder(Around(nn.GRU(8, 5), 5, lambda x: x.view(6, -1, 8), lambda r: r[1][0]), SERIES),
+        "layer",
+    ),
+    "softmax over samples": (setup_builder(network(3, nn.Softmax(dim=0))), "3"),
+    "functional, bf16": (
+        setup_builder(nn.Sequential(network(8, nn.Linear(8, 3)), nn.Softmax(0)).bfloat16(), X.bfloat16()),
+        "1",
+    ),
+    "divided by norms of columns": (setup_builder(Around(nn.Linear(4, 8), 8, after=lambda h: h / h.norm(dim=0))), ""),
+    "normalized by column": (
+        setup_builder(Around(nn.Linear(4, 8), 8, after=lambda h: F.normalize(h.relu(), dim=0))),
+        "",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_mixing_is_found_and_placed(name: str) -> None:
     build, module = FAULTS[name]
-    (found,) = said("M304", build())
+    (found,) = checkup_findings(build(), "M304")
     assert found.severity == "error"
     assert found.where.module == (module or None)
 
 
 BY_DESIGN: dict[str, Callable[[], Setup]] = {
-    "attention written out": on(Around(nn.Linear(4, 8), 8, after=by_attention)),
-    "encoder over the batch": on(Around(encoder(False), 8, lambda x: x[:, :1], first), SERIES),
-    "standardized by hand": on(Around(nn.Linear(4, 8), 8, after=lambda h: (h - h.mean(0)) / (h.std(0) + 1e-3))),
-    "batch norm without running statistics": on(Around(nn.BatchNorm1d(4, track_running_stats=False), 4)),
+    "attention written out": setup_builder(Around(nn.Linear(4, 8), 8, after=by_attention)),
+    "encoder over the batch": setup_builder(Around(encoder(False), 8, lambda x: x[:, :1], first), SERIES),
+    "standardized by hand": setup_builder(
+        Around(nn.Linear(4, 8), 8, after=lambda h: (h - h.mean(0)) / (h.std(0) + 1e-3))
+    ),
+    "batch norm without running statistics": setup_builder(Around(nn.BatchNorm1d(4, track_running_stats=False), 4)),
 }
 
 
 @pytest.mark.parametrize("name", BY_DESIGN)
 def test_mixing_on_purpose_is_a_note(name: str) -> None:
-    assert [one.severity for one in said("M304", BY_DESIGN[name]())] == ["note"]
+    assert [one.severity for one in checkup_findings(BY_DESIGN[name](), "M304")] == ["note"]
 
 
 QUIET: dict[str, Callable[[], Setup]] = {
-    "batch norm": on(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))),
+    "batch norm": setup_builder(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))),
     "dropout": lambda: classifier(nn.Dropout(0.5)),
-    "batch-first encoder": on(Around(encoder(True), 8, after=first, embed=True), TOKENS),
-    "transposed": on(Around(nn.GRU(8, 5), 5, lambda x: x.transpose(0, 1), lambda r: r[1][0]), SERIES),
-    "instance norm": on(Around(nn.InstanceNorm1d(6), 8, after=first), SERIES),
-    "heads by reshape": on(
+    "batch-first encoder": setup_builder(Around(encoder(True), 8, after=first, embed=True), TOKENS),
+    "transposed": setup_builder(Around(nn.GRU(8, 5), 5, lambda x: x.transpose(0, 1), lambda r: r[1][0]), SERIES),
+    "instance norm": setup_builder(Around(nn.InstanceNorm1d(6), 8, after=first), SERIES),
+    "heads by reshape": setup_builder(
         Around(nn.Linear(8, 8), 8, after=lambda h: h.view(-1, 6, 2, 4).transpose(1, 2)[:, :, 0].flatten(1)), SERIES
     ),
-    "loss over pairs": on(network(3), loss_fn=lambda out, y: F.cross_entropy(out @ out.t(), torch.arange(len(out)))),
+    "loss over pairs": setup_builder(
+        network(3), loss_fn=lambda out, y: F.cross_entropy(out @ out.t(), torch.arange(len(out)))
+    ),
     "length first": length_first,
 }
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_models_that_keep_samples_apart_are_left_alone(name: str) -> None:
-    assert said("M304", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "M304") == []
 
 
 class Joined(nn.Module):
@@ -143,6 +156,6 @@ class Joined(nn.Module):
 
 
 def test_the_line_is_the_one_that_deals_samples_into_each_other() -> None:
-    (found,) = said("M304", on(Joined())())
+    (found,) = checkup_findings(setup_builder(Joined())(), "M304")
     assert "torch.cat" in (found.where.source or "")
     assert found.where.module == "head"

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import points
 from nbdebug.setup import Setup
-from tests.rules.asking import said
+from tests.rules.rule_findings import checkup_findings
 
 SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))
 Y = points()[1]
@@ -87,17 +87,17 @@ class Sampling(nn.Module):
 
 @pytest.mark.parametrize("body", [nn.GRU, nn.LSTM])
 def test_a_state_kept_over_shuffled_batches_is_found_at_its_line(body: type[nn.RNNBase]) -> None:
-    (found,) = said("M304", of(KeptState(body)))
+    (found,) = checkup_findings(of(KeptState(body)), "M304")
     assert found.severity == "error"
     assert "self.state = tuple(" in (found.where.source or "")
 
 
 def test_a_state_kept_over_batches_in_order_is_a_note() -> None:
-    assert [one.severity for one in said("M304", of(KeptState(), shuffle=False))] == ["note"]
+    assert [one.severity for one in checkup_findings(of(KeptState(), shuffle=False), "M304")] == ["note"]
 
 
 def test_positions_along_the_batch_are_found_at_their_line() -> None:
-    (found,) = said("M304", of(Positioned(0)))
+    (found,) = checkup_findings(of(Positioned(0)), "M304")
     assert found.severity == "error"
     assert "self.places" in (found.where.source or "")
 
@@ -112,4 +112,4 @@ QUIET: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.parametrize("name", QUIET)
 def test_samples_that_stand_for_themselves_are_left_alone(name: str) -> None:
-    assert [one for one in said("M304", of(QUIET[name]())) if one.severity != "note"] == []
+    assert [one for one in checkup_findings(of(QUIET[name]()), "M304") if one.severity != "note"] == []

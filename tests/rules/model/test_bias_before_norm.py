@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
@@ -61,7 +61,7 @@ def images(*middle: nn.Module) -> Setup:
     ],
 )
 def test_a_canceled_bias_is_named(build: Callable[[], Setup], bias: str) -> None:
-    (found,) = said(build(), "M313")
+    (found,) = rule_findings(build(), "M313")
     assert found.where.parameter == bias
     assert found.severity == "note"
 
@@ -83,4 +83,4 @@ def frozen_norm() -> Setup:
     ],
 )
 def test_a_bias_that_counts_is_left_alone(build: Callable[[], Setup]) -> None:
-    assert said(build(), "M313") == []
+    assert rule_findings(build(), "M313") == []

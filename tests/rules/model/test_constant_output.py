@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.rules.examples import network, points, regressor
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 X, Y = points()
 IMAGES = torch.randn(64, 1, 6, 6, generator=torch.Generator().manual_seed(3))
@@ -51,38 +51,38 @@ def by_sample(logits: Tensor, y: Tensor) -> Tensor:
 
 FAULTS: dict[str, Callable[[], Setup]] = {
     "one unit": lambda: regressor(nn.Softmax(1)),
-    "units at rest": on(resting()),
-    "counted": on(Then(lambda h: h * 0.0 + h.numel())),
-    "clamped, bf16": on(Then(lambda h: h.clamp(9, 10)).bfloat16(), X.bfloat16()),
-    "segmentation": on(segmenter(-90.0), IMAGES, loss_fn=by_sample),
+    "units at rest": setup_builder(resting()),
+    "counted": setup_builder(Then(lambda h: h * 0.0 + h.numel())),
+    "clamped, bf16": setup_builder(Then(lambda h: h.clamp(9, 10)).bfloat16(), X.bfloat16()),
+    "segmentation": setup_builder(segmenter(-90.0), IMAGES, loss_fn=by_sample),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_one_answer_for_all_is_found(name: str) -> None:
-    (found,) = said("M307", FAULTS[name]())
+    (found,) = checkup_findings(FAULTS[name](), "M307")
     assert found.severity == "error"
     assert found.evidence["samples"] == 16
 
 
 QUIET: dict[str, Callable[[], Setup]] = {
-    "head from zero": on(from_zero()),
-    "small differences": on(Then(lambda h: 100 + h / 100)),
-    "segmentation": on(segmenter(0.0), IMAGES, loss_fn=by_sample),
-    "batch norm": on(nn.Sequential(network(3), nn.BatchNorm1d(3))),
-    "same samples": on(network(3), X[:1].expand(64, 4).clone()),
-    "log-softmax": on(Then(lambda h: h.log_softmax(1)), loss_fn=nn.NLLLoss()),
+    "head from zero": setup_builder(from_zero()),
+    "small differences": setup_builder(Then(lambda h: 100 + h / 100)),
+    "segmentation": setup_builder(segmenter(0.0), IMAGES, loss_fn=by_sample),
+    "batch norm": setup_builder(nn.Sequential(network(3), nn.BatchNorm1d(3))),
+    "same samples": setup_builder(network(3), X[:1].expand(64, 4).clone()),
+    "log-softmax": setup_builder(Then(lambda h: h.log_softmax(1)), loss_fn=nn.NLLLoss()),
 }
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_answers_that_differ_are_left_alone(name: str) -> None:
-    assert said("M307", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "M307") == []
 
 
 PLACES = {
     "one unit": (lambda: regressor(nn.Softmax(1)), "3"),
-    "units at rest": (on(resting()), "1"),
+    "units at rest": (setup_builder(resting()), "1"),
     "a normalization over one unit": (lambda: regressor(nn.LayerNorm(1)), "3"),
 }
 
@@ -90,6 +90,6 @@ PLACES = {
 @pytest.mark.parametrize("name", PLACES)
 def test_the_place_is_where_samples_become_alike(name: str) -> None:
     build, module = PLACES[name]
-    (found,) = said("M307", build())
+    (found,) = checkup_findings(build(), "M307")
     assert found.where.module == module
-    assert all(one.where.module == module for one in said("M306", build()))
+    assert all(one.where.module == module for one in checkup_findings(build(), "M306"))

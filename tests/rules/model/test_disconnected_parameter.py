@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
 Choose = Callable[["Parts", Tensor], Tensor]
@@ -72,7 +72,7 @@ SPARED: dict[str, Choose] = {
 
 @pytest.mark.parametrize("name", SPARED)
 def test_a_part_that_was_not_chosen_is_a_note(name: str) -> None:
-    assert [one.severity for one in said(of(SPARED[name]), "M301")] == ["note"]
+    assert [one.severity for one in rule_findings(of(SPARED[name]), "M301")] == ["note"]
 
 
 def one_left_out(self: Parts, x: Tensor) -> Tensor:
@@ -98,4 +98,4 @@ FORGOTTEN: dict[str, Choose] = {
 
 @pytest.mark.parametrize("name", FORGOTTEN)
 def test_a_part_that_is_never_used_is_an_error(name: str) -> None:
-    assert [one.severity for one in said(of(FORGOTTEN[name]), "M301")] == ["error"]
+    assert [one.severity for one in rule_findings(of(FORGOTTEN[name]), "M301")] == ["error"]

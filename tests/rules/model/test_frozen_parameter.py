@@ -12,7 +12,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.healthy_models import Adapter, Frozen
+from tests.rules.healthy_models import Adapter, FrozenBackbone
 
 X, Y = points()
 
@@ -111,7 +111,7 @@ def prompt() -> nn.Module:
 
 
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
-    "frozen backbone": Frozen,
+    "frozen backbone": FrozenBackbone,
     "low-rank adapter": Adapter,
     "learned prompt": prompt,
     "first blocks frozen": lambda: Stack(0, 1),

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel, next_token_loss
 from nbdebug.setup import Setup
-from tests.rules.asking import said
+from tests.rules.rule_findings import checkup_findings
 
 TOKENS = torch.randint(1, 11, (64, 10), generator=torch.Generator().manual_seed(1))
 WAVES = torch.randn(64, 10, 4, generator=torch.Generator().manual_seed(2))
@@ -94,7 +94,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_leak_is_found_and_placed(name: str) -> None:
     build, module = FAULTS[name]
-    (found,) = said("M305", build())
+    (found,) = checkup_findings(build(), "M305")
     assert found.severity == "error"
     assert found.where.module == (module or None)
 
@@ -127,7 +127,7 @@ BY_HAND = {
 @pytest.mark.parametrize("name", BY_HAND)
 def test_attention_by_hand_is_blamed_at_its_mask_or_softmax(name: str) -> None:
     mask, line = BY_HAND[name]
-    (found,) = said("M305", text(Tagger(nn.Linear(8, 8), scored(mask)))())
+    (found,) = checkup_findings(text(Tagger(nn.Linear(8, 8), scored(mask)))(), "M305")
     assert line in (found.where.source or "")
 
 
@@ -145,4 +145,4 @@ QUIET: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", QUIET)
 def test_models_that_may_read_on_are_left_alone(name: str) -> None:
-    assert said("M305", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "M305") == []

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 X, Y = points()
 TOKENS = torch.randint(1, 11, (64, 7), generator=torch.Generator().manual_seed(1))
@@ -82,45 +82,45 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "one of two": (pairs(first_only, X.cos()), "error"),
     "one of two, dict": (pairs(first_only, X.cos(), named=True), "error"),
     "table of integers": (pairs(first_only, TOKENS), "warning"),
-    "made anew": (on(By(made_anew)), "error"),
-    "tokens overwritten": (on(By(tokens_overwritten), TOKENS), "error"),
-    "all units rest": (on(resting()), "error"),
-    "bf16": (on(By(made_anew).bfloat16(), X.bfloat16()), "error"),
+    "made anew": (setup_builder(By(made_anew)), "error"),
+    "tokens overwritten": (setup_builder(By(tokens_overwritten), TOKENS), "error"),
+    "all units rest": (setup_builder(resting()), "error"),
+    "bf16": (setup_builder(By(made_anew).bfloat16(), X.bfloat16()), "error"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_is_ignored_is_found(name: str) -> None:
     build, severity = FAULTS[name]
-    (found,) = said("M306", build())
+    (found,) = checkup_findings(build(), "M306")
     assert found.severity == severity
 
 
 def test_an_argument_is_called_by_its_name() -> None:
-    (found,) = said("M306", pairs(first_only, X.cos())())
+    (found,) = checkup_findings(pairs(first_only, X.cos())(), "M306")
     assert "'other'" in found.message
     assert "def forward" in (found.where.source or "")
 
 
 QUIET: dict[str, Callable[[], Setup]] = {
-    "head from zero": on(started_at_zero()),
+    "head from zero": setup_builder(started_at_zero()),
     "gate from zero": pairs(gated, X.cos()),
     "in training alone": pairs(in_training, X.cos()),
     "mask of ones": pairs(masked, torch.ones(64, dtype=torch.bool)),
     "mask": pairs(masked, Y > 0),
     "both": pairs(both, X.cos()),
-    "bag of tokens": on(nn.Sequential(nn.EmbeddingBag(11, 3)), TOKENS),
-    "sign alone": on(By(lambda self, x, other: x.sign())),
+    "bag of tokens": setup_builder(nn.Sequential(nn.EmbeddingBag(11, 3)), TOKENS),
+    "sign alone": setup_builder(By(lambda self, x, other: x.sign())),
 }
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_inputs_that_matter_are_left_alone(name: str) -> None:
-    assert said("M306", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "M306") == []
 
 
 def test_an_index_for_each_sample_is_a_note() -> None:
-    assert [one.severity for one in said("M306", pairs(first_only, torch.arange(64))())] == ["note"]
+    assert [one.severity for one in checkup_findings(pairs(first_only, torch.arange(64))(), "M306")] == ["note"]
 
 
 class Layer(nn.Module):
@@ -147,6 +147,6 @@ class Handing(nn.Module):
 @pytest.mark.parametrize(("model", "module"), [(Handing(False, True), "layer"), (Handing(True, False), None)])
 def test_the_module_that_leaves_its_input_alone_is_named(model: nn.Module, module: str | None) -> None:
     parts = [(X[i : i + 16], X[i : i + 16].cos(), Y[i : i + 16]) for i in range(0, 64, 16)]
-    (one,) = said("M306", Setup(model, parts, loss_fn=CE))
+    (one,) = checkup_findings(Setup(model, parts, loss_fn=CE), "M306")
     assert one.where.module == module
     assert "def forward(self, x: Tensor, other: Tensor)" in (one.where.source or "")

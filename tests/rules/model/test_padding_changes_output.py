@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
-from tests.rules.asking import said
+from tests.rules.rule_findings import checkup_findings
 
 Y = points()[1]
 LENGTHS = 2 + torch.arange(64) % 5
@@ -90,12 +90,12 @@ FAULTS: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_padding_that_matters_is_found(name: str) -> None:
-    (found,) = said("M310", FAULTS[name]())
+    (found,) = checkup_findings(FAULTS[name](), "M310")
     assert found.severity == "error"
 
 
 def test_padding_known_by_the_embedding_alone_is_a_note() -> None:
-    assert [one.severity for one in said("M310", alone(Reader(mean))())] == ["note"]
+    assert [one.severity for one in checkup_findings(alone(Reader(mean))(), "M310")] == ["note"]
 
 
 def packed_in_full(self: Reader, x: Tensor, told: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def packed_in_full(self: Reader, x: Tensor, told: Tensor) -> Tensor:
 
 
 def test_sequences_that_are_packed_with_their_padding_are_a_warning() -> None:
-    (found,) = said("M310", alone(Reader(packed_in_full, nn.GRU(8, 8, batch_first=True)))())
+    (found,) = checkup_findings(alone(Reader(packed_in_full, nn.GRU(8, 8, batch_first=True)))(), "M310")
     assert found.severity == "warning"
     assert "pack_padded_sequence" in (found.where.source or "")
 
@@ -127,7 +127,7 @@ PLACES = {
 @pytest.mark.parametrize("name", PLACES)
 def test_the_line_is_where_padding_comes_to_what_is_real(name: str) -> None:
     model, mask, line = PLACES[name]
-    (found,) = said("M310", told(model, mask)())
+    (found,) = checkup_findings(told(model, mask)(), "M310")
     assert line in (found.where.source or "")
 
 
@@ -143,7 +143,7 @@ class Bag(nn.Module):
 
 
 def test_a_bag_whose_index_is_another_is_found() -> None:
-    (found,) = said("M310", told(Bag(19), MASK)())
+    (found,) = checkup_findings(told(Bag(19), MASK)(), "M310")
     assert found.where.module == "embed"
 
 
@@ -161,4 +161,4 @@ QUIET: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", QUIET)
 def test_padding_that_is_kept_out_is_left_alone(name: str) -> None:
-    assert said("M310", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "M310") == []

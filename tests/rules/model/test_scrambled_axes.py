@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nbdebug.measurements.axes import is_swap, split_into_groups
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 SERIES = torch.randn(64, 6, 8, generator=torch.Generator().manual_seed(2))
 PICTURES = torch.rand(64, 5, 7, 3, generator=torch.Generator().manual_seed(3))
@@ -94,13 +94,13 @@ def heads_as_wide_as_the_batch(x: Tensor) -> Tensor:
 
 GRU = nn.GRU(8, 5, batch_first=True, bidirectional=True)
 FAULTS: dict[str, Callable[[], Setup]] = {
-    "channels last": on(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pooled), PICTURES),
-    "heads": on(Around(nn.Linear(8, 8), 24, after=heads), SERIES),
-    "time and batch": on(Around(nn.GRU(8, 5), 5, lambda x: x.reshape(6, -1, 8), lambda r: r[1][0]), SERIES),
-    "batch as long as the width": on(Around(nn.Linear(8, 16), 6, after=heads_as_wide_as_the_batch), SERIES),
-    "states of both directions": on(Around(GRU, 10, after=both_directions), SERIES),
+    "channels last": setup_builder(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pooled), PICTURES),
+    "heads": setup_builder(Around(nn.Linear(8, 8), 24, after=heads), SERIES),
+    "time and batch": setup_builder(Around(nn.GRU(8, 5), 5, lambda x: x.reshape(6, -1, 8), lambda r: r[1][0]), SERIES),
+    "batch as long as the width": setup_builder(Around(nn.Linear(8, 16), 6, after=heads_as_wide_as_the_batch), SERIES),
+    "states of both directions": setup_builder(Around(GRU, 10, after=both_directions), SERIES),
     "loss by pixel": segmentation(by_pixel),
-    "bf16": on(
+    "bf16": setup_builder(
         Around(nn.Conv1d(8, 4, 3), 4, lambda x: x.view(-1, 8, 6), lambda h: h.mean(2)).bfloat16(), SERIES.bfloat16()
     ),
 }
@@ -108,31 +108,31 @@ FAULTS: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_scrambling_reshape_is_found_at_its_line(name: str) -> None:
-    (found,) = said("M309", FAULTS[name]())
+    (found,) = checkup_findings(FAULTS[name](), "M309")
     assert found.severity == "error"
     assert any(word in (found.where.source or "") for word in ("view(", "reshape("))
 
 
 QUIET: dict[str, Callable[[], Setup]] = {
-    "permuted": on(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pooled), PICTURES),
-    "heads joined again": on(Around(nn.Linear(8, 8), 8, after=lambda h: joined(split_heads(h))), SERIES),
-    "states of both directions": on(Around(GRU, 10, after=both_directions_swapped), SERIES),
-    "flattened": on(Around(nn.Flatten(), 48), SERIES),
-    "time as samples": on(
+    "permuted": setup_builder(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pooled), PICTURES),
+    "heads joined again": setup_builder(Around(nn.Linear(8, 8), 8, after=lambda h: joined(split_heads(h))), SERIES),
+    "states of both directions": setup_builder(Around(GRU, 10, after=both_directions_swapped), SERIES),
+    "flattened": setup_builder(Around(nn.Flatten(), 48), SERIES),
+    "time as samples": setup_builder(
         Around(nn.Linear(8, 8), 8, lambda x: x.reshape(-1, 8), lambda h: h.view(-1, 6, 8).mean(1)), SERIES
     ),
-    "flat pictures": on(Around(nn.Linear(105, 8), 8, lambda x: x.view(len(x), -1)), PICTURES),
+    "flat pictures": setup_builder(Around(nn.Linear(105, 8), 8, lambda x: x.view(len(x), -1)), PICTURES),
     "loss by pixel": segmentation(by_pixel_moved),
-    "heads as samples": on(
+    "heads as samples": setup_builder(
         Around(nn.Linear(16, 16), 32, lambda x: x.view(32, 16), lambda h: h.view(16, 32)), SERIES[:, :4]
     ),
-    "points": on(network(3)),
+    "points": setup_builder(network(3)),
 }
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_reshapes_that_keep_the_order_are_left_alone(name: str) -> None:
-    assert said("M309", QUIET[name]()) == []
+    assert checkup_findings(QUIET[name](), "M309") == []
 
 
 @pytest.mark.parametrize(

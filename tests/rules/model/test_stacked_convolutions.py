@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 IMAGES = torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(3))
 
@@ -28,7 +28,7 @@ STACKED = {
 
 @pytest.mark.parametrize("name", STACKED)
 def test_convolutions_without_an_activation_between_are_found(name: str) -> None:
-    (found,) = said("M308", on(STACKED[name], IMAGES)())
+    (found,) = checkup_findings(setup_builder(STACKED[name], IMAGES)(), "M308")
     assert found.where.module == "0"
 
 
@@ -49,4 +49,4 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_what_is_meant_is_left_alone(name: str) -> None:
-    assert said("M308", on(APART[name], IMAGES)()) == []
+    assert checkup_findings(setup_builder(APART[name], IMAGES)(), "M308") == []

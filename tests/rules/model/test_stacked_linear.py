@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 X, Y = torch.randn(32, 6, 8, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 3
 Read = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -55,7 +55,7 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_projections_of_an_attention_are_left_alone(name: str) -> None:
-    assert said(of(HEALTHY[name]()), "M308") == []
+    assert rule_findings(of(HEALTHY[name]()), "M308") == []
 
 
 FAULTY: dict[str, Callable[[], nn.Module]] = {
@@ -69,5 +69,5 @@ FAULTY: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_layers_with_nothing_between_are_found(name: str) -> None:
-    (one,) = said(of(FAULTY[name]()), "M308")
+    (one,) = rule_findings(of(FAULTY[name]()), "M308")
     assert one.severity == "warning"

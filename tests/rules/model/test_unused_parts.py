@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 
 class Block(nn.Module):
@@ -39,7 +39,7 @@ def test_what_is_left_out_is_told_at_its_line(left_out: str, module: str, line: 
     model = nn.Sequential(Block(left_out), nn.Linear(4, 3))
     if left_out:
         model[0].scores.requires_grad_(False)
-    (found,) = said("M301", on(model)())
+    (found,) = checkup_findings(setup_builder(model)(), "M301")
     assert found.where.module == f"0.{module}"
     assert line in (found.where.source or "")
 
@@ -56,7 +56,7 @@ def test_modules_in_a_list_are_told_where_the_list_is_made() -> None:
                 x = torch.relu(layer(x))
             return self.head(x)
 
-    (found,) = said("M301", on(Looped())())
+    (found,) = checkup_findings(setup_builder(Looped())(), "M301")
     assert found.where.module == "layers.2"
     assert "self.layers = nn.ModuleList" in (found.where.source or "")
 
@@ -73,6 +73,6 @@ def test_all_that_one_block_without_gradients_cuts_off_is_told_at_once() -> None
                 x = self.body(x)
             return self.head(x)
 
-    (found,) = said("M301", on(Frozen())())
+    (found,) = checkup_findings(setup_builder(Frozen())(), "M301")
     assert "with torch.no_grad()" in (found.where.source or "")
     assert len(found.evidence["parameters"]) == 4

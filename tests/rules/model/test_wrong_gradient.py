@@ -13,7 +13,7 @@ from torch.autograd import Function
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[Callable[[], Setup], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_derivative_is_found(name: str) -> None:
     build, severity = WRONG[name]
-    (found,) = said(build(), "M316")
+    (found,) = rule_findings(build(), "M316")
     assert found.severity == severity
     assert "def backward" in (found.where.source or "")
 
@@ -128,13 +128,13 @@ MEANT: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", MEANT)
 def test_a_gradient_that_is_right_or_meant_is_not_accused(name: str) -> None:
-    assert loud(MEANT[name](), "M316") == []
+    assert fault_messages(MEANT[name](), "M316") == []
 
 
 def test_the_functions_are_as_they_were() -> None:
     kind = function(torch.sigmoid, sigmoid)
     before = dict(vars(kind))
-    said(minimal_setup(Between(kind.apply), X, Y, CE), "M316")
+    rule_findings(minimal_setup(Between(kind.apply), X, Y, CE), "M316")
     assert dict(vars(kind)) == before
 
 

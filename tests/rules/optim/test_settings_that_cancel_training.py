@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 X, Y = points()
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -58,12 +58,12 @@ def trained(make: Optimizer) -> Setup:
 
 
 def test_parameters_of_the_loss_are_missed() -> None:
-    assert [one.where.parameter for one in said(pair(Weighted(), whole=False), "O503")] == ["weights"]
+    assert [one.where.parameter for one in rule_findings(pair(Weighted(), whole=False), "O503")] == ["weights"]
 
 
 @pytest.mark.parametrize("setup", [pair(Weighted(), whole=True), pair(Perceptual(), whole=False)])
 def test_parameters_that_are_held_or_that_belong_to_a_network_inside_are_left_alone(setup: Setup) -> None:
-    assert loud(setup, "O503") == []
+    assert fault_messages(setup, "O503") == []
 
 
 STRONG: dict[str, Optimizer] = {
@@ -81,12 +81,12 @@ USUAL: dict[str, Optimizer] = {
 
 @pytest.mark.parametrize("name", STRONG)
 def test_decay_that_outweighs_the_gradient_is_found(name: str) -> None:
-    assert len(loud(trained(STRONG[name]), "O509")) == 1
+    assert len(fault_messages(trained(STRONG[name]), "O509")) == 1
 
 
 @pytest.mark.parametrize("name", USUAL)
 def test_usual_decay_is_left_alone(name: str) -> None:
-    assert loud(trained(USUAL[name]), "O509") == []
+    assert fault_messages(trained(USUAL[name]), "O509") == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_usual_decay_is_left_alone(name: str) -> None:
     ],
 )
 def test_the_line_that_sets_an_option_is_named(code: str, make: Optimizer, line: str) -> None:
-    (found,) = said(trained(make), code)
+    (found,) = rule_findings(trained(make), code)
     assert found.where.source is not None
     assert line in found.where.source
 
@@ -107,9 +107,9 @@ def test_the_line_that_sets_an_option_is_named(code: str, make: Optimizer, line:
 def test_a_schedule_needs_an_optimizer_that_was_given() -> None:
     setup = trained(USUAL["sgd"])
     setup.scheduler = torch.optim.lr_scheduler.StepLR(setup.optimizers[0], 5)
-    assert loud(setup, "O507") == []
+    assert fault_messages(setup, "O507") == []
     setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=0.1),)
-    assert len(loud(setup, "O507")) == 1
+    assert len(fault_messages(setup, "O507")) == 1
 
 
 def test_what_is_frozen_is_named_before_what_is_not_held() -> None:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
@@ -60,7 +60,7 @@ LOST: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", LOST)
 def test_lost_steps_are_found(name: str) -> None:
-    (found,) = said(LOST[name](), "O517")
+    (found,) = rule_findings(LOST[name](), "O517")
     assert found.severity == "error"
     lost = found.evidence[found.where.parameter]
     assert lost["moved"] < lost["asked"] / 2
@@ -69,8 +69,8 @@ def test_lost_steps_are_found(name: str) -> None:
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_steps_that_an_eps_of_zero_breaks_do_not_count_as_kept(seed: int) -> None:
     setup = images(seed)
-    assert said(setup, "O510")
-    (found,) = said(setup, "O517")
+    assert rule_findings(setup, "O510")
+    (found,) = rule_findings(setup, "O517")
     assert found.evidence[found.where.parameter]["moved"] == 0
 
 
@@ -107,13 +107,13 @@ KEPT: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_steps_that_are_kept_are_left_alone(name: str) -> None:
-    assert loud(KEPT[name](), "O517") == []
+    assert fault_messages(KEPT[name](), "O517") == []
 
 
 def test_the_parameters_and_the_optimizer_are_as_they_were() -> None:
     setup = LOST["adam"]()
     before = [p.detach().clone() for p in setup.model.parameters()]
-    said(setup, "O517")
+    rule_findings(setup, "O517")
     assert all(torch.equal(p, old) for p, old in zip(setup.model.parameters(), before, strict=True))
     assert not setup.optimizers[0].state
 
@@ -123,7 +123,7 @@ def test_an_optimizer_that_may_keep_what_is_lost_is_not_judged() -> None:
         """Sums the lost parts elsewhere."""
 
     setup = trained(partial(Compensated, lr=1e-5))
-    assert said(setup, "O517") == []
+    assert rule_findings(setup, "O517") == []
 
 
 def taught(outputs: int, target: Tensor, loss: Any) -> Setup:
@@ -149,4 +149,4 @@ TAUGHT: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", TAUGHT)
 def test_a_model_that_is_fine_tuned_draws_a_note(name: str) -> None:
-    assert [one.severity for one in said(TAUGHT[name](), "O517")] == ["note"]
+    assert [one.severity for one in rule_findings(TAUGHT[name](), "O517")] == ["note"]

@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 
 def trained(groups: Any, **settings: Any) -> Setup:
@@ -37,7 +37,7 @@ def by_layer(model: nn.Sequential) -> list[dict[str, Any]]:
     ],
 )
 def test_biases_under_decay_are_named(groups: Any, named: list[str]) -> None:
-    (found,) = said(trained(groups), "O514")
+    (found,) = rule_findings(trained(groups), "O514")
     assert found.evidence["parameters"] == named
     assert found.severity == "note"
 
@@ -52,4 +52,4 @@ def test_biases_under_decay_are_named(groups: Any, named: list[str]) -> None:
     ],
 )
 def test_groups_made_on_purpose_are_left_alone(groups: Any, settings: dict[str, Any]) -> None:
-    assert said(trained(groups, **settings), "O514") == []
+    assert rule_findings(trained(groups, **settings), "O514") == []

@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 
 class EarlyStopping:
@@ -56,7 +56,7 @@ ALIASES: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", ALIASES)
 def test_an_alias_is_found(name: str) -> None:
-    found = said(ALIASES[name](), "R905")
+    found = rule_findings(ALIASES[name](), "R905")
     assert [one.severity for one in found] == ["error"]
     assert "deepcopy" in found[0].fix
 
@@ -75,12 +75,12 @@ COPIES: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", COPIES)
 def test_a_copy_is_left_alone(name: str) -> None:
-    assert loud(COPIES[name](), "R905") == []
+    assert fault_messages(COPIES[name](), "R905") == []
 
 
 def test_a_copy_without_running_statistics_draws_a_note() -> None:
     setup = keeping(lambda m: {n: p.detach().clone() for n, p in m.named_parameters()}, nn.BatchNorm1d(3))
-    (found,) = said(setup, "R905")
+    (found,) = rule_findings(setup, "R905")
     assert found.severity == "note"
     assert found.evidence["missing"] == ["3.running_mean", "3.running_var"]
 
@@ -90,7 +90,7 @@ def test_a_variable_of_the_notebook_draws_a_note() -> None:
     shell = InteractiveShell.instance()
     try:
         shell.push({"start": setup.model.state_dict(), "torch": torch, "kept": copy.deepcopy(setup.model.state_dict())})
-        found = said(setup, "R905")
+        found = rule_findings(setup, "R905")
     finally:
         InteractiveShell.clear_instance()
     assert [(one.severity, one.evidence["state"]) for one in found] == [("note", "start")]

@@ -11,7 +11,7 @@ from torch import Generator
 from nbdebug.rules.examples import classifier
 from nbdebug.rules.repro.unseeded import shuffled_setup
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 
 @pytest.fixture(autouse=True)
@@ -28,27 +28,27 @@ def drawn(generator: Generator) -> Generator:
 
 def test_the_global_generator_is_named() -> None:
     torch.manual_seed(2**40)
-    (found,) = said(classifier(), "R901")
+    (found,) = rule_findings(classifier(), "R901")
     assert "CPU" in found.message
 
 
 def test_the_generator_of_a_loader_is_named() -> None:
-    (found,) = said(shuffled_setup(drawn(Generator())), "R901")
+    (found,) = rule_findings(shuffled_setup(drawn(Generator())), "R901")
     assert found.evidence["source"] == "the generator of train_loader"
 
 
 def test_the_generator_of_the_validation_loader_is_named() -> None:
     setup = classifier()
     setup.val_loader = shuffled_setup(drawn(Generator())).train_loader
-    (found,) = said(setup, "R901")
+    (found,) = rule_findings(setup, "R901")
     assert found.evidence["source"] == "the generator of val_loader"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 42, 2**32 - 1])
 def test_seeds_given_by_hand_are_left_alone(seed: int) -> None:
     torch.manual_seed(seed)
-    assert said(classifier(), "R901") == []
-    assert said(with_seed(seed), "R901") == []
+    assert rule_findings(classifier(), "R901") == []
+    assert rule_findings(with_seed(seed), "R901") == []
 
 
 def with_seed(seed: int) -> Setup:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from nbdebug.rules.examples import network
 from nbdebug.rules.signal.collapsed_representation import bad
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 
 class Deep(nn.Module):
@@ -83,30 +83,30 @@ def two_sigmoids() -> nn.Module:
 POINTS = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
 FAULTS: dict[str, tuple[Callable[[], Setup], str | None]] = {
     "sigmoids in a sequential": (bad, None),
-    "module list and functional relu": (on(Deep()), "layers"),
-    "bfloat16": (on(Deep().bfloat16(), POINTS.bfloat16()), "layers"),
-    "convolutions": (on(convolutional(), torch.rand(64, 1, 6, 6)), None),
-    "parameters by hand": (on(ByHand()), None),
-    "last state after padding": (on(LastStep(), tokens(60)), "lstm"),
+    "module list and functional relu": (setup_builder(Deep()), "layers"),
+    "bfloat16": (setup_builder(Deep().bfloat16(), POINTS.bfloat16()), "layers"),
+    "convolutions": (setup_builder(convolutional(), torch.rand(64, 1, 6, 6)), None),
+    "parameters by hand": (setup_builder(ByHand()), None),
+    "last state after padding": (setup_builder(LastStep(), tokens(60)), "lstm"),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "residual": on(Deep(skip=True)),
-    "batch normalization in eval mode": on(Deep(norm=nn.BatchNorm1d)),
-    "a head of zeros": on(zero_head()),
-    "last state without padding": on(LastStep(), tokens(0)),
-    "samples that hardly differ": on(network(3), 300 + 1e-3 * POINTS),
-    "two sigmoids": on(two_sigmoids()),
+    "residual": setup_builder(Deep(skip=True)),
+    "batch normalization in eval mode": setup_builder(Deep(norm=nn.BatchNorm1d)),
+    "a head of zeros": setup_builder(zero_head()),
+    "last state without padding": setup_builder(LastStep(), tokens(0)),
+    "samples that hardly differ": setup_builder(network(3), 300 + 1e-3 * POINTS),
+    "two sigmoids": setup_builder(two_sigmoids()),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_samples_that_become_alike_are_found(name: str) -> None:
     build, module = FAULTS[name]
-    (one,) = said("G415", build())
+    (one,) = checkup_findings(build(), "G415")
     assert module is None or (one.where.module or "").startswith(module)
     assert one.evidence["apart"][-1] <= 2**-11
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_samples_that_stay_apart_draw_nothing(name: str) -> None:
-    assert said("G415", HEALTHY[name]()) == []
+    assert checkup_findings(HEALTHY[name](), "G415") == []

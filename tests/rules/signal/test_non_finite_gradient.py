@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 
 class Through(nn.Module):
@@ -57,7 +57,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_operation_is_named_at_its_line_and_comes_first(name: str) -> None:
     act, line = FAULTS[name]
-    report = Debugger.of(on(Through(act))()).checkup()
+    report = Debugger.of(setup_builder(Through(act))()).checkup()
     assert [one.code for one in report.faults] == ["G406"]
     assert line in (report[0].where.source or "")
 
@@ -71,4 +71,4 @@ HEALTHY: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_finite_gradients_draw_nothing(name: str) -> None:
-    assert said("G406", on(Through(HEALTHY[name]))()) == []
+    assert checkup_findings(setup_builder(Through(HEALTHY[name]))(), "G406") == []

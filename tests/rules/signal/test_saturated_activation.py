@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.rules.examples import points
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))
 Y = points()[1]
@@ -53,7 +53,7 @@ FAULTS: dict[str, tuple[nn.Module, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_is_pinned_is_found_at_its_place(name: str) -> None:
     model, place = FAULTS[name]
-    (found,) = said("G402", on(model, SERIES, Y)())
+    (found,) = checkup_findings(setup_builder(model, SERIES, Y)(), "G402")
     assert found.severity == "warning"
     assert place in (found.where.source or "") or place == found.where.module
 
@@ -68,4 +68,4 @@ HEALTHY: dict[str, nn.Module] = {
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_what_only_looks_pinned_is_left_alone(name: str) -> None:
-    assert said("G402", on(HEALTHY[name], SERIES, Y)()) == []
+    assert checkup_findings(setup_builder(HEALTHY[name], SERIES, Y)(), "G402") == []

@@ -13,7 +13,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.healthy_models import Adapter, TakingTurns
+from tests.rules.healthy_models import Adapter, AlternatingHeads
 
 X, Y = points()
 
@@ -81,7 +81,7 @@ def test_a_dropout_module_of_rate_one_is_found() -> None:
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "residual branch of zero": lambda: of(Residual()),
     "low-rank adapter": lambda: of(Adapter()),
-    "heads in turns": lambda: minimal_setup(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
+    "heads in turns": lambda: minimal_setup(AlternatingHeads(), X, torch.randn(64, 1), nn.MSELoss()),
     "many units off": lambda: of(Hidden(lambda h: F.relu(h - 1.0))),
     "heavy dropout": lambda: of(Hidden(lambda h: F.dropout(h, 0.8))),
     "straight through": lambda: of(Hidden(lambda h: h + (h.round() - h).detach())),

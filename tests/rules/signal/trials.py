@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.records import Record
-from tests.rules.recording import recorded
+from tests.rules.training_record import record_training
 
 Loss = Callable[[], Tensor]
 SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
@@ -53,7 +53,7 @@ class Trial:
 
 def record_of(trial: Trial, batch_size: int = 32, every: int | None = None) -> Record:
     """The record of the whole run."""
-    with recorded(trial.model, trial.optimizer, batch_size, every) as record:
+    with record_training(trial.model, trial.optimizer, batch_size, every) as record:
         trial.train()
     return record
 

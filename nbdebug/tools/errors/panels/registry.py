@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from nbdebug.views.panel import Panel
+from nbdebug.views.panel import Panel, load_panels
 
 if TYPE_CHECKING:
     from nbdebug.tools.errors.data import ErrorData
@@ -30,4 +29,4 @@ def applicable_panels(errors: ErrorData) -> list[Panel[ErrorData]]:
 @cache
 def all_panels() -> tuple[Panel[ErrorData], ...]:
     """Return all panels, in page order."""
-    return tuple(import_module(f"nbdebug.tools.errors.panels.{name}").PANEL for name in PANEL_MODULES)
+    return load_panels("nbdebug.tools.errors.panels", PANEL_MODULES)

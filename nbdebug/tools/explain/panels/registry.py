@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from nbdebug.views.panel import Panel
+from nbdebug.views.panel import Panel, load_panels
 
 if TYPE_CHECKING:
     from nbdebug.tools.explain.data import ExplanationData
@@ -22,4 +21,4 @@ def applicable_panels(explanation: ExplanationData) -> list[Panel[ExplanationDat
 @cache
 def _all_panels() -> tuple[Panel[ExplanationData], ...]:
     """Return all panels, in page order."""
-    return tuple(import_module(f"nbdebug.tools.explain.panels.{name}").PANEL for name in _PANEL_MODULES)
+    return load_panels("nbdebug.tools.explain.panels", _PANEL_MODULES)

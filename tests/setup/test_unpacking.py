@@ -1,0 +1,135 @@
+"""Tests of guess_batch: the split of a batch between model and loss."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_sequence
+
+from nbdebug.setup.unpacking import guess_batch
+
+X, Y, LENGTHS = torch.randn(6, 4), torch.arange(6) % 3, torch.full((6,), 4)
+Pair = namedtuple("Pair", ["inputs", "target"])
+
+
+class OneInputModel(nn.Linear):
+    """Takes one input."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 3)
+
+
+class TwoInputModel(OneInputModel):
+    """Takes two inputs."""
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return super().forward(x)
+
+
+class OptionalInputModel(OneInputModel):
+    """Takes one input, and optionally a second."""
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return super().forward(x)
+
+
+class NamedInputModel(OneInputModel):
+    """Takes inputs by name, as language models do."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None) -> Any:
+        logits = super().forward(input_ids)
+        return SimpleNamespace(logits=logits, loss=F.cross_entropy(logits, labels) if labels is not None else None)
+
+
+@dataclass
+class Example:
+    inputs: Tensor
+    label: Tensor
+
+
+def weighted_cross_entropy(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    return (F.cross_entropy(output, target, reduction="none") * weight).mean()
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [(X, Y), [X, Y], Pair(X, Y), {"x": X, "label": Y}, Example(X, Y), SimpleNamespace(inputs=X, y=Y)],
+    ids=["tuple", "list", "named tuple", "mapping", "dataclass", "namespace"],
+)
+def test_guess_batch_of_pair_is_input_and_target(batch: Any) -> None:
+    guess = guess_batch(batch, OneInputModel(), F.cross_entropy)
+    assert guess.inputs is X
+    assert guess.target is Y
+    assert guess.size == 6
+
+
+def test_guess_batch_passes_as_many_inputs_as_model_takes() -> None:
+    guess = guess_batch((X, LENGTHS, Y), TwoInputModel(), nn.CrossEntropyLoss())
+    assert guess.args == (X, LENGTHS)
+    assert guess.targets == (Y,)
+
+
+def test_guess_batch_passes_optional_input_if_present() -> None:
+    assert guess_batch((X, LENGTHS, Y), OptionalInputModel(), F.cross_entropy).args == (X, LENGTHS)
+    assert guess_batch((X, Y), OptionalInputModel(), F.cross_entropy).args == (X,)
+
+
+def test_guess_batch_drops_tensors_that_nothing_takes() -> None:
+    guess = guess_batch((X, Y, torch.arange(6)), OneInputModel(), F.cross_entropy)
+    assert guess.args == (X,)
+    assert guess.targets == (Y,)
+
+
+def test_guess_batch_passes_as_many_targets_as_loss_takes() -> None:
+    weight = torch.ones(6)
+    assert guess_batch((X, Y, weight), OneInputModel(), weighted_cross_entropy).targets == (Y, weight)
+
+
+def test_guess_batch_for_teacher_forcing_uses_last_tensor_twice() -> None:
+    guess = guess_batch((X, Y), TwoInputModel(), F.cross_entropy)
+    assert guess.args == (X, Y)
+    assert guess.targets == (Y,)
+
+
+def test_guess_batch_of_single_tensor_is_its_own_target() -> None:
+    guess = guess_batch(X, OneInputModel(), F.mse_loss)
+    assert guess.inputs is X
+    assert guess.target is X
+    assert guess_batch((X,), OneInputModel(), F.mse_loss).target is X
+
+
+def test_guess_batch_of_mapping_passes_inputs_by_name() -> None:
+    batch = {"input_ids": X, "attention_mask": LENGTHS, "labels": Y, "idx": Y}
+    guess_with_loss = guess_batch(batch, NamedInputModel(), F.cross_entropy)
+    assert set(guess_with_loss.kwargs) == {"input_ids", "attention_mask", "labels"}
+    assert guess_with_loss.target is Y
+    guess_without_loss = guess_batch(batch, NamedInputModel(), None)
+    assert set(guess_without_loss.kwargs) == {"input_ids", "attention_mask", "labels"}
+    assert guess_without_loss.targets == ()
+
+
+def test_guess_batch_of_hugging_face_batch_encoding_passes_inputs_by_name() -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    batch = transformers.BatchEncoding({"input_ids": X, "labels": Y})
+    guess = guess_batch(batch, NamedInputModel(), None)
+    assert guess.kwargs["input_ids"] is X
+    assert guess.size == 6
+
+
+def test_guess_batch_of_object_passes_it_as_one_input() -> None:
+    batch = SimpleNamespace(nodes=X, edges=LENGTHS, y=Y)
+    guess = guess_batch(batch, OneInputModel(), F.cross_entropy)
+    assert guess.inputs is batch
+    assert guess.target is Y
+
+
+def test_guess_batch_of_packed_sequence_is_one_input() -> None:
+    packed = pack_sequence([torch.randn(3, 4), torch.randn(2, 4)])
+    assert guess_batch((packed, Y[:2]), OneInputModel(), F.cross_entropy).inputs is packed
