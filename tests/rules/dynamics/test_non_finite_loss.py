@@ -17,7 +17,7 @@ from nbdebug.replay import Replay
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.watching.rule_schedule import RuleSchedule
-from tests.replay.faults import FAULTS, too_fast
+from tests.replay.faults import FAULTS, diverging_setup
 from tests.replay.loops import train
 
 INF = math.inf
@@ -84,7 +84,7 @@ def test_non_finite_loss_names_the_line_of_the_operation_and_ranks_after_it(name
 
 
 def test_non_finite_loss_of_too_high_learning_rate_gives_the_largest_weight() -> None:
-    debugger = Debugger.of(too_fast())
+    debugger = Debugger.of(diverging_setup())
     with debugger.watch():
         train(debugger.setup)
     finding = next(finding for finding in debugger.findings if finding.code == "T603")

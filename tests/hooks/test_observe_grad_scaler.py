@@ -1,4 +1,4 @@
-"""What a GradScaler is asked for is heard, with the steps that it leaves out."""
+"""Tests of observe_grad_scaler(): calls, and steps that the scaler skips."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.G
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_steps_made_and_left_out(fused: bool) -> None:
+def test_observe_grad_scaler_reports_steps_and_skipped_steps(fused: bool) -> None:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=fused)
-    scaler, heard = torch.amp.GradScaler("cpu"), list[GradScalerCall]()
-    with observe_grad_scaler(heard.append):
+    scaler, calls = torch.amp.GradScaler("cpu"), list[GradScalerCall]()
+    with observe_grad_scaler(calls.append):
         step(model, optimizer, scaler)
         before = model.weight.detach().clone()
         step(model, optimizer, scaler, torch.inf)
     assert torch.equal(model.weight, before)
-    kinds = [one.kind for one in heard]
+    kinds = [call.kind for call in calls]
     assert kinds == ["scale", "unscale", "step", "stepped", "scale", "unscale", "step", "skipped"]
-    assert all(one.optimizer is optimizer for one in heard if one.kind != "scale")
+    assert all(call.optimizer is optimizer for call in calls if call.kind != "scale")
     assert not optimizer._optimizer_step_post_hooks
 
 
-def test_a_fused_step_still_has_scaled_gradients() -> None:
+def test_gradient_scale_at_fused_step_is_the_scale_of_the_gradients() -> None:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     scaler, scales = torch.amp.GradScaler("cpu", init_scale=128.0), list[float]()
 
-    def begins(one: torch.optim.Optimizer) -> None:
-        scales.append(float(gradient_scale(one)) if gradient_scale(one) is not None else 1.0)
+    def on_step_begin(stepping: torch.optim.Optimizer) -> None:
+        scale = gradient_scale(stepping)
+        scales.append(1.0 if scale is None else float(scale))
         scales.append(float(model.bias.grad[0]))
 
-    with observe_matching_steps(lambda _: True, begins, lambda _: None):
+    with observe_matching_steps(lambda _: True, on_step_begin, lambda _: None):
         scaler.scale(model(torch.ones(3, 4)).sum()).backward()
         scaler.step(optimizer)
         scaler.update()
@@ -50,27 +51,27 @@ def test_a_fused_step_still_has_scaled_gradients() -> None:
     assert gradient_scale(optimizer) is None
 
 
-def test_a_scaler_that_is_off_is_not_heard_and_the_class_is_put_back() -> None:
+def test_observe_grad_scaler_ignores_disabled_scaler_and_restores_the_class() -> None:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    before, heard = dict(vars(torch.amp.GradScaler)), list[GradScalerCall]()
-    with observe_grad_scaler(heard.append):
+    before, calls = dict(vars(torch.amp.GradScaler)), list[GradScalerCall]()
+    with observe_grad_scaler(calls.append):
         step(model, optimizer, torch.amp.GradScaler("cpu", enabled=False))
-    assert not heard
+    assert not calls
     assert dict(vars(torch.amp.GradScaler)) == before
 
 
-def test_an_optimizer_of_another_kind_steps_as_before() -> None:
-    class Wrapped:
+def test_observe_grad_scaler_with_wrapped_optimizer_reports_its_steps() -> None:
+    class WrappedOptimizer:
         def __init__(self, inner: torch.optim.Optimizer) -> None:
             self.param_groups, self.step = inner.param_groups, inner.step
 
         def zero_grad(self) -> None:
             pass
 
-    model, heard = nn.Linear(4, 2), list[GradScalerCall]()
+    model, calls = nn.Linear(4, 2), list[GradScalerCall]()
     before = model.weight.detach().clone()
-    with observe_grad_scaler(heard.append):
-        step(model, Wrapped(torch.optim.SGD(model.parameters(), lr=0.1)), torch.amp.GradScaler("cpu"))
+    with observe_grad_scaler(calls.append):
+        step(model, WrappedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1)), torch.amp.GradScaler("cpu"))
     assert not torch.equal(model.weight, before)
-    assert [one.kind for one in heard] == ["scale", "unscale", "step", "stepped"]
+    assert [call.kind for call in calls] == ["scale", "unscale", "step", "stepped"]

@@ -1,4 +1,4 @@
-"""Watching the user's own loop."""
+"""Tests of nbdebug.watch() around a training loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.clock import CLOCK
 
 
 def train(setup: Setup, epochs: int = 2) -> list[float]:
-    """A plain loop; gives the losses that it saw."""
+    """Run a plain loop; return its losses."""
     losses = []
     for _ in range(epochs):
         for x, y in setup.train_loader:
@@ -27,7 +27,7 @@ def train(setup: Setup, epochs: int = 2) -> list[float]:
     return losses
 
 
-def test_every_step_is_seen_with_its_loss_and_rate() -> None:
+def test_watch_records_loss_and_learning_rate_of_every_step() -> None:
     setup = classifier()
     with nbdebug.watch(setup.model, setup.optimizers[0]) as watch:
         losses = train(setup)
@@ -37,16 +37,16 @@ def test_every_step_is_seen_with_its_loss_and_rate() -> None:
     assert frame["learning_rate"].tolist() == pytest.approx([1e-2] * len(losses))
 
 
-def test_a_watched_run_ends_bit_for_bit_where_an_unwatched_one_does() -> None:
-    alone, watched = classifier(), classifier()
-    train(alone)
+def test_watch_leaves_trained_weights_bit_identical() -> None:
+    unwatched, watched = classifier(), classifier()
+    train(unwatched)
     with nbdebug.watch(watched.model, watched.optimizers[0]):
         train(watched)
-    pairs = zip(alone.model.parameters(), watched.model.parameters(), strict=True)
+    pairs = zip(unwatched.model.parameters(), watched.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_accumulated_losses_count_as_one_step() -> None:
+def test_watch_of_accumulated_batches_counts_one_step_with_their_mean_loss() -> None:
     setup = classifier()
     optimizer = setup.optimizers[0]
     losses = []
@@ -60,15 +60,15 @@ def test_accumulated_losses_count_as_one_step() -> None:
     assert watch.result.loss[0][1] == pytest.approx(sum(losses) / len(losses))
 
 
-def test_without_an_optimizer_each_backward_pass_is_a_step() -> None:
-    weight = nn.Linear(2, 1)
-    with nbdebug.watch(weight) as watch:
+def test_watch_without_optimizer_counts_backward_passes_as_steps() -> None:
+    model = nn.Linear(2, 1)
+    with nbdebug.watch(model) as watch:
         for _ in range(3):
-            weight(torch.ones(1, 2)).sum().backward()
+            model(torch.ones(1, 2)).sum().backward()
     assert watch.result.steps == 3
 
 
-def test_an_exception_passes_through_and_what_was_seen_is_kept() -> None:
+def test_watch_of_loop_that_raises_keeps_the_result_and_removes_hooks() -> None:
     setup = classifier()
     backward = torch.autograd.backward
     watch = nbdebug.watch(setup.model, setup.optimizers[0])
@@ -80,7 +80,7 @@ def test_an_exception_passes_through_and_what_was_seen_is_kept() -> None:
     assert not setup.optimizers[0]._optimizer_step_post_hooks
 
 
-def test_an_interrupt_leaves_a_partial_result() -> None:
+def test_watch_of_interrupted_loop_has_a_partial_result() -> None:
     setup = classifier()
     watch = nbdebug.watch(setup.model, setup.optimizers[0])
     with pytest.raises(KeyboardInterrupt), watch:
@@ -90,14 +90,14 @@ def test_an_interrupt_leaves_a_partial_result() -> None:
     assert "interrupted" in str(watch.result)
 
 
-def test_a_block_without_training_says_so() -> None:
+def test_watch_without_training_has_an_empty_result() -> None:
     with nbdebug.watch(nn.Linear(1, 1)) as watch:
         pass
     assert "no backward pass was recorded" in str(watch.result)
     assert watch.result.to_frame().empty
 
 
-def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_measures_and_states_its_overhead(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = classifier()
     with nbdebug.watch(setup.model, setup.optimizers[0]) as watch:
         train(setup)
@@ -110,15 +110,15 @@ def test_what_watching_cost_is_measured_and_said(monkeypatch: pytest.MonkeyPatch
     assert slow.result.overhead > 0.5
 
 
-@pytest.mark.filterwarnings("ignore")  # torch's own, on shapes that differ
-def test_what_is_said_of_the_loss_is_placed_at_the_line_that_calls_it() -> None:
+@pytest.mark.filterwarnings("ignore")  # a warning of torch about broadcast shapes
+def test_watch_adds_the_line_of_the_loss_call_to_findings_about_the_loss() -> None:
     setup = regressor(nn.Flatten(0))
     debugger = Debugger.of(setup)
     debugger.checkup()
-    before = next(one for one in debugger.findings if one.code == "L205")
+    before = next(finding for finding in debugger.findings if finding.code == "L205")
     assert before.where.line is None
     with debugger.watch():
         train(setup, epochs=1)
-    after = next(one for one in debugger.findings if one.code == "L205")
+    after = next(finding for finding in debugger.findings if finding.code == "L205")
     assert "setup.loss_fn(setup.model(x), y)" in (after.where.source or "")
     assert after.message == before.message

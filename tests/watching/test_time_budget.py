@@ -1,4 +1,4 @@
-"""What is left out of some steps, and what is heard of every one."""
+"""Tests of the time budget: which steps are measured, and what every step records."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from nbdebug.watching.optimizer_steps import ALWAYS_COMPARED_STEPS, COMPARISON_I
 from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS, Throttle
 from nbdebug.watching.watch import Watch
 from tests.clock import CLOCK
-from tests.watching.rhythms import TINY, seldom
+from tests.watching.budgets import TINY_BUDGET, without_enforcement
+from tests.watching.points import labeled_points
 
 STEPS = 4 * ALWAYS_MEASURED_STEPS
-FIRST = 400
+WARMUP_STEPS = 400
 
 
 def network() -> nn.Sequential:
@@ -29,8 +30,7 @@ def network() -> nn.Sequential:
 
 
 def loader(count: int = 32) -> DataLoader[Any]:
-    x = torch.randn(count, 6, generator=torch.Generator().manual_seed(1))
-    return DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=8)
+    return DataLoader(TensorDataset(*labeled_points(count, seed=1)), batch_size=8)
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> None:
@@ -39,92 +39,91 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> None
     optimizer.step()
 
 
-def trained(watch: Watch, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS) -> int:
-    """Trains under a watch, and gives how many of the steps were not followed."""
-    train, rested = loader(), 0
+def train_watched(watch: Watch, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS) -> int:
+    """Train under a watch; return the number of steps whose events were not tracked."""
+    train, untracked = loader(), 0
     with watch:
         assert watch.session is not None
         for number in range(steps):
-            rested += watch.time_budget.visibility is not StepVisibility.ALL_EVENTS
+            untracked += watch.time_budget.visibility is not StepVisibility.ALL_EVENTS
             step(model, optimizer, list(train)[number % len(train)])
     assert watch.result is not None
     assert not watch.result.errors
-    return rested
+    return untracked
 
 
-def test_a_pace_takes_its_share_of_the_time() -> None:
-    pace, now, spent = Throttle(0.01), 0.0, 0.0
+def test_throttle_limits_work_to_its_share_of_the_time() -> None:
+    throttle, now, spent = Throttle(0.01), 0.0, 0.0
     for _ in range(100_000):
         now += 1e-3
-        if now >= pace.next_time:
-            pace.record(2e-3, now)
+        if now >= throttle.next_time:
+            throttle.record(2e-3, now)
             spent += 2e-3
     assert spent / now == pytest.approx(0.01, rel=0.02)
 
 
-def share(watch: Watch, seconds: float = 0.02) -> float:
-    """What watching takes of steps of 20 ms, after the first ones, which are looked at often whatever it takes."""
+def overhead(watch: Watch, seconds: float = 0.02) -> float:
+    """Return the overhead after the first steps, which are measured whatever the cost; ``seconds`` is per step."""
     (optimizer,), train = watch.setup.optimizers, list(loader())
     with watch:
         for number in range(1600):
-            if number == FIRST:
+            if number == WARMUP_STEPS:
                 before = watch.time_budget.spent_seconds, watch.time_budget.elapsed
             CLOCK.passes(seconds)
             step(watch.setup.model, optimizer, train[number % len(train)])
     return (watch.time_budget.spent_seconds - before[0]) / (watch.time_budget.elapsed - before[1])
 
 
-def watch_of(budget: float) -> Watch:
-    """A watch of a network and its optimizer."""
+def make_watch(budget: float) -> Watch:
     model = network()
     return nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), budget=budget)
 
 
 @pytest.fixture
-def _looks_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = LayerSnapshot.add_output
+def _slow_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_output = LayerSnapshot.add_output
 
-    def slow(*given: Any) -> None:
+    def slow_add_output(*args: Any) -> None:
         CLOCK.passes(0.005)
-        take(*given)
+        add_output(*args)
 
-    monkeypatch.setattr(LayerSnapshot, "add_output", slow)
-
-
-@pytest.mark.usefixtures("_looks_take_long")
-def test_what_is_heard_of_each_step_counts_into_the_budget() -> None:
-    heard = share(seldom(watch_of(TINY)))
-    assert 0.01 < heard < 0.02
-    assert heard + 0.002 < share(seldom(watch_of(0.02))) <= 0.02
-    assert heard < share(seldom(watch_of(0.01))) < heard + 0.0025  # under what is heard: a quarter of it is for looks
+    monkeypatch.setattr(LayerSnapshot, "add_output", slow_add_output)
 
 
-@pytest.mark.usefixtures("_looks_take_long")
+@pytest.mark.usefixtures("_slow_snapshots")
+def test_unenforced_budget_includes_what_every_step_records() -> None:
+    base = overhead(without_enforcement(make_watch(TINY_BUDGET)))  # of what every step records
+    assert 0.01 < base < 0.02
+    assert base + 0.002 < overhead(without_enforcement(make_watch(0.02))) <= 0.02
+    assert base < overhead(without_enforcement(make_watch(0.01))) < base + 0.0025  # a quarter of 1 % is for snapshots
+
+
+@pytest.mark.usefixtures("_slow_snapshots")
 @pytest.mark.parametrize("budget", [0.03, 0.02, 0.01])
-def test_a_budget_that_is_given_is_kept(budget: float) -> None:
-    watch = watch_of(budget)
-    assert budget / 2 < share(watch, 0.05) <= budget
+def test_enforced_budget_is_kept_and_every_loss_recorded(budget: float) -> None:
+    watch = make_watch(budget)
+    assert budget / 2 < overhead(watch, 0.05) <= budget
     assert watch.record.series("loss")[0].tolist() == list(range(1, 1601))
     assert watch.result is not None
-    left_out = watch.result.loss_only_steps
-    assert 0 < left_out < 1600 - ALWAYS_MEASURED_STEPS
-    assert f"for {left_out:,} steps only the loss was recorded, to stay within budget" in str(watch.result)
+    loss_only_steps = watch.result.loss_only_steps
+    assert 0 < loss_only_steps < 1600 - ALWAYS_MEASURED_STEPS
+    assert f"for {loss_only_steps:,} steps only the loss was recorded, to stay within budget" in str(watch.result)
 
 
-def test_without_a_budget_every_step_is_heard() -> None:
+def test_default_budget_has_no_loss_only_steps() -> None:
     model = network()
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1))
-    assert share(watch, 0.001) > 0.05
+    assert overhead(watch, 0.001) > 0.05
     assert watch.time_budget.loss_only_steps == 0
-    assert "for the budget" not in str(watch.result)
+    assert "to stay within budget" not in str(watch.result)
 
 
-def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:
+def test_unenforced_budget_records_every_loss_and_tracks_events_of_some_steps() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    watch = seldom(nbdebug.watch(model, optimizer, budget=TINY))
-    rested = trained(watch, model, optimizer)
-    assert STEPS / 2 < rested < STEPS - ALWAYS_MEASURED_STEPS
+    watch = without_enforcement(nbdebug.watch(model, optimizer, budget=TINY_BUDGET))
+    untracked = train_watched(watch, model, optimizer)
+    assert STEPS / 2 < untracked < STEPS - ALWAYS_MEASURED_STEPS
     for signal in ("loss", "lr", "step_seconds"):
         assert watch.record.series(signal)[0].tolist() == list(range(1, STEPS + 1))
     assert watch.record.series("gradient_norm")[0].tolist()[:ALWAYS_MEASURED_STEPS] == list(
@@ -132,139 +131,139 @@ def test_of_every_step_the_loss_is_heard_and_of_some_all() -> None:
     )
     assert watch.session is not None
     loop = watch.session.loop_monitor.summary(())
-    assert (loop.steps, loop.backward_passes, loop.tracked_steps) == (STEPS, STEPS, STEPS - rested)
+    assert (loop.steps, loop.backward_passes, loop.tracked_steps) == (STEPS, STEPS, STEPS - untracked)
     assert loop.checked_intervals == loop.tracked_steps - 1
     assert not loop.uncleared_intervals
 
 
-def test_an_evaluation_between_steps_that_are_not_followed_is_heard() -> None:
+def test_validation_between_untracked_steps_is_counted() -> None:
     model, val = network(), loader(16)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     debugger = nbdebug.Debugger(model, loader(), val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
-    evaluated = 0
-    with seldom(debugger.watch(budget=TINY)) as watch:
+    evaluations = 0
+    with without_enforcement(debugger.watch(budget=TINY_BUDGET)) as watch:
         assert watch.session is not None
         for number in range(STEPS):
             step(model, optimizer, next(iter(debugger.train_loader)))
             if watch.time_budget.visibility is not StepVisibility.ALL_EVENTS and number % 20 < 8:
-                evaluated += 1
+                evaluations += 1
                 with torch.no_grad():
                     for x, _ in val:
                         model(x)
     passes = watch.session.loop_monitor.summary(()).forward_passes
-    assert evaluated > 10
-    assert passes.validation_passes == passes.validation_in_train_mode == 2 * evaluated
+    assert evaluations > 10
+    assert passes.validation_passes == passes.validation_in_train_mode == 2 * evaluations
 
 
-def test_where_optimizers_take_turns_every_step_is_followed() -> None:
+def test_alternating_optimizers_are_tracked_at_every_step() -> None:
     model = network()
     optimizers = [torch.optim.SGD(model[i].parameters(), 0.1) for i in (0, 2)]
     train = list(loader())
     debugger = nbdebug.Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizers)
-    with seldom(debugger.watch(budget=TINY)) as watch:
+    with without_enforcement(debugger.watch(budget=TINY_BUDGET)) as watch:
         for number in range(2 * ALWAYS_MEASURED_STEPS):
-            for one in optimizers:
-                step(model, one, train[number % len(train)])
+            for optimizer in optimizers:
+                step(model, optimizer, train[number % len(train)])
     assert watch.session is not None
     loop = watch.session.loop_monitor.summary(())
     assert loop.tracked_steps == loop.steps == 4 * ALWAYS_MEASURED_STEPS
 
 
-def test_gradients_that_are_cleared_too_early_are_a_share_of_what_was_followed() -> None:
+def test_o506_fires_when_gradients_are_cleared_before_untracked_steps() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     debugger = nbdebug.Debugger(model, loader(), loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
-    with seldom(debugger.watch(budget=TINY)):
+    with without_enforcement(debugger.watch(budget=TINY_BUDGET)):
         for _ in range(STEPS // 4):
             for x, y in debugger.train_loader:
                 debugger.setup.loss_fn(model(x), y).backward()
                 optimizer.zero_grad()
                 optimizer.step()
-    assert "O506" in [one.code for one in debugger.findings]
+    assert "O506" in [finding.code for finding in debugger.findings]
 
 
-def test_looks_at_every_step_leave_the_order_of_events_to_its_own_rhythm() -> None:
+def test_every_1_takes_a_snapshot_per_step_and_tracks_events_of_some_steps() -> None:
     model = network()
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
-    assert trained(watch, model, watch.setup.optimizers[0]) > STEPS / 2
+    assert train_watched(watch, model, watch.setup.optimizers[0]) > STEPS / 2
     assert watch.session is not None
     loop = watch.session.loop_monitor.summary(())
     assert loop.steps == STEPS
     assert watch.record.layers.rows == STEPS
 
 
-def test_looks_that_would_not_be_kept_are_not_made() -> None:
+def test_every_1_in_a_long_run_skips_snapshots_that_thinning_would_drop() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     watch = nbdebug.watch(model, optimizer, every=1)
-    trained(watch, model, optimizer, steps=1100)
+    train_watched(watch, model, optimizer, steps=1100)
     layers, shapes = watch.record.layers, watch.record.shapes
     assert layers.stride == 4
     assert layers.steps.tolist() == list(range(1, 1101, 4))
     assert shapes.steps == list(range(1, 1101, shapes.stride))
 
 
-def test_an_update_is_what_the_step_did_and_not_what_was_written_between_steps() -> None:
+def test_update_norm_excludes_weight_changes_between_steps() -> None:
     model = network()
-    optimizer, average = torch.optim.SGD(model.parameters(), 0.1), copy.deepcopy(model)
-    batch, moved = next(iter(loader())), []
+    optimizer, initial_model = torch.optim.SGD(model.parameters(), 0.1), copy.deepcopy(model)
+    batch, distances = next(iter(loader())), []
     with nbdebug.watch(model, optimizer, every=1) as watch:
         for _ in range(2 * ALWAYS_COMPARED_STEPS):
             before = model[0].weight.detach().clone()
             step(model, optimizer, batch)
-            moved.append(float((model[0].weight.detach() - before).norm()))
-            for own, other in zip(model.parameters(), average.parameters(), strict=True):
-                own.data.lerp_(other.data, 0.5)
-    assert watch.record.series("update.norm", "0.weight")[1] == pytest.approx(moved, rel=1e-3)
+            distances.append(float((model[0].weight.detach() - before).norm()))
+            for parameter, initial in zip(model.parameters(), initial_model.parameters(), strict=True):
+                parameter.data.lerp_(initial.data, 0.5)
+    assert watch.record.series("update.norm", "0.weight")[1] == pytest.approx(distances, rel=1e-3)
 
 
-def test_weights_that_nobody_writes_to_between_steps_are_gathered_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights: list[bool] = []
+def test_weights_unchanged_between_steps_are_gathered_once_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_weight: list[bool] = []
     gather = TensorSampler.gather
 
-    def counted(self: TensorSampler, given: Any) -> Any:
-        weights.append(given[0] is model[0].weight)
-        return gather(self, given)
+    def counting_gather(self: TensorSampler, tensors: Any) -> Any:
+        is_weight.append(tensors[0] is model[0].weight)
+        return gather(self, tensors)
 
-    monkeypatch.setattr(TensorSampler, "gather", counted)
+    monkeypatch.setattr(TensorSampler, "gather", counting_gather)
     model = network()
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
-    trained(watch, model, watch.setup.optimizers[0], steps=4 * ALWAYS_COMPARED_STEPS)
-    looks = 4 * ALWAYS_COMPARED_STEPS
-    compared = ALWAYS_COMPARED_STEPS + (looks - ALWAYS_COMPARED_STEPS) // COMPARISON_INTERVAL
-    assert sum(weights) == looks + compared
+    train_watched(watch, model, watch.setup.optimizers[0], steps=4 * ALWAYS_COMPARED_STEPS)
+    snapshots = 4 * ALWAYS_COMPARED_STEPS
+    compared = ALWAYS_COMPARED_STEPS + (snapshots - ALWAYS_COMPARED_STEPS) // COMPARISON_INTERVAL
+    assert sum(is_weight) == snapshots + compared
     assert (watch.record.series("update.norm", "0.weight")[1] > 0).all()
 
 
 @pytest.mark.parametrize("signal", ["weight.norm", "gradient.norm", "update.norm"])
-def test_weights_that_wait_for_the_next_step_are_those_of_their_own(
+def test_signals_fetched_at_the_end_equal_those_fetched_at_every_step(
     signal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = []
-    for seconds in (0.0, 3600.0):  # brought in after every step, and all at the end
+    series = []
+    for seconds in (0.0, 3600.0):  # fetched after every step, and all at the end
         monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", seconds)
         monkeypatch.setattr("nbdebug.watching.step_recorder.FETCH_SECONDS", seconds)
         torch.manual_seed(0)
         model = network()
         watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
-        trained(watch, model, watch.setup.optimizers[0], steps=STEPS)
-        found.append(watch.record.series(signal, "0.weight"))
-    assert found[0][0].tolist() == found[1][0].tolist() == list(range(1, STEPS + 1))
-    assert found[0][1].tolist() == found[1][1].tolist()
+        train_watched(watch, model, watch.setup.optimizers[0], steps=STEPS)
+        series.append(watch.record.series(signal, "0.weight"))
+    assert series[0][0].tolist() == series[1][0].tolist() == list(range(1, STEPS + 1))
+    assert series[0][1].tolist() == series[1][1].tolist()
 
 
-def test_a_loop_that_begins_to_write_between_steps_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_weight_change_between_steps_drops_one_snapshot_of_update_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", 3600.0)
-    model, late = network(), ALWAYS_MEASURED_STEPS + 5
-    optimizer, batch, moved = torch.optim.SGD(model.parameters(), 0.1), next(iter(loader())), []
+    model, first_write = network(), ALWAYS_MEASURED_STEPS + 5
+    optimizer, batch, distances = torch.optim.SGD(model.parameters(), 0.1), next(iter(loader())), []
     with nbdebug.watch(model, optimizer, every=1) as watch:
-        for at in range(1, STEPS + 1):
+        for number in range(1, STEPS + 1):
             before = model[0].weight.detach().clone()
             step(model, optimizer, batch)
-            moved.append(float((model[0].weight.detach() - before).norm()))
-            if at >= late:
+            distances.append(float((model[0].weight.detach() - before).norm()))
+            if number >= first_write:
                 with torch.no_grad():
                     model[0].weight.mul_(0.9)
     steps, norms = watch.record.series("update.norm", "0.weight")
-    assert sorted({*range(1, STEPS + 1)} - set(steps.tolist())) == [late]
-    assert norms == pytest.approx([moved[at - 1] for at in steps], rel=1e-3)
+    assert sorted({*range(1, STEPS + 1)} - set(steps.tolist())) == [first_write]
+    assert norms == pytest.approx([distances[step - 1] for step in steps], rel=1e-3)

@@ -1,4 +1,4 @@
-"""When the rules are asked while a loop runs."""
+"""Tests of when the rules run during a loop."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ rule_schedule._TIME_SHARE, rule_schedule._ROUND_SECONDS = 1.0, 0.0
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 x, y = torch.randn(16, 4), torch.arange(16) % 3
-asked = []
-ask = rule_schedule.RuleSchedule.run_rule
-rule_schedule.RuleSchedule.run_rule = lambda self, rule, step: (asked.append(rule.code), ask(self, rule, step))
+codes = []
+run_rule = rule_schedule.RuleSchedule.run_rule
+rule_schedule.RuleSchedule.run_rule = lambda self, rule, step: (codes.append(rule.code), run_rule(self, rule, step))
 with nbdebug.watch(model, optimizer) as watch:
     before = set(sys.modules)
-    while len(set(asked)) < len(watch.rule_schedule.rules):
+    while len(set(codes)) < len(watch.rule_schedule.rules):
         watch.next_refresh = 0.0
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
@@ -35,19 +35,19 @@ with nbdebug.watch(model, optimizer) as watch:
 """
 
 
-def test_nothing_is_imported_while_the_loop_runs() -> None:
-    said = subprocess.run([sys.executable, "-c", LOOP], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
+def test_rules_import_no_module_while_the_loop_runs() -> None:
+    process = subprocess.run([sys.executable, "-c", LOOP], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(("seconds", "left_out"), [(3600.0, 0), (0.0, 1)])
-def test_rules_are_asked_whether_steps_are_short_or_long(
-    seconds: float, left_out: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("fetch_seconds", "skipped_steps"), [(3600.0, 0), (0.0, 1)])
+def test_rule_schedule_advances_at_every_step_whatever_the_fetch_interval(
+    fetch_seconds: float, skipped_steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where numbers are due at every step, only the first one that brings them in asks no rule."""
-    asked: list[int] = []
-    monkeypatch.setattr(RuleSchedule, "advance", lambda self, step: asked.append(step))
-    monkeypatch.setattr("nbdebug.watching.step_recorder.FETCH_SECONDS", seconds)
+    """If numbers are fetched at every step, only the first step that fetches them runs no rule."""
+    steps: list[int] = []
+    monkeypatch.setattr(RuleSchedule, "advance", lambda self, step: steps.append(step))
+    monkeypatch.setattr("nbdebug.watching.step_recorder.FETCH_SECONDS", fetch_seconds)
     model = nn.Linear(4, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with nbdebug.watch(model, optimizer) as watch:
@@ -56,4 +56,4 @@ def test_rules_are_asked_whether_steps_are_short_or_long(
             optimizer.zero_grad()
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
-    assert len(asked) == 8 - left_out
+    assert len(steps) == 8 - skipped_steps
