@@ -26,6 +26,7 @@ LONG = (
     "tutorial",
     "test_nothing_changes.py",
     "test_state_preservation.py",
+    "test_unchanged_state.py",
     "test_layer_rules_on_runs.py",
     "test_contract.py",
 )
