@@ -13,7 +13,7 @@ const PANELS = {
   calibration: calibrationPanel,
   classes: classesPanel,
   flips: flipsPanel,
-  scatter: residualsPanel,
+  residuals: residualsPanel,
 };
 
 /** @param {{model: any, el: HTMLElement}} props */

@@ -6,7 +6,7 @@ import { contrastPanel } from "../../nbdebug/tools/explain/panels/contrast.js";
 import { examplesPanel } from "../../nbdebug/tools/explain/panels/examples.js";
 
 /** @type {Record<string, any>} */
-const EXPLANATION_PANELS = { counterfactual: counterfactualPanel, difference: contrastPanel, examples: examplesPanel };
+const EXPLANATION_PANELS = { counterfactuals: counterfactualPanel, contrast: contrastPanel, examples: examplesPanel };
 
 /** @param {{model: any, el: HTMLElement}} props */
 function render({ model, el }) {

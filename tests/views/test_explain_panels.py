@@ -13,7 +13,7 @@ from .panel_pages import explanation_panel_page, serve_explanation
 
 
 def test_contrast_panel_classes_can_be_selected_and_swapped(open_page: OpenPage) -> None:
-    page = open_page(explanation_panel_page(tabular_explanation(), "difference", first=0, second=2))
+    page = open_page(explanation_panel_page(tabular_explanation(), "contrast", first=0, second=2))
     serve_explanation(page, tabular_explanation())
     assert "attribution of the difference" in page.inner_text(".nb-x-difference")
     page.get_by_role("button", name="swap the classes").click()
@@ -23,7 +23,7 @@ def test_contrast_panel_classes_can_be_selected_and_swapped(open_page: OpenPage)
 
 
 def test_counterfactual_panel_fixes_features_and_targets_selected_class(open_page: OpenPage) -> None:
-    page = open_page(explanation_panel_page(tabular_explanation(), "counterfactual"), width=320, dark=True)
+    page = open_page(explanation_panel_page(tabular_explanation(), "counterfactuals"), width=320, dark=True)
     serve_explanation(page, tabular_explanation())
     feature = page.locator(".nb-x-feature").first.inner_text()
     page.get_by_role("button", name=f"fix {feature}").first.click()
@@ -50,7 +50,7 @@ def test_examples_panel_lists_training_samples_of_selected_class(open_page: Open
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-@pytest.mark.parametrize("name", ["difference", "counterfactual", "examples"])
+@pytest.mark.parametrize("name", ["contrast", "counterfactuals", "examples"])
 def test_explanation_panel_without_kernel_keeps_content_and_says_so(open_page: OpenPage, name: str) -> None:
     page: Any = open_page(explanation_panel_page(tabular_explanation(), name))
     before = page.locator(".nb-x-main").first.inner_text()

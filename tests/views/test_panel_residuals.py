@@ -50,7 +50,7 @@ def drag(page: Any, *points: tuple[float, float]) -> None:
 @pytest.mark.parametrize("rows", [300, 3000])
 def test_residual_plot_box_queries_its_rows(open_page: OpenPage, rows: int) -> None:
     errors = make_regression_errors(rows)
-    page = open_page(error_panel_page(errors, "scatter"))
+    page = open_page(error_panel_page(errors, "residuals"))
     drag(page, (0.4, 0.3), (0.7, 0.6))
     ranges = page.evaluate("clicks.at(-1).query.ranges")
     rows_in_box, label = clicked_rows(page, errors)
@@ -65,7 +65,7 @@ def test_residual_plot_box_queries_its_rows(open_page: OpenPage, rows: int) -> N
 def test_residual_plot_box_at_edge_is_open_ended(open_page: OpenPage) -> None:
     errors = make_regression_errors()
     errors.table.columns["residual"][7] = 1e6
-    page = open_page(error_panel_page(errors, "scatter"))
+    page = open_page(error_panel_page(errors, "residuals"))
     assert "drawn at the edge: 1." in page.locator(".nb-panelbox").inner_text()
     drag(page, (0.001, 0.3), (0.999, 0.001))
     rows_in_box, label = clicked_rows(page, errors)
@@ -75,7 +75,7 @@ def test_residual_plot_box_at_edge_is_open_ended(open_page: OpenPage) -> None:
 
 def test_residual_plot_keys_select_box_and_escape_clears_it(open_page: OpenPage) -> None:
     errors = make_regression_errors()
-    page = open_page(error_panel_page(errors, "scatter"))
+    page = open_page(error_panel_page(errors, "residuals"))
     stage = page.get_by_role("application")
     for key in ("ArrowRight", "ArrowRight", "ArrowUp", "Shift+ArrowLeft", "Shift+ArrowUp", "Enter"):
         stage.press(key)
@@ -91,7 +91,7 @@ def test_residual_plot_keys_select_box_and_escape_clears_it(open_page: OpenPage)
 
 def test_residual_plot_dot_click_queries_its_sample(open_page: OpenPage) -> None:
     errors = make_regression_errors(1)
-    page = open_page(error_panel_page(errors, "scatter"))
+    page = open_page(error_panel_page(errors, "residuals"))
     page.get_by_role("application").locator("canvas").click(position=page.evaluate(CENTER))
     assert clicked_rows(page, errors)[0] == [0]
 
@@ -104,7 +104,7 @@ CENTER = """() => {
 
 def test_residual_plot_of_other_column_is_computed_on_request(open_page: OpenPage) -> None:
     errors = make_regression_errors()
-    page = open_page(error_panel_page(errors, "scatter"))
+    page = open_page(error_panel_page(errors, "residuals"))
     assert "Residuals fall with prediction" in page.get_by_role("status").first.inner_text()
     x_control = page.get_by_label("across")
     assert x_control.locator("option").all_inner_texts() == ["loss", "target", "prediction", "residual", "age"]
@@ -130,7 +130,7 @@ def test_residuals_panel_state_is_small_and_of_large_table_computed_on_request(
     assert large_state["later"]
     assert large_state["plot"] is None
     assert state(errors, now=True)["plot"]["rows"] == 200_000
-    page = open_page(error_panel_page(errors, "scatter"))
+    page = open_page(error_panel_page(errors, "residuals"))
     assert page.get_by_text("Python is not available").is_visible()
 
 
@@ -170,6 +170,6 @@ def test_residuals_panel_fits_only_regression() -> None:
 
 
 def test_residuals_panel_fits_narrow_page(open_page: OpenPage) -> None:
-    page = open_page(error_panel_page(make_regression_errors(), "scatter"), width=320, dark=True)
+    page = open_page(error_panel_page(make_regression_errors(), "residuals"), width=320, dark=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert page.get_by_role("application").is_visible()
