@@ -118,6 +118,13 @@ def test_the_tutorials_use_no_retired_word(path: Path) -> None:
     assert retired_words_in("\n".join(prose)) == []
 
 
+def test_the_package_uses_no_retired_word() -> None:
+    paths = [path for suffix in ("py", "js") for path in (ROOT / "nbdebug").rglob(f"*.{suffix}")]
+    retired = {path.name: retired_words_in(path.read_text(encoding="utf-8")) for path in paths}
+    assert len(paths) > 400
+    assert {name: words for name, words in retired.items() if words} == {}
+
+
 def retired_words_in(text: str) -> list[str]:
     """Return the words of the list in docs/vocabulary.md that a text uses, whatever its line breaks."""
     vocabulary = (ROOT / "docs/vocabulary.md").read_text(encoding="utf-8")

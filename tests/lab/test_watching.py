@@ -89,7 +89,7 @@ def test_layers_are_seen_opened_scrubbed_and_the_loop_is_stopped_while_it_runs(
         lab.run_cell(2)
         lab.wait_idle()
         assert lab.output(2).inner_text().startswith("0.05 ")
-        assert "× 0.5, as you asked" in lab.output(2).inner_text()
+        assert "× 0.5, at your request" in lab.output(2).inner_text()
         lab.reopen_without_kernel()
         assert lab.output(1).get_by_role("treegrid").get_by_role("row").count() >= 3
         assert "Error displaying widget" not in lab.page.content()
