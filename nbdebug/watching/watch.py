@@ -140,6 +140,11 @@ class Watch:
         self.record = Record()
         self.replay_result: Replay | None = None
 
+    def __repr__(self) -> str:
+        if self.result is not None:
+            return f"<Watch: {self.result.steps} steps; see .result>"
+        return "<Watch: running>" if self.session is not None else "<Watch: not started>"
+
     def __enter__(self) -> Watch:
         if self.session is not None:
             raise SetupError("this watch was already used; expected a new one. Call watch() again for another run.")

@@ -70,7 +70,7 @@ def test_handle_drag_reads_loss_and_slope_at_the_pointer(open_page: OpenPage) ->
     loss = loss_at_rate(value)
     slope = (loss_at_rate(value * 1.1) - loss_at_rate(value / 1.1)) / (2 * math.log10(1.1))
     reading = page.locator(".nb-reading").inner_text().replace("\N{MINUS SIGN}", "-")
-    match = re.search(r"loss (\S+), slope (\S+) a decade", reading)
+    match = re.search(r"loss (\S+), slope (\S+) per decade", reading)
     assert match
     assert float(match[1]) == pytest.approx(loss, abs=0.02)
     assert float(match[2]) == pytest.approx(slope, abs=0.05)

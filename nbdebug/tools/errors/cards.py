@@ -133,17 +133,21 @@ def _summarize_numbers(values: NDArray[Any]) -> dict[str, Any]:
     return {"low": float(f"{low:.4g}"), "high": float(f"{high:.4g}"), "bins": bins}
 
 
-def metadata_columns(metadata: Any, table: PredictionTable) -> dict[str, NDArray[Any]]:
-    """Align the columns of a frame or mapping with the rows of a table, by dataset index or else in order.
-
-    Raises SetupError for objects without columns, for lengths that fit neither, and for existing column names.
-    """
-    if metadata is None:
-        return {}
-    if not isinstance(metadata, Mapping) and not hasattr(metadata, "columns"):
+def check_metadata(metadata: Any) -> None:
+    """Raise SetupError for metadata without columns."""
+    if metadata is not None and not isinstance(metadata, Mapping) and not hasattr(metadata, "columns"):
         raise SetupError(
             f"metadata is {describe_type(metadata)}; expected a DataFrame or a mapping of columns. Name the columns."
         )
+
+
+def metadata_columns(metadata: Any, table: PredictionTable) -> dict[str, NDArray[Any]]:
+    """Align the columns of a frame or mapping with the rows of a table, by dataset index or else in order.
+
+    Raises SetupError for lengths that fit neither, and for existing column names.
+    """
+    if metadata is None:
+        return {}
     columns = {str(name): _to_column_array(metadata[name]) for name in metadata}
     if existing_names := sorted({*columns} & {*table.columns}):
         raise SetupError(f"metadata has a column {existing_names[0]!r}; expected a name that is not in use. Rename it.")

@@ -10,7 +10,7 @@ export function galleryView(store, onTagKey) {
   const cards = h("div.e-cards", { role: "listbox", ariaMultiSelectable: "true", ariaLabel: "samples", "data-lm-suppress-shortcuts": "true" });
   const pageText = h("span.e-pages", { role: "status" }), empty = h("div.e-empty", { hidden: true }), code = h("div.note", { hidden: true });
   const back = makeButton("e-turn", "‹", () => turn(-1), { ariaLabel: "previous page" }), on = makeButton("e-turn", "›", () => turn(1), { ariaLabel: "next page" });
-  const size = /** @type {HTMLSelectElement} */ (h("select.e-pick", { ariaLabel: "samples per page", onchange: () => store.change({ count: Number(size.value) }) }, ...["24", "50", "100"].map((n) => h("option", { value: n }, `${n} a page`))));
+  const size = /** @type {HTMLSelectElement} */ (h("select.e-pick", { ariaLabel: "samples per page", onchange: () => store.change({ count: Number(size.value) }) }, ...["24", "50", "100"].map((n) => h("option", { value: n }, `${n} per page`))));
   /** @type {HTMLElement[]} */
   let nodes = [];
   let active = 0, anchor = 0, before = "";

@@ -20,7 +20,7 @@ from nbdebug.sample_display.modality import input_selector
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length
 from nbdebug.slices.input_properties import InputProperties, measure_properties
-from nbdebug.tools.errors.cards import metadata_columns
+from nbdebug.tools.errors.cards import check_metadata, metadata_columns
 from nbdebug.tools.errors.result import Errors, Render
 from nbdebug.tools.errors.tags import changed_samples_note, create_tags
 from nbdebug.views.live import LiveScreen, ProgressView, show_view
@@ -47,6 +47,7 @@ def errors(
     the pass and returns the samples so far; in a script it raises. User objects are unchanged. Raises SetupError for
     invalid arguments.
     """
+    check_metadata(metadata)
     start, resolved_loader = time.perf_counter(), setup.resolve_loader(loader)
     measured = InputProperties()
 

@@ -43,7 +43,7 @@ export function sampleColumn(store, column, second) {
 
 /** @param {any} sample @param {HTMLElement | false} close */
 function columnHead({ name, right, truthName }, close) {
-  const verdict = right === true ? h("span.x-verdict.good", {}, "✓ right") : right === false ? h("span.x-verdict.error", {}, `✗ wrong, true class ${truthName}`) : null;
+  const verdict = right === true ? h("span.x-verdict.good", {}, "✓ right") : right === false ? h("span.x-verdict.error", {}, `✗ wrong, true class ${truthName.replace(/^class /, "")}`) : null;
   return h("div.x-head", {}, h("b", { role: "heading", ariaLevel: "4" }, name), verdict, close);
 }
 

@@ -39,7 +39,8 @@ def _headline(explanation: ExplanationData, row: int) -> str:
     classes = state["predicted"] is not None
     predicted = first["name"] if classes else format_value(first["score"])
     chance = f" ({first['chance']:.0%})" if first["chance"] is not None else ""
-    truth = "" if state["truthName"] is None else f", true {'class' if classes else 'value'} {state['truthName']}"
+    true_name = None if state["truthName"] is None else state["truthName"].removeprefix("class ")
+    truth = "" if true_name is None else f", true {'class' if classes else 'value'} {true_name}"
     name = state["name"][0].upper() + state["name"][1:]
     return f"{name}: predicted {predicted}{chance}{', correct' if state['right'] else truth}"
 

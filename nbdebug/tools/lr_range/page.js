@@ -79,7 +79,7 @@ function rateChoice(model, value, onApplied) {
   /** The curves at a value, as text. @param {number} at */
   function describeAt(at) {
     const state = model.get("state"), { loss, low, high, slope, count } = readCurves(state.lines, at, state.log_x);
-    const over = count > 1 ? ` (${formatRounded(low)} to ${formatRounded(high)} over ${count} seeds)` : "", wide = state.log_x ? "a decade" : "per 1";
+    const over = count > 1 ? ` (${formatRounded(low)} to ${formatRounded(high)} over ${count} seeds)` : "", wide = state.log_x ? "per decade" : "per 1";
     const text = loss === null ? "no loss measured" : `loss ${formatRounded(loss)}${over}, slope ${formatRounded(slope)} ${wide}`;
     readout.replaceChildren(h("b", {}, `At ${state.x_label} ${formatNumber(at)}: `), text);
     use.textContent = `Use ${formatNumber(at)}`;
