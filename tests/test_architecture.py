@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import nbdebug
-from tests.find_it import QUESTIONS, accepted_paths
+from tests.navigation_quiz import QUESTIONS, accepted_paths
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbdebug"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbdebug import demo
 from tests.browser import started
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 from tests.lab.server import ROOT, serving
 
 PICTURES = ROOT / "notebooks/pictures"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser import errors_of
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 
 ROOT = Path(__file__).parents[2]
 PYTHON3 = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Python 3"}

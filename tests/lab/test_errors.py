@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 from tests.lab.server import Lab
-from tests.lab.test_screens import STATIC, kinds
+from tests.lab.test_live_view import STATIC, kinds
 
 Browsed = Callable[..., AbstractContextManager[LabPage]]
 

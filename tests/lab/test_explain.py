@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 from tests.lab.server import Lab
 from tests.lab.test_errors import cards, narrow
 

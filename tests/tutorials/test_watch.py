@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbdebug import demo
-from tests.tutorials import committed_pages
+from tests.tutorials.tutorial_outputs import committed_pages
 
 PATH = demo.tutorial_path().with_name("03_watch_it_learn.ipynb")
 

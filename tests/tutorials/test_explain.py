@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nbdebug import demo
-from tests.tutorials import committed_pages, spoken, told
+from tests.tutorials.tutorial_outputs import committed_pages, spoken, told
 
 PATH = demo.tutorial_path().with_name("06_why_did_it_say_that.ipynb")
 NEEDS = ("bokeh_sampledata", "efficientnet_lite_pytorch", "faker", "mlxtend", "skimage")

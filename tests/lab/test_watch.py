@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 from tests.lab.server import Lab
-from tests.lab.test_screens import DRAWN, STATIC, kinds
+from tests.lab.test_live_view import DRAWN, STATIC, kinds
 
 SETUP = """
 import time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.lab.server import Lab
-from tests.lab.test_screens import DRAWN, STATIC, kinds
+from tests.lab.test_live_view import DRAWN, STATIC, kinds
 
 CELL = """
 import time

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 from tests.lab.server import Lab
 
 Begun = Callable[[str], AbstractContextManager[LabPage]]

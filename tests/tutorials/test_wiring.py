@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nbdebug import demo
-from tests.tutorials import committed_pages
+from tests.tutorials.tutorial_outputs import committed_pages
 
 PATH = demo.tutorial_path().with_name("02_is_it_wired_right.ipynb")
 FOUND = {
