@@ -1,4 +1,4 @@
-"""The fifth tutorial: wrong labels and a failing lamp are found, and what was mended is shown."""
+"""Tests of the fifth tutorial: wrong labels, weak slices and a comparison of two models."""
 
 from __future__ import annotations
 
@@ -6,33 +6,25 @@ import re
 
 import pytest
 
-from nbdebug import demo
-from tests.tutorials.tutorial_outputs import committed_pages, spoken, told
-
-PATH = demo.tutorial_path().with_name("05_what_does_it_get_wrong.ipynb")
+from tests.tutorials.tutorial_outputs import executed_texts, results_of, tutorial_path
 
 
 @pytest.fixture(scope="module")
-def said() -> list[str]:
-    """What the tutorial says in text, after a run of every cell."""
-    return spoken(PATH)
+def texts() -> list[str]:
+    return executed_texts(tutorial_path("05_what_does_it_get_wrong.ipynb"))
 
 
-def test_the_planted_faults_are_found(said: list[str]) -> None:
-    (share,) = [float(found[1]) for text in said if (found := re.match(r"(\d+)% of \d+ suspects", text))]
+def test_errors_tutorial_finds_wrong_labels_and_weak_slices(texts: list[str]) -> None:
+    (share,) = [float(match[1]) for text in texts if (match := re.match(r"(\d+)% of \d+ suspects", text))]
     assert share >= 80
-    pictures, passengers = (text for text in told(said, "slices") if "strongest" in text)
+    pictures, passengers = (text for text in results_of(texts, "slices") if "strongest" in text)
     assert re.search(r"strongest: (contrast|brightness|sharpness) ≤ 0\.", pictures)
     assert "class = 3rd and sex = female" in passengers
 
 
-def test_what_was_mended_is_better_and_groups_differ(said: list[str]) -> None:
-    (gain,) = [float(found[1]) for text in said if (found := re.search(r"broken of 1,?500: \+([\d.]+) points", text))]
+def test_errors_tutorial_reports_gain_of_repaired_model_and_group_difference(texts: list[str]) -> None:
+    (gain,) = [float(match[1]) for text in texts if (match := re.search(r"broken of 1,?500: \+([\d.]+) points", text))]
     assert gain > 1
-    assert len(told(said, "errors: ")) >= 5
-    (groups,) = told(said, "fairness")
-    assert "true-positive rate differs" in groups
-
-
-def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
-    assert committed_pages(PATH, 400_000) >= 7
+    assert len(results_of(texts, "errors: ")) >= 5
+    (fairness,) = results_of(texts, "fairness")
+    assert "true-positive rate differs" in fairness

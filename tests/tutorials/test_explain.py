@@ -1,4 +1,4 @@
-"""The sixth tutorial: a mark in the corner is found behind a model that is right, and what was mended is shown."""
+"""Tests of the sixth tutorial: a spurious mark that explains correct predictions, and its repair."""
 
 from __future__ import annotations
 
@@ -6,47 +6,40 @@ import re
 
 import pytest
 
-from nbdebug import demo
-from tests.tutorials.tutorial_outputs import committed_pages, spoken, told
+from tests.tutorials.tutorial_outputs import executed_texts, results_of, tutorial_path
 
-PATH = demo.tutorial_path().with_name("06_why_did_it_say_that.ipynb")
-NEEDS = ("bokeh_sampledata", "efficientnet_lite_pytorch", "faker", "mlxtend", "skimage")
+DATA_PACKAGES = ("bokeh_sampledata", "efficientnet_lite_pytorch", "faker", "mlxtend", "skimage")
 
 
 @pytest.fixture(scope="module")
-def said() -> list[str]:
-    """What the tutorial says in text, after a run of every cell."""
-    for name in NEEDS:
-        pytest.importorskip(name)
-    return spoken(PATH)
+def texts() -> list[str]:
+    for package in DATA_PACKAGES:
+        pytest.importorskip(package)
+    return executed_texts(tutorial_path("06_why_did_it_say_that.ipynb"))
 
 
-def test_the_mark_is_behind_the_sevens_and_that_may_be_believed(said: list[str]) -> None:
-    (share,) = [float(found[1]) for text in said if (found := re.match(r"The corner holds (\d+)%", text))]
+def test_explain_tutorial_attributes_sevens_to_the_mark_reliably(texts: list[str]) -> None:
+    (share,) = [float(match[1]) for text in texts if (match := re.match(r"The corner holds (\d+)%", text))]
     assert share >= 10
-    (trust,) = told(said, "trust")
-    assert not trust.startswith("nbdebug trust: red")
-    digits, passengers = told(said, "importance")
+    (reliability,) = results_of(texts, "trust")
+    assert not reliability.startswith("nbdebug trust: red")
+    digits, passengers = results_of(texts, "importance")
     corner = next(line for line in digits.splitlines() if "rows 0–4, columns 23–27" in line)
     assert corner.endswith("*")
     assert "sex_female, sex_male are correlated" in passengers
 
 
-def test_the_model_that_never_saw_the_mark_finds_the_sevens(said: list[str]) -> None:
-    (shares,) = [re.findall(r"sevens found (\d+)%", text) for text in said if "sevens found" in text]
-    fooled, mended = map(int, shares)
-    assert mended >= fooled + 5
-    (gain,) = [float(found[1]) for text in said if (found := re.search(r"broken of 1,?500: \+([\d.]+) points", text))]
+def test_explain_tutorial_model_without_mark_finds_more_sevens(texts: list[str]) -> None:
+    (shares,) = [re.findall(r"sevens found (\d+)%", text) for text in texts if "sevens found" in text]
+    before, after = map(int, shares)
+    assert after >= before + 5
+    (gain,) = [float(match[1]) for text in texts if (match := re.search(r"broken of 1,?500: \+([\d.]+) points", text))]
     assert gain > 0.5
 
 
-def test_rows_letters_and_photographs_have_their_reasons(said: list[str]) -> None:
-    (change,) = told(said, "counterfactual")
-    assert "predicted survived if" in change
-    reasons = told(said, "explain")
-    assert any("Egyptian cat" in text and "espresso" in text for text in reasons)
-    assert any("predicted Italian" in text and "'" in text for text in reasons)
-
-
-def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
-    assert committed_pages(PATH, 400_000) >= 7
+def test_explain_tutorial_explains_table_rows_text_and_photographs(texts: list[str]) -> None:
+    (counterfactual,) = results_of(texts, "counterfactual")
+    assert "predicted survived if" in counterfactual
+    explanations = results_of(texts, "explain")
+    assert any("Egyptian cat" in text and "espresso" in text for text in explanations)
+    assert any("predicted Italian" in text and "'" in text for text in explanations)

@@ -1,4 +1,4 @@
-"""The fourth tutorial: a rate is found, wrong ones are seen, and a trained model is told no rate at all."""
+"""Tests of the fourth tutorial: range tests, confirmation runs and the comparison of learning rates."""
 
 from __future__ import annotations
 
@@ -7,41 +7,33 @@ from typing import Any
 import pytest
 
 from nbdebug import demo
-from tests.tutorials.tutorial_outputs import committed_pages
-
-PATH = demo.tutorial_path().with_name("04_which_learning_rate.ipynb")
+from tests.tutorials.tutorial_outputs import results_of, tutorial_path
 
 
 @pytest.fixture(scope="module")
 def notebook() -> Any:
-    """The tutorial after a run of every cell."""
-    return demo.execute_notebook(PATH)
+    return demo.execute_notebook(tutorial_path("04_which_learning_rate.ipynb"))
 
 
-def table(notebook: Any) -> list[list[str]]:
-    """The rows of what three rates train to."""
+def comparison_rows(notebook: Any) -> list[list[str]]:
+    """The rows of the table that compares training at three learning rates."""
     outputs = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
-    text = next(data["text/plain"] for data in outputs if "recommended: " in data.get("text/plain", ""))
-    return [line.split() for line in text.splitlines()[1:]]
+    table = next(data["text/plain"] for data in outputs if "recommended: " in data.get("text/plain", ""))
+    return [line.split() for line in table.splitlines()[1:]]
 
 
-def test_each_range_test_says_what_its_text_tells(notebook: Any) -> None:
-    first, proved, trained, adam, sgd = [
-        text for text in demo.debugger_texts(notebook) if text.startswith("nbdebug lr_range")
-    ]
-    for clear in (first, proved, adam, sgd):
+def test_learning_rate_tutorial_range_tests_have_described_verdicts(notebook: Any) -> None:
+    texts = demo.debugger_texts(notebook)
+    first, confirmed, trained, adam, sgd = results_of(texts, "lr_range")
+    for clear in (first, confirmed, adam, sgd):
         assert clear.startswith("nbdebug lr_range: clear")
     assert "0.0005 is too low" in first
-    assert "is confirmed: at" in proved
+    assert "is confirmed: at" in confirmed
     assert trained.startswith("nbdebug lr_range: flat")
-    (race,) = [text for text in demo.debugger_texts(notebook) if text.startswith("nbdebug compare_optimizers")]
-    assert "1. " in race
+    (comparison,) = results_of(texts, "compare_optimizers")
+    assert "1. " in comparison
 
 
-def test_the_recommended_rate_beats_the_wrong_ones(notebook: Any) -> None:
-    script, recommended, high = (float(row[-1]) for row in table(notebook))
+def test_learning_rate_tutorial_recommended_rate_beats_wrong_rates(notebook: Any) -> None:
+    script, recommended, high = (float(row[-1]) for row in comparison_rows(notebook))
     assert recommended > 0.8 > 0.3 > max(script, high)
-
-
-def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
-    assert committed_pages(PATH) >= 5

@@ -1,43 +1,34 @@
-"""The third tutorial: a healthy run from inside, and three that go wrong in their layers."""
+"""Tests of the third tutorial: a healthy run, three faulty ones and a replay."""
 
 from __future__ import annotations
 
 import pytest
 
 from nbdebug import demo
-from tests.tutorials.tutorial_outputs import committed_pages
-
-PATH = demo.tutorial_path().with_name("03_watch_it_learn.ipynb")
+from tests.tutorials.tutorial_outputs import tutorial_path
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[str]:
-    """What each watched run said after a run of every cell."""
-    return [
-        text
-        for text in demo.debugger_texts(demo.execute_notebook(PATH))
-        if text.startswith(("nbdebug watch", "nbdebug replay"))
-    ]
+def run_texts() -> list[str]:
+    """The texts of all watched runs and replays."""
+    notebook = demo.execute_notebook(tutorial_path("03_watch_it_learn.ipynb"))
+    return [text for text in demo.debugger_texts(notebook) if text.startswith(("nbdebug watch", "nbdebug replay"))]
 
 
-def first(said: str) -> str:
-    """The first finding in what a run said."""
-    return next(part for part in said.split("\n\n") if part.startswith(("error", "warning")))
+def first_finding(text: str) -> str:
+    """The first finding in the text of a run."""
+    return next(part for part in text.split("\n\n") if part.startswith(("error", "warning")))
 
 
-def test_each_run_says_what_its_text_tells(runs: list[str]) -> None:
-    healthy, sigmoids, rectified, dead, broken, replayed = runs
-    for quiet in (healthy, rectified):
+def test_watch_tutorial_runs_have_described_findings(run_texts: list[str]) -> None:
+    healthy, sigmoids, relus, dead, non_finite, replay = run_texts
+    for quiet in (healthy, relus):
         assert "error" not in quiet
         assert "warning" not in quiet
-    assert "G403 vanishing-gradient" in first(sigmoids)
+    assert "G403 vanishing-gradient" in first_finding(sigmoids)
     assert "G401 dead-relu" in dead
-    assert "O501 lr-too-high" in first(dead)
-    for text in (first(broken), replayed):
+    assert "O501 lr-too-high" in first_finding(dead)
+    for text in (first_finding(non_finite), replay):
         assert "G405 non-finite-forward" in text
         assert "return centered / centered.std(1, keepdim=True)" in text
         assert "div gives NaN" in text
-
-
-def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
-    assert committed_pages(PATH) == 9

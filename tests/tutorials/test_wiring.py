@@ -1,4 +1,4 @@
-"""The second tutorial: five mistakes, each found with its line, each mended."""
+"""Tests of the second tutorial: five mistakes in a model and its training, each located and repaired."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from nbdebug import demo
-from tests.tutorials.tutorial_outputs import committed_pages
+from tests.tutorials.tutorial_outputs import results_of, tutorial_path
 
-PATH = demo.tutorial_path().with_name("02_is_it_wired_right.ipynb")
-FOUND = {
+MISTAKES = {
     "L205": "return ((answer - truth) ** 2).mean()",
     "M303": "self.layers = [nn.Linear(width, width) for _ in range(depth)]",
     "M304": "states, _ = self.lstm(x)",
@@ -20,28 +19,23 @@ FOUND = {
 
 
 @pytest.fixture(scope="module")
-def executed() -> Any:
-    """The notebook after a run of every cell."""
-    return demo.execute_notebook(PATH)
+def notebook() -> Any:
+    return demo.execute_notebook(tutorial_path("02_is_it_wired_right.ipynb"))
 
 
-def test_each_mistake_is_found_with_its_line_and_is_gone_after_the_fix(executed: Any) -> None:
-    checkups = [text for text in demo.debugger_texts(executed) if text.startswith("nbdebug checkup")]
-    assert len(checkups) == 2 * len(FOUND) + 1
-    for (code, line), faulty, mended in zip(FOUND.items(), checkups[::2], checkups[1::2], strict=False):
+def test_wiring_tutorial_checkups_locate_each_mistake_until_repaired(notebook: Any) -> None:
+    checkups = results_of(demo.debugger_texts(notebook), "checkup")
+    assert len(checkups) == 2 * len(MISTAKES) + 1
+    for (code, line), faulty, repaired in zip(MISTAKES.items(), checkups[::2], checkups[1::2], strict=False):
         first = faulty.split("\n\n")[1]
         assert first.startswith(f"error {code}")
         assert line in first
-        assert "error" not in mended.split("not checked")[0]
-        assert "warning" not in mended.split("not checked")[0]
+        assert "error" not in repaired.split("not checked")[0]
+        assert "warning" not in repaired.split("not checked")[0]
 
 
-def test_the_summary_shows_the_head_that_no_group_holds(executed: Any) -> None:
-    (summary,) = (text for text in demo.debugger_texts(executed) if text.startswith("nbdebug summary"))
+def test_wiring_tutorial_summary_marks_head_without_optimizer_group(notebook: Any) -> None:
+    (summary,) = results_of(demo.debugger_texts(notebook), "summary")
     (head,) = (line for line in summary.splitlines() if line.startswith("  head Linear"))
     assert "130 in no group" in head
     assert head.endswith("O503")
-
-
-def test_its_committed_outputs_are_static_pages_without_an_error() -> None:
-    assert committed_pages(PATH) == 2 * len(FOUND) + 2
