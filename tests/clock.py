@@ -1,4 +1,4 @@
-"""A deterministic clock in place of time.perf_counter, so that schedules by time do not depend on the machine's load."""
+"""A deterministic replacement of time.perf_counter, so that tests do not depend on the load of the machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Thirty questions of the kind "where is X?", to be answered from the names of the files alone.
+"""Thirty questions of the form "Where is X?", to be answered from the file names of the package alone.
 
-``python -m tests.navigation_quiz`` prints the files and the questions. Write one path per question to a file, one a line, and
-``python -m tests.navigation_quiz ANSWERS`` scores it: 2 points for the right module, 1 for another one of its package.
+``python -m tests.navigation_quiz`` prints the files and the questions. Write one path per line to a file, and
+``python -m tests.navigation_quiz ANSWERS`` scores it: 2 points for the module, 1 for another module of its package.
 """
 
 from __future__ import annotations

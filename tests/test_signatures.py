@@ -33,7 +33,7 @@ def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 @pytest.mark.parametrize(("name", "function"), list(public_callables()))
-def test_public_callable_annotates_every_parameter(name: str, function: Callable[..., Any]) -> None:
+def test_public_call_annotates_every_parameter(name: str, function: Callable[..., Any]) -> None:
     for parameter in parameters(function).values():
         assert parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         assert parameter.annotation is not parameter.empty
@@ -86,9 +86,7 @@ def test_explain_annotation_and_options_cover_all_attribution_methods() -> None:
         (lambda d: Debugger(nn.Linear(2, 2), [], loss=nn.MSELoss()), "^option of Debugger is 'loss'.*'loss_fn'"),
     ],
 )
-def test_public_callable_with_unknown_keyword_suggests_nearest_name(
-    call: Callable[[Debugger], Any], message: str
-) -> None:
+def test_public_call_with_unknown_keyword_suggests_nearest_name(call: Callable[[Debugger], Any], message: str) -> None:
     debugger = Debugger.of(classifier())
     with pytest.raises(nbdebug.SetupError, match=message):
         call(debugger)

@@ -1,4 +1,4 @@
-"""Samples of tensors, and what is counted of them: the same in parts as whole, and for every layout."""
+"""Tests of samples of tensor values and of their statistics and histograms per segment."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ SIZES = np.array([1, 700, 3, 512, 512, 40, 2000, 1, 64])
 STARTS = np.cumsum(SIZES) - SIZES
 
 
-def values() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    found = np.random.default_rng(0).normal(0.1, 2, SIZES.sum()).astype(np.float32)
-    found[::7], found[5], found[900], found[-1] = 0, np.inf, np.nan, -np.inf
-    return found
+def sample_array() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Normal values with zeros, NaN and infinities."""
+    array = np.random.default_rng(0).normal(0.1, 2, SIZES.sum()).astype(np.float32)
+    array[::7], array[5], array[900], array[-1] = 0, np.inf, np.nan, -np.inf
+    return array
 
 
-@pytest.mark.parametrize("part", [1, 600, 1 << 16])
-def test_what_is_counted_in_parts_is_what_numpy_counts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "MAX_VALUES_PER_PART", part)
-    given, lengths = values(), SIZES * np.where(SIZES == 512, 9, 1)
-    table, counts = segment_statistics(given, STARTS, lengths), segment_histograms(given, STARTS)
+@pytest.mark.parametrize("part_size", [1, 600, 1 << 16])
+def test_segment_statistics_in_parts_equal_numpy(part_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "MAX_VALUES_PER_PART", part_size)
+    values, lengths = sample_array(), SIZES * np.where(SIZES == 512, 9, 1)
+    table, counts = segment_statistics(values, STARTS, lengths), segment_histograms(values, STARTS)
     assert counts.shape == (len(SIZES), BIN_COUNT)
     for i, (start, size) in enumerate(zip(STARTS, SIZES, strict=True)):
-        own = given[start : start + size]
-        good = own[np.isfinite(own)].astype(np.float64)
+        segment = values[start : start + size]
+        finite = segment[np.isfinite(segment)].astype(np.float64)
         norm, mean, std, absmax, zeros, nonfinite = table[i]
-        assert nonfinite == pytest.approx(1 - len(good) / size)
-        assert zeros == pytest.approx((own == 0).sum() / size)
-        assert counts[i].sum() == len(good)
+        assert nonfinite == pytest.approx(1 - len(finite) / size)
+        assert zeros == pytest.approx((segment == 0).sum() / size)
+        assert counts[i].sum() == len(finite)
         assert np.isnan(absmax) == (size < lengths[i])
-        if len(good):
-            assert mean == pytest.approx(good.mean(), abs=1e-6)
-            assert std == pytest.approx(good.std(), rel=1e-5, abs=1e-6)
-            assert norm == pytest.approx(np.sqrt((good**2).mean() * lengths[i]), rel=1e-5)
+        if len(finite):
+            assert mean == pytest.approx(finite.mean(), abs=1e-6)
+            assert std == pytest.approx(finite.std(), rel=1e-5, abs=1e-6)
+            assert norm == pytest.approx(np.sqrt((finite**2).mean() * lengths[i]), rel=1e-5)
 
 
-def test_parts_are_whole_stretches_and_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_segments_yields_all_segments_unbroken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "MAX_VALUES_PER_PART", 600)
-    given, seen = values(), []
-    for which, some, begins in split_segments(given, STARTS):
-        seen += list(range(len(SIZES)))[which]
-        assert len(some) <= 600 or len(begins) == 1
-        assert (some[begins].view(np.uint32) == given[STARTS[which]].view(np.uint32)).all()
-    assert seen == list(range(len(SIZES)))
+    values, indices = sample_array(), []
+    for segments, part, starts in split_segments(values, STARTS):
+        indices += list(range(len(SIZES)))[segments]
+        assert len(part) <= 600 or len(starts) == 1
+        assert (part[starts].view(np.uint32) == values[STARTS[segments]].view(np.uint32)).all()
+    assert indices == list(range(len(SIZES)))
 
 
 BASE = torch.arange(4 * 6 * 20 * 20, dtype=torch.float32).reshape(4, 6, 20, 20)
@@ -72,33 +73,33 @@ BASE = torch.arange(4 * 6 * 20 * 20, dtype=torch.float32).reshape(4, 6, 20, 20)
         BASE.flatten()[:100],
         BASE[:1, :1].transpose(2, 3),
     ],
-    ids=["plain", "channels last", "turned", "every second", "double", "with a gradient", "short", "short and turned"],
+    ids=["plain", "channels_last", "transposed", "strided", "double", "requires_grad", "short", "short_transposed"],
 )
-def test_samples_are_copies_of_values_that_are_there(tensor: Tensor) -> None:
-    found, length = sample_values(tensor, 512)
+def test_sample_values_returns_copies_of_tensor_values(tensor: Tensor) -> None:
+    sample, length = sample_values(tensor, 512)
     assert length == tensor.numel()
-    assert found.shape == (min(512, length),)
-    assert not found.requires_grad
-    assert torch.isin(found, tensor.detach()).all()
-    before = found.clone()
+    assert sample.shape == (min(512, length),)
+    assert not sample.requires_grad
+    assert torch.isin(sample, tensor.detach()).all()
+    before = sample.clone()
     with torch.no_grad():
         tensor.add_(0.5)
-    assert torch.equal(found, before)
+    assert torch.equal(sample, before)
     with torch.no_grad():
         tensor.sub_(0.5)
 
 
-def test_a_gather_meets_the_same_places_whatever_became_of_the_tensors() -> None:
+def test_tensor_sampler_gathers_same_positions_for_any_dtype_and_layout() -> None:
     first, second = BASE.flatten()[:2000].reshape(40, 50), BASE.flatten()[:30]
     sampler = TensorSampler([first, second], max_samples=512)
     plain = sampler.gather([first, second])
     assert plain.shape == (542,)
     assert torch.equal(plain[512:], second)
-    for other in (first.double(), first.to_sparse(), torch.nn.Parameter(first), first.t().contiguous().t()):
-        found = sampler.gather([other, None])
-        assert found.dtype is torch.float32
-        assert not found.requires_grad
-        assert torch.equal(found[512:], torch.zeros(30))
-        assert torch.isin(found[:512], first).all()
+    for variant in (first.double(), first.to_sparse(), torch.nn.Parameter(first), first.t().contiguous().t()):
+        gathered = sampler.gather([variant, None])
+        assert gathered.dtype is torch.float32
+        assert not gathered.requires_grad
+        assert torch.equal(gathered[512:], torch.zeros(30))
+        assert torch.isin(gathered[:512], first).all()
     assert torch.equal(sampler.gather([first.double(), second]), plain)
     assert sampler.gather([first[:3], second[:0]]).shape == (542,)
