@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.browser import launch_chromium
-from tests.views.errors import browser_of, opened
-from tests.views.test_errors_large import many
+from tests.views.error_browser_pages import make_image_errors, make_many_class_errors, open_error_page
 
 SPEED = """async () => {
   const spent = [];
@@ -55,12 +54,12 @@ def main() -> None:
         if browser is None:
             sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
         page = browser.new_page(viewport={"width": 1200, "height": 900})
-        opened(page, browser_of(600, side=64), Path(folder))
+        open_error_page(page, make_image_errors(600, side=64), Path(folder))
         page.get_by_label("samples a page").select_option("50")
         page.wait_for_function("document.querySelectorAll('.nb-e-card img').length === 50")
         print(f"50 pictures after a click: {', '.join(f'{one:.0f}' for one in page.evaluate(SPEED))} ms")
         page = browser.new_page(viewport={"width": 1200, "height": 900})
-        opened(page, many(1000, 1_000_000), Path(folder))
+        open_error_page(page, make_many_class_errors(1000, 1_000_000), Path(folder))
         frames = page.evaluate(ZOOM)
         print(f"a step of zoom, 1,000 classes: median {median(frames):.0f}, worst {max(frames):.0f} ms")
 

@@ -21,7 +21,7 @@ from nbdebug.records import Record
 from nbdebug.views.page import View, module_source, static_html, style_sheets
 from nbdebug.watching.view import LayersView
 from tests.browser import launch_chromium
-from tests.views.records import grown, recorded
+from tests.views.recorded_runs import append_steps, make_record
 
 STEPS, LOOK, FRAMES, MESSAGES = 10_000, 10, 120, 200
 LIVE = """async ([source, css, state]) => {
@@ -72,7 +72,7 @@ def messages(record: Record) -> None:
     view.changes()
     seconds, sizes = [], []
     for _ in range(MESSAGES):
-        grown(record, 10, LOOK)
+        append_steps(record, 10, LOOK)
         began = time.process_time()
         _, (data,) = view.changes()
         seconds.append(time.process_time() - began)
@@ -85,13 +85,13 @@ def messages(record: Record) -> None:
 
 def main() -> None:
     """The browser's part, then the kernel's."""
-    record = recorded(STEPS, layers=200, look=LOOK)
+    record = make_record(STEPS, layers=200, snapshot_every=LOOK)
     with launch_chromium() as browser, TemporaryDirectory() as folder:
         if browser is None:
             sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
         drawn(browser.new_page(viewport={"width": 1200, "height": 900}), LayersView(record), folder)
     for layers in (6, 20, 200):
-        messages(recorded(200, layers=layers, look=LOOK))
+        messages(make_record(200, layers=layers, snapshot_every=LOOK))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ SLOW_FILES = (
     "tests/kernels/",
     "tests/tutorials/",
     "state_preservation.py",
+    "test_unchanged_state.py",
     "test_layer_rules_on_runs.py",
     "test_rule_contract.py",
 )

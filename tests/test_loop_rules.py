@@ -17,7 +17,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopMonitor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import EVENTS
+from tests.loop_monitor.watched_loops import EVENT_RULES
 
 
 def batches(setup: Setup, epochs: int = 3) -> Iterator[tuple[Any, Any]]:
@@ -29,7 +29,7 @@ def watched(setup: Setup, train: Callable[[Setup], object]) -> list[Finding]:
     debugger = Debugger.of(setup)
     with debugger.watch():
         train(setup)
-    return [one for one in debugger.findings if one.severity != "note" and one.code in EVENTS]
+    return [one for one in debugger.findings if one.severity != "note" and one.code in EVENT_RULES]
 
 
 def codes(setup: Setup, train: Callable[[Setup], object]) -> list[str]:

@@ -16,7 +16,7 @@ from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
 from tests.attribution.networks import TokenTransformer
 from tests.internals.internals_page import PANELS, InternalsPage
-from tests.views.conftest import Open
+from tests.views.conftest import OpenPage
 from tests.views.conftest import open_page as open_page
 
 LETTERS = ["<pad>", *"abcdefghijklmnopqrs"]
@@ -103,13 +103,15 @@ def test_panel_state_is_small_json_and_html_has_table(
                 assert "<table>" in panel.html(state)
 
 
-def open_panel(open_page: Open, explanation: Explanation, name: str, **options: Any) -> Any:
+def open_panel(open_page: OpenPage, explanation: Explanation, name: str, **options: Any) -> Any:
     page = open_page(InternalsPage(name=name, first=PANELS[name].state(explanation, 0)), **options)
     page.expose_function("python", lambda name, request: PANELS[name].state(explanation, 0, **request))
     return page
 
 
-def test_features_panel_scale_layer_and_keyboard_change_page(open_page: Open, image_explanation: Explanation) -> None:
+def test_features_panel_scale_layer_and_keyboard_change_page(
+    open_page: OpenPage, image_explanation: Explanation
+) -> None:
     page = open_panel(open_page, image_explanation, "features")
     assert page.locator("canvas").count() == 5
     page.get_by_role("button", name="Own scales").click()
@@ -125,7 +127,7 @@ def test_features_panel_scale_layer_and_keyboard_change_page(open_page: Open, im
 
 
 def test_attention_and_path_panels_fit_narrow_page_and_respond_to_keyboard(
-    open_page: Open, token_explanation: Explanation
+    open_page: OpenPage, token_explanation: Explanation
 ) -> None:
     page = open_panel(open_page, token_explanation, "attention", width=320)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320

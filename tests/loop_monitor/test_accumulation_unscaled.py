@@ -1,4 +1,4 @@
-"""O511: accumulated losses that nothing divides."""
+"""Tests of O511: losses that are accumulated without division."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import Train, batches, loss_of, noted, source, watched
+from tests.loop_monitor.watched_loops import (
+    TrainFunction,
+    all_findings,
+    batch_loss,
+    batches,
+    codes,
+    event_findings,
+    source_line,
+)
 
 
-def descent(kind: Any = torch.optim.SGD, **given: Any) -> Setup:
+def descent(optimizer: Any = torch.optim.SGD, loss_fn: Any = None) -> Setup:
     model = network(3)
-    loss_fn = given.pop("loss_fn", nn.CrossEntropyLoss())
-    return minimal_setup(model, *points(), loss_fn, optimizers=(kind(model.parameters(), lr=0.05),))
+    optimizers = (optimizer(model.parameters(), lr=0.05),)
+    return minimal_setup(model, *points(), loss_fn or nn.CrossEntropyLoss(), optimizers=optimizers)
 
 
-def accumulating(parts: int, divisor: float = 1.0, scaler: Any = None) -> Train:
+def accumulating(parts: int, divisor: float = 1.0, scaler: Any = None) -> TrainFunction:
     def train(setup: Setup) -> None:
         setup.optimizers[0].zero_grad()
         for number, (x, y) in enumerate(batches(setup, 3 * parts), start=1):
@@ -36,56 +45,57 @@ def accumulating(parts: int, divisor: float = 1.0, scaler: Any = None) -> Train:
     return train
 
 
-def said(train: Train, setup: Setup) -> list[Any]:
-    return [one for one in watched(train, setup) if one.code == "O511"]
+def o511_findings(train: TrainFunction, setup: Setup) -> list[Finding]:
+    return [finding for finding in event_findings(train, setup) if finding.code == "O511"]
 
 
 @pytest.mark.parametrize("parts", [2, 4])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_losses_that_nothing_divides(parts: int, scaled: bool) -> None:
+def test_accumulation_unscaled_on_undivided_losses_fires_with_the_divisor(parts: int, scaled: bool) -> None:
     scaler = torch.amp.GradScaler("cpu") if scaled else None
-    (found,) = said(accumulating(parts, scaler=scaler), descent())
-    assert f"gradients of {parts} batches" in found.message
-    assert found.fix == f"(loss / {parts}).backward()"
-    assert source(found) == "(scaler.scale(loss) if scaler else loss).backward()"
+    (finding,) = o511_findings(accumulating(parts, scaler=scaler), descent())
+    assert f"gradients of {parts} batches" in finding.message
+    assert finding.fix == f"(loss / {parts}).backward()"
+    assert source_line(finding) == "(scaler.scale(loss) if scaler else loss).backward()"
     scaler = torch.amp.GradScaler("cpu") if scaled else None
-    assert not said(accumulating(parts, divisor=parts, scaler=scaler), descent())
+    assert not o511_findings(accumulating(parts, divisor=parts, scaler=scaler), descent())
 
 
-def test_adam_does_not_mind_until_the_norm_is_clipped() -> None:
-    (found,) = (one for one in noted(accumulating(2), descent(torch.optim.Adam)) if one.code == "O511")
-    assert found.severity == "note"
+def test_accumulation_unscaled_with_adam_is_a_note_unless_gradients_are_clipped() -> None:
+    findings = all_findings(accumulating(2), descent(torch.optim.Adam))
+    (finding,) = (finding for finding in findings if finding.code == "O511")
+    assert finding.severity == "note"
 
-    def clipped(setup: Setup) -> None:
+    def train_with_clipping(setup: Setup) -> None:
         for number, (x, y) in enumerate(batches(setup, 6)):
-            loss_of(setup, x, y).backward()
+            batch_loss(setup, x, y).backward()
             if number % 2:
                 nn.utils.clip_grad_norm_(setup.model.parameters(), 1.0)
                 setup.optimizers[0].step()
                 setup.optimizers[0].zero_grad()
 
-    assert [one.code for one in watched(clipped, descent(torch.optim.Adam))] == ["O511"]
+    assert codes(event_findings(train_with_clipping, descent(torch.optim.Adam))) == ["O511"]
 
 
-def two_losses(setup: Setup) -> None:
-    """Real and generated, as in the tutorial of adversarial networks."""
+def adversarial_losses(setup: Setup) -> None:
+    """Losses on real and generated samples, as in adversarial training."""
     for x, y in batches(setup):
         setup.optimizers[0].zero_grad()
-        loss_of(setup, x, y).backward()
-        loss_of(setup, x + 1, y).backward()
+        batch_loss(setup, x, y).backward()
+        batch_loss(setup, x + 1, y).backward()
         setup.optimizers[0].step()
 
 
-def chunks(setup: Setup) -> None:
-    """One batch in several pieces, as in truncated backpropagation through time."""
+def parts_of_a_batch(setup: Setup) -> None:
+    """One batch in several parts, as in truncated backpropagation."""
     for x, y in batches(setup):
         setup.optimizers[0].zero_grad()
         for part in (slice(0, 8), slice(8, 16)):
-            loss_of(setup, x[part], y[part]).backward()
+            batch_loss(setup, x[part], y[part]).backward()
         setup.optimizers[0].step()
 
 
-def sums_of_samples(setup: Setup) -> None:
+def sum_divided_by_accumulated_samples(setup: Setup) -> None:
     for number, (x, y) in enumerate(batches(setup, 6)):
         (F.cross_entropy(setup.model(x), y, reduction="sum") / 64).backward()
         if number % 4 == 3:
@@ -93,7 +103,7 @@ def sums_of_samples(setup: Setup) -> None:
             setup.optimizers[0].zero_grad()
 
 
-def weighted_sums(setup: Setup) -> None:
+def weighted_loss_terms(setup: Setup) -> None:
     for number, (x, y) in enumerate(batches(setup, 6)):
         output = setup.model(x)
         loss = 0.5 * F.cross_entropy(output, y) + 0.5 * output.square().mean()
@@ -103,20 +113,30 @@ def weighted_sums(setup: Setup) -> None:
             setup.optimizers[0].zero_grad()
 
 
-def tasks(setup: Setup) -> None:
-    """Batches of several loaders, one for each task, whose losses are summed up on purpose."""
-    others = [DataLoader(setup.train_loader.dataset, batch_size=8, shuffle=True) for _ in range(2)]
-    for several in zip(*others, strict=True):
+def multiple_tasks(setup: Setup) -> None:
+    """Multi-task training: batches of several loaders, whose losses are to be summed."""
+    task_loaders = [DataLoader(setup.train_loader.dataset, batch_size=8, shuffle=True) for _ in range(2)]
+    for task_batches in zip(*task_loaders, strict=True):
         setup.optimizers[0].zero_grad()
-        for x, y in several:
-            loss_of(setup, x, y).backward()
+        for x, y in task_batches:
+            batch_loss(setup, x, y).backward()
         setup.optimizers[0].step()
 
 
-@pytest.mark.parametrize("train", [two_losses, tasks, chunks, sums_of_samples, weighted_sums, accumulating(1)])
-def test_other_sums_are_quiet(train: Train) -> None:
-    assert not said(train, descent())
+@pytest.mark.parametrize(
+    "train",
+    [
+        adversarial_losses,
+        multiple_tasks,
+        parts_of_a_batch,
+        sum_divided_by_accumulated_samples,
+        weighted_loss_terms,
+        accumulating(1),
+    ],
+)
+def test_accumulation_unscaled_on_intended_sums_finds_nothing(train: TrainFunction) -> None:
+    assert not o511_findings(train, descent())
 
 
-def test_a_sum_over_samples_is_quiet() -> None:
-    assert not said(accumulating(2), descent(loss_fn=nn.CrossEntropyLoss(reduction="sum")))
+def test_accumulation_unscaled_on_sum_reduction_finds_nothing() -> None:
+    assert not o511_findings(accumulating(2), descent(loss_fn=nn.CrossEntropyLoss(reduction="sum")))

@@ -1,4 +1,4 @@
-"""E710: metrics that say nothing, and healthy ones that look like them."""
+"""Tests of E710: metrics that cannot measure what they claim, and correct ones that resemble them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor.modes import ComparisonMonitor
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import noted
+from tests.loop_monitor.watched_loops import all_findings, load_loop
 
 LOOP = """
 import torch
@@ -36,12 +36,12 @@ def train(setup):
         right = seen = total = 0
         with torch.no_grad():
             for x, y in setup.val_loader:
-{inside}
+{validation_step}
 {after}
 """
 
 
-def setup_of(outputs: int) -> Setup:
+def make_setup(outputs: int) -> Setup:
     x, y = points(max(outputs, 2))
     y, loss = (y, nn.CrossEntropyLoss()) if outputs > 1 else (y.float().unsqueeze(1), nn.BCEWithLogitsLoss())
     setup = minimal_setup(network(outputs), x, y, loss)
@@ -49,19 +49,20 @@ def setup_of(outputs: int) -> Setup:
     return setup
 
 
-def said(folder: Path, inside: str, outputs: int = 1, before: str = "pass", after: str = "pass") -> list[Finding]:
+def e710_findings(
+    folder: Path, validation_step: str, outputs: int = 1, before: str = "pass", after: str = "pass"
+) -> list[Finding]:
     def indented(text: str, depth: int) -> str:
         return "\n".join(" " * depth + line for line in text.split("; "))
 
-    text = LOOP.format(before=indented(before, 8), inside=indented(inside, 16), after=indented(after, 8))
-    file = folder / f"loop{len(list(folder.iterdir()))}.py"
-    file.write_text(text)
-    scope: dict[str, Any] = {}
-    exec(compile(text, str(file), "exec"), scope)
-    return [one for one in noted(scope["train"], setup_of(outputs)) if one.code == "E710"]
+    text = LOOP.format(
+        before=indented(before, 8), validation_step=indented(validation_step, 16), after=indented(after, 8)
+    )
+    train = load_loop(folder / f"loop{len(list(folder.iterdir()))}.py", text)
+    return [finding for finding in all_findings(train, make_setup(outputs)) if finding.code == "E710"]
 
 
-ONE_COLUMN = [
+ARGMAX_OF_ONE_COLUMN = [
     "right += (model(x).argmax(1) == y.squeeze(1)).sum().item()",
     "out = model(x); right += (torch.argmax(out, dim=-1) == y[:, 0]).sum().item()",
     "logits = model(x); pred = torch.softmax(logits, dim=1).argmax(dim=1); right += (pred == y[:, 0]).sum().item()",
@@ -69,22 +70,24 @@ ONE_COLUMN = [
 ]
 
 
-@pytest.mark.parametrize("inside", ONE_COLUMN)
-def test_the_largest_of_one_value(tmp_path: Path, inside: str) -> None:
-    (found,) = said(tmp_path, inside)
-    assert found.severity == "error"
-    assert "argmax" in (found.where.source or "")
-    assert not said(tmp_path, inside.replace("y.squeeze(1)", "y").replace("y[:, 0]", "y"), outputs=3)
+@pytest.mark.parametrize("validation_step", ARGMAX_OF_ONE_COLUMN)
+def test_degenerate_metric_on_argmax_over_one_column_fires(tmp_path: Path, validation_step: str) -> None:
+    (finding,) = e710_findings(tmp_path, validation_step)
+    assert finding.severity == "error"
+    assert "argmax" in (finding.where.source or "")
+    assert not e710_findings(tmp_path, validation_step.replace("y.squeeze(1)", "y").replace("y[:, 0]", "y"), outputs=3)
 
 
-def test_a_branch_in_which_the_model_ran_was_taken(tmp_path: Path) -> None:
-    inside = "if len(x):;     out = model(x);     pred = out.argmax(1); else:;     print(out); right += pred.sum()"
-    (found,) = said(tmp_path, inside)
-    assert "argmax" in (found.where.source or "")
+def test_degenerate_metric_in_the_branch_that_runs_the_model_fires(tmp_path: Path) -> None:
+    validation_step = (
+        "if len(x):;     out = model(x);     pred = out.argmax(1); else:;     print(out); right += pred.sum()"
+    )
+    (finding,) = e710_findings(tmp_path, validation_step)
+    assert "argmax" in (finding.where.source or "")
 
 
 @pytest.mark.parametrize(
-    ("inside", "outputs"),
+    ("validation_step", "outputs"),
     [
         ("out = model(x); right += (out == y).sum().item()", 1),
         ("right += (torch.sigmoid(model(x)) == y).float().mean().item()", 1),
@@ -93,15 +96,17 @@ def test_a_branch_in_which_the_model_ran_was_taken(tmp_path: Path) -> None:
         ("model(x); total += loss.item()", 3),
     ],
 )
-def test_other_numbers_that_cannot_change(tmp_path: Path, inside: str, outputs: int) -> None:
-    (found,) = said(tmp_path, inside, outputs)
-    assert found.severity == "error"
-    assert found.where.source is not None
-    assert found.where.source.strip() == inside.split("; ")[-1]
+def test_degenerate_metric_on_constant_or_stale_value_fires_at_its_line(
+    tmp_path: Path, validation_step: str, outputs: int
+) -> None:
+    (finding,) = e710_findings(tmp_path, validation_step, outputs)
+    assert finding.severity == "error"
+    assert finding.where.source is not None
+    assert finding.where.source.strip() == validation_step.split("; ")[-1]
 
 
 @pytest.mark.parametrize(
-    ("inside", "outputs"),
+    ("validation_step", "outputs"),
     [
         ("right += ((model(x) > 0) == y).sum().item()", 1),
         ("out = model(x); right += (out.round() == y).sum().item()", 1),
@@ -118,42 +123,44 @@ def test_other_numbers_that_cannot_change(tmp_path: Path, inside: str, outputs: 
         ("out = decode(model(x)); right += (out == y).sum().item()", 1),
     ],
 )
-def test_sound_metrics_are_quiet(tmp_path: Path, inside: str, outputs: int) -> None:
-    assert not said(tmp_path, inside, outputs)
+def test_degenerate_metric_on_correct_metric_finds_nothing(tmp_path: Path, validation_step: str, outputs: int) -> None:
+    assert not e710_findings(tmp_path, validation_step, outputs)
 
 
-def test_a_weight_kept_without_a_copy_is_a_note(tmp_path: Path) -> None:
+def test_degenerate_metric_on_uncloned_weight_is_a_note(tmp_path: Path) -> None:
     after = "moved = (model[0].weight.data - old).abs().max().item()"
-    (found,) = said(tmp_path, "model(x)", 3, "old = model[0].weight.data", after)
-    assert found.severity == "note"
-    assert "clone()" in found.fix
-    assert not said(tmp_path, "model(x)", 3, "old = model[0].weight.data.clone()", after)
+    (finding,) = e710_findings(tmp_path, "model(x)", 3, "old = model[0].weight.data", after)
+    assert finding.severity == "note"
+    assert "clone()" in finding.fix
+    assert not e710_findings(tmp_path, "model(x)", 3, "old = model[0].weight.data.clone()", after)
 
 
-def test_a_column_of_predictions_against_a_row_of_targets(tmp_path: Path) -> None:
-    inside = "row = y.squeeze(1); pred = decode(model(x)); right += (pred == row).sum().item()"
-    (found,) = said(tmp_path, inside)
-    assert found.severity == "error"
-    assert "8 × 8 comparisons" in found.message
-    assert "pred == row" in (found.where.source or "")
-    assert not said(tmp_path, inside.replace("model(x))", "model(x)).squeeze(1)"))
+def test_degenerate_metric_on_column_compared_with_row_fires(tmp_path: Path) -> None:
+    validation_step = "row = y.squeeze(1); pred = decode(model(x)); right += (pred == row).sum().item()"
+    (finding,) = e710_findings(tmp_path, validation_step)
+    assert finding.severity == "error"
+    assert "8 × 8 comparisons" in finding.message
+    assert "pred == row" in (finding.where.source or "")
+    assert not e710_findings(tmp_path, validation_step.replace("model(x))", "model(x)).squeeze(1)"))
 
 
-def test_pairs_of_samples_that_are_alike_are_asked_for_on_purpose(tmp_path: Path) -> None:
-    alike = "model(x); row = y.squeeze(1); total += (y == row).float().sum().item() + (y == row.clone()).sum().item()"
-    assert not said(tmp_path, alike)
-    others = "model(x); row = y.flip(0); total += (y[:, None] == row).float().sum().item()"
-    assert not said(tmp_path, others, outputs=3)
+def test_degenerate_metric_on_pairwise_comparison_of_targets_finds_nothing(tmp_path: Path) -> None:
+    same_targets = (
+        "model(x); row = y.squeeze(1); total += (y == row).float().sum().item() + (y == row.clone()).sum().item()"
+    )
+    assert not e710_findings(tmp_path, same_targets)
+    reversed_targets = "model(x); row = y.flip(0); total += (y[:, None] == row).float().sum().item()"
+    assert not e710_findings(tmp_path, reversed_targets, outputs=3)
 
 
-def test_comparisons_of_other_kinds_are_not_looked_at() -> None:
-    looks: list[Any] = []
-    matching = ComparisonMonitor()
-    heard = matching.comparison_callback(lambda look: lambda pair: (looks.append(pair), look(pair))[1])
+def test_comparison_monitor_inspects_only_row_and_column_of_equal_length() -> None:
+    inspected: list[Any] = []
+    monitor = ComparisonMonitor()
+    on_comparison = monitor.comparison_callback(lambda inspect: lambda pair: (inspected.append(pair), inspect(pair))[1])
     row, column = torch.arange(4), torch.arange(4)[:, None]
-    for one, other in [(row, row), (column, column), (row, 2), (row, torch.ones(4, 2)), (row[:1], column[:1])]:
-        heard((one, (other,), {}))
-    assert looks == []
-    heard((row, (column + 1,), {}))
-    assert len(looks) == 1
-    assert matching.first_mismatch is not None
+    for left, right in [(row, row), (column, column), (row, 2), (row, torch.ones(4, 2)), (row[:1], column[:1])]:
+        on_comparison((left, (right,), {}))
+    assert inspected == []
+    on_comparison((row, (column + 1,), {}))
+    assert len(inspected) == 1
+    assert monitor.first_mismatch is not None

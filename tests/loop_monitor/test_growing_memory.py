@@ -1,9 +1,10 @@
-"""P804: graphs that are kept alive, and what keeps them."""
+"""Tests of P804: autograd graphs that are retained, and the line that retains them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,43 +15,53 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import Thinned, Train, batches, loss_of, seen, source, watched
+from tests.loop_monitor.watched_loops import (
+    ModeDependentNetwork,
+    TrainFunction,
+    batch_loss,
+    batches,
+    codes,
+    event_findings,
+    load_loop,
+    source_line,
+    summarize_loop,
+)
 
 
-def keeping(keep: Callable[[list[Any], Any], Any]) -> Train:
+def storing(store: Callable[[list[Any], Any], Any]) -> TrainFunction:
     def train(setup: Setup) -> None:
-        kept: list[Any] = []
+        history: list[Any] = []
         for x, y in batches(setup, 6):
             setup.optimizers[0].zero_grad()
-            loss = loss_of(setup, x, y)
+            loss = batch_loss(setup, x, y)
             loss.backward()
             setup.optimizers[0].step()
-            keep(kept, loss)
+            store(history, loss)
 
     return train
 
 
-def in_a_list(setup: Setup) -> None:
+def append_to_list(setup: Setup) -> None:
     losses = []
     for x, y in batches(setup, 6):
         setup.optimizers[0].zero_grad()
-        loss = loss_of(setup, x, y)
+        loss = batch_loss(setup, x, y)
         loss.backward()
         setup.optimizers[0].step()
         losses.append(loss)
 
 
-def in_a_total(setup: Setup) -> None:
+def add_to_total(setup: Setup) -> None:
     running: Any = 0.0
     for x, y in batches(setup, 6):
         setup.optimizers[0].zero_grad()
-        loss = loss_of(setup, x, y)
+        loss = batch_loss(setup, x, y)
         loss.backward()
         setup.optimizers[0].step()
         running = running + loss * len(x)
 
 
-def in_a_table(setup: Setup) -> None:
+def extend_list_in_dict(setup: Setup) -> None:
     history: dict[str, list[Any]] = {"loss": []}
     for x, y in batches(setup, 6):
         setup.optimizers[0].zero_grad()
@@ -64,37 +75,35 @@ def in_a_table(setup: Setup) -> None:
 @pytest.mark.parametrize(
     ("train", "line"),
     [
-        (in_a_list, "losses.append(loss)"),
-        (in_a_total, "running = running + loss * len(x)"),
-        (in_a_table, 'history["loss"] += [loss]'),
+        (append_to_list, "losses.append(loss)"),
+        (add_to_total, "running = running + loss * len(x)"),
+        (extend_list_in_dict, 'history["loss"] += [loss]'),
     ],
 )
-def test_what_keeps_each_loss(train: Train, line: str) -> None:
-    (found,) = watched(train)
-    assert (found.code, found.severity) == ("P804", "warning")
-    assert "loss" in found.fix
+def test_growing_memory_on_stored_losses_warns_at_the_line_that_stores_them(train: TrainFunction, line: str) -> None:
+    (finding,) = event_findings(train)
+    assert (finding.code, finding.severity) == ("P804", "warning")
+    assert "loss" in finding.fix
+    assert source_line(finding) == line
 
 
-def test_the_line_is_the_one_beside_the_backward_pass(tmp_path: Any) -> None:
-    for name, keeps in (("one", "losses.append(loss)"), ("two", "total += loss / 2"), ("three", "kept[step] = loss")):
-        text = (
-            "def train(setup, batches, loss_of):\n    losses, total, kept = [], 0, {}\n"
-            "    for step, (x, y) in enumerate(batches(setup, 6)):\n        setup.optimizers[0].zero_grad()\n"
-            "        loss = loss_of(setup, x, y)\n        loss.backward()\n        setup.optimizers[0].step()\n"
-            f"        {keeps}\n"
-        )
-        file = tmp_path / f"{name}.py"
-        file.write_text(text)
-        scope: dict[str, Any] = {}
-        exec(compile(text, str(file), "exec"), scope)
-        (found,) = watched(lambda setup, train=scope["train"]: train(setup, batches, loss_of))
-        assert source(found) == keeps
+@pytest.mark.parametrize("line", ["losses.append(loss)", "total += loss / 2", "loss_by_step[step] = loss"])
+def test_growing_memory_in_a_file_locates_the_line_that_stores_losses(line: str, tmp_path: Path) -> None:
+    text = (
+        "def train(setup, batches, batch_loss):\n    losses, total, loss_by_step = [], 0, {}\n"
+        "    for step, (x, y) in enumerate(batches(setup, 6)):\n        setup.optimizers[0].zero_grad()\n"
+        "        loss = batch_loss(setup, x, y)\n        loss.backward()\n        setup.optimizers[0].step()\n"
+        f"        {line}\n"
+    )
+    train = load_loop(tmp_path / "loop.py", text)
+    (finding,) = event_findings(lambda setup: train(setup, batches, batch_loss))
+    assert source_line(finding) == line
 
 
-def test_validation_whose_graphs_are_kept_is_an_error() -> None:
+def test_growing_memory_on_stored_validation_outputs_is_an_error() -> None:
     x, y = points()
     validation = DataLoader(TensorDataset(x, y), batch_size=16)
-    setup = minimal_setup(nn.Sequential(Thinned()), x, y, nn.CrossEntropyLoss(), val_loader=validation)
+    setup = minimal_setup(nn.Sequential(ModeDependentNetwork()), x, y, nn.CrossEntropyLoss(), val_loader=validation)
 
     def train(setup: Setup) -> None:
         outputs = []
@@ -102,7 +111,7 @@ def test_validation_whose_graphs_are_kept_is_an_error() -> None:
             setup.model.train()
             for x, y in setup.train_loader:
                 setup.optimizers[0].zero_grad()
-                loss_of(setup, x, y).backward()
+                batch_loss(setup, x, y).backward()
                 setup.optimizers[0].step()
             setup.model.eval()
             for x, _ in setup.val_loader:
@@ -110,55 +119,56 @@ def test_validation_whose_graphs_are_kept_is_an_error() -> None:
                 outputs.append(output)
             outputs.extend(setup.model(x) for _ in range(60))
 
-    (found,) = watched(train, setup)
-    assert (found.code, found.severity) == ("P804", "error")
+    (finding,) = event_findings(train, setup)
+    assert (finding.code, finding.severity) == ("P804", "error")
 
 
-last = deque[Any](maxlen=3)
+LAST_LOSSES = deque[Any](maxlen=3)
 
 
 @pytest.mark.parametrize(
-    "keep",
+    "store",
     [
-        lambda kept, loss: kept.append(loss.item()),
-        lambda kept, loss: kept.append(loss.detach()),
-        lambda kept, loss: last.append(loss),
+        lambda history, loss: history.append(loss.item()),
+        lambda history, loss: history.append(loss.detach()),
+        lambda history, loss: LAST_LOSSES.append(loss),
     ],
+    ids=["item", "detach", "deque"],
 )
-def test_numbers_detached_losses_and_the_last_few_are_quiet(keep: Callable[[list[Any], Any], Any]) -> None:
-    assert not watched(keeping(keep))
+def test_growing_memory_on_storage_without_growing_graphs_finds_nothing(store: Callable[[list[Any], Any], Any]) -> None:
+    assert not event_findings(storing(store))
 
 
-def test_an_episode_that_is_learned_from_at_its_end_is_quiet() -> None:
+def test_growing_memory_on_backward_pass_per_episode_finds_nothing() -> None:
     def train(setup: Setup) -> None:
         for _ in range(16):
-            chances = []
+            log_probabilities = []
             for x, y in batches(setup, 5):
-                chances.append(F.log_softmax(setup.model(x), 1)[0, y[0]])
+                log_probabilities.append(F.log_softmax(setup.model(x), 1)[0, y[0]])
             setup.optimizers[0].zero_grad()
-            (-torch.stack(chances).mean()).backward()
+            (-torch.stack(log_probabilities).mean()).backward()
             setup.optimizers[0].step()
 
-    assert not watched(train)
-    assert seen(train).retained_graphs.alive <= 1
+    assert not event_findings(train)
+    assert summarize_loop(train).retained_graphs.alive <= 1
 
 
-def test_an_accumulation_is_quiet() -> None:
+def test_growing_memory_on_accumulated_loss_finds_nothing() -> None:
     def train(setup: Setup) -> None:
         total: Any = 0.0
         for number, (x, y) in enumerate(batches(setup, 24), start=1):
-            total = total + loss_of(setup, x, y) / 4
+            total = total + batch_loss(setup, x, y) / 4
             if number % 4 == 0:
                 setup.optimizers[0].zero_grad()
                 total.backward()
                 setup.optimizers[0].step()
                 total = 0.0
 
-    assert not watched(train)
+    assert not event_findings(train)
 
 
-class Carrying(nn.Module):
-    """A cell over batches that are chunks of sixteen streams, with the state that it leaves."""
+class StatefulCell(nn.Module):
+    """A recurrent cell over batches that continue sixteen streams; returns output and state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +180,7 @@ class Carrying(nn.Module):
 
 
 @pytest.mark.parametrize("detached", [False, True])
-def test_a_state_that_is_carried_on_keeps_every_graph_also_where_no_optimizer_steps(detached: bool) -> None:
+def test_growing_memory_on_recurrent_state_without_optimizer_fires_unless_detached(detached: bool) -> None:
     def loss_fn(output: Any, y: Any) -> Any:
         return F.cross_entropy(output[0], y)
 
@@ -184,5 +194,5 @@ def test_a_state_that_is_carried_on_keeps_every_graph_also_where_no_optimizer_st
                 p.data = p.data - 0.1 * p.grad  # type: ignore[operator]
             state = state.detach() if detached else state
 
-    found = watched(train, minimal_setup(Carrying(), *points(), loss_fn))
-    assert [one.code for one in found] == ([] if detached else ["P804"])
+    findings = event_findings(train, minimal_setup(StatefulCell(), *points(), loss_fn))
+    assert codes(findings) == ([] if detached else ["P804"])

@@ -1,4 +1,4 @@
-"""Healthy loops that look ill: none may draw an error or a warning from the rules on events."""
+"""Tests that healthy loops in unusual styles cause no finding of the rules on events."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import Thinned, Train, batches, loss_of, watched
+from tests.loop_monitor.watched_loops import ModeDependentNetwork, TrainFunction, batch_loss, batches, event_findings
 
 X, Y = points()
 
 
-def a_deep_q_network(setup: Setup) -> None:
-    """A buffer of transitions, a target network, actions taken without gradients in between."""
+def deep_q_network(setup: Setup) -> None:
+    """A replay buffer, a target network, and actions computed without gradients."""
     target = copy.deepcopy(setup.model).eval()
     buffer: deque[Any] = deque(maxlen=200)
     for step, (x, _) in enumerate(batches(setup, 10)):
         with torch.no_grad():
             actions = setup.model(x).argmax(1)
         buffer.extend(zip(x, actions, torch.rand(len(x)), x.roll(1, 0), strict=True))
-        chosen = random.sample(list(buffer), 16)
-        state, action, reward, after = (torch.stack(one) for one in zip(*chosen, strict=True))
+        transitions = random.sample(list(buffer), 16)
+        state, action, reward, after = (torch.stack(values) for values in zip(*transitions, strict=True))
         with torch.no_grad():
-            goal = reward + 0.9 * target(after).max(1).values
-        loss = F.smooth_l1_loss(setup.model(state).gather(1, action.unsqueeze(1)).squeeze(1), goal)
+            target_values = reward + 0.9 * target(after).max(1).values
+        loss = F.smooth_l1_loss(setup.model(state).gather(1, action.unsqueeze(1)).squeeze(1), target_values)
         setup.optimizers[0].zero_grad()
         loss.backward()
         nn.utils.clip_grad_value_(setup.model.parameters(), 100.0)
@@ -42,21 +42,22 @@ def a_deep_q_network(setup: Setup) -> None:
 
 
 def policy_gradients(setup: Setup) -> None:
-    """One episode, many passes, one backward pass."""
+    """REINFORCE: many forward passes per backward pass."""
     for _ in range(20):
-        chances, rewards = [], []
+        log_probabilities, rewards = [], []
         for x, _ in batches(setup, 3):
             choice = torch.distributions.Categorical(logits=setup.model(x[:1]))
             action = choice.sample()
-            chances.append(choice.log_prob(action))
+            log_probabilities.append(choice.log_prob(action))
             rewards.append(float(action))
         setup.optimizers[0].zero_grad()
-        torch.stack([-chance * reward for chance, reward in zip(chances, rewards, strict=True)]).sum().backward()
+        losses = [-log_p * reward for log_p, reward in zip(log_probabilities, rewards, strict=True)]
+        torch.stack(losses).sum().backward()
         setup.optimizers[0].step()
 
 
-def a_critic_with_penalty(setup: Setup) -> None:
-    """A penalty on gradients by autograd.grad, two backward passes of two lines for one step."""
+def critic_with_gradient_penalty(setup: Setup) -> None:
+    """A gradient penalty by autograd.grad; two backward passes from two lines per step."""
     for x, _ in batches(setup, 4):
         setup.optimizers[0].zero_grad()
         setup.model(x).mean().backward()
@@ -66,28 +67,28 @@ def a_critic_with_penalty(setup: Setup) -> None:
         setup.optimizers[0].step()
 
 
-def by_hand(setup: Setup) -> None:
-    """Plain descent without an optimizer object."""
+def manual_descent(setup: Setup) -> None:
+    """Gradient descent without an optimizer object."""
     for x, y in batches(setup, 4):
-        loss_of(setup, x, y).backward()
+        batch_loss(setup, x, y).backward()
         with torch.no_grad():
             for p in setup.model.parameters():
                 p -= 0.1 * p.grad
                 p.grad = None
 
 
-def by_functions(setup: Setup) -> None:
-    """Descent by autograd.grad, without backward()."""
+def functional_descent(setup: Setup) -> None:
+    """Gradient descent by autograd.grad, without backward()."""
     parameters = list(setup.model.parameters())
     for x, y in batches(setup, 4):
-        slopes = torch.autograd.grad(loss_of(setup, x, y), parameters)
+        slopes = torch.autograd.grad(batch_loss(setup, x, y), parameters)
         with torch.no_grad():
             for p, slope in zip(parameters, slopes, strict=True):
                 p -= 0.1 * slope
 
 
-def a_queue_of_keys(setup: Setup) -> None:
-    """Keys of a slow copy that are kept over many steps, without graphs."""
+def momentum_contrast(setup: Setup) -> None:
+    """Momentum contrast: keys of a slow copy, kept for many steps without graphs."""
     keys, queue = copy.deepcopy(setup.model), F.normalize(torch.randn(64, 3), dim=1)
     for x, _ in batches(setup, 10):
         query = F.normalize(setup.model(x), dim=1)
@@ -102,20 +103,21 @@ def a_queue_of_keys(setup: Setup) -> None:
         queue = torch.cat([queue, key])[-64:]
 
 
-def two_views(setup: Setup) -> None:
+def siamese_network(setup: Setup) -> None:
     for x, _ in batches(setup, 6):
-        one, other = setup.model(x), setup.model(x + 0.1 * torch.randn_like(x))
+        first, second = setup.model(x), setup.model(x + 0.1 * torch.randn_like(x))
         setup.optimizers[0].zero_grad()
-        (-F.cosine_similarity(one, other.detach()).mean() - F.cosine_similarity(other, one.detach()).mean()).backward()
+        loss = F.cosine_similarity(first, second.detach()) + F.cosine_similarity(second, first.detach())
+        (-loss.mean()).backward()
         setup.optimizers[0].step()
 
 
-def with_a_sum_of_losses(setup: Setup) -> None:
-    """An average that decays, a window of the last losses, the best weights so far."""
+def loss_statistics(setup: Setup) -> None:
+    """A decaying average, a window of the last losses, and the best weights so far."""
     average, window, best = 0.0, deque[float](maxlen=50), copy.deepcopy(setup.model.state_dict())
     for x, y in batches(setup, 20):
         setup.optimizers[0].zero_grad()
-        loss = loss_of(setup, x, y)
+        loss = batch_loss(setup, x, y)
         loss.backward()
         nn.utils.clip_grad_norm_(setup.model.parameters(), 5.0)
         setup.optimizers[0].step()
@@ -129,21 +131,21 @@ def with_a_sum_of_losses(setup: Setup) -> None:
 @pytest.mark.parametrize(
     "train",
     [
-        a_deep_q_network,
+        deep_q_network,
         policy_gradients,
-        a_critic_with_penalty,
-        by_hand,
-        by_functions,
-        a_queue_of_keys,
-        two_views,
-        with_a_sum_of_losses,
+        critic_with_gradient_penalty,
+        manual_descent,
+        functional_descent,
+        momentum_contrast,
+        siamese_network,
+        loss_statistics,
     ],
 )
-def test_a_healthy_loop_is_quiet(train: Train) -> None:
+def test_event_rules_on_healthy_loop_find_nothing(train: TrainFunction) -> None:
     torch.manual_seed(0)
-    by_optimizer = train not in (by_hand, by_functions)
-    given: dict[str, Any] = {} if by_optimizer else {"optimizers": ()}
-    assert not watched(train, minimal_setup(network(3), X, Y, nn.CrossEntropyLoss(), **given))
+    has_optimizer = train not in (manual_descent, functional_descent)
+    options: dict[str, Any] = {} if has_optimizer else {"optimizers": ()}
+    assert not event_findings(train, minimal_setup(network(3), X, Y, nn.CrossEntropyLoss(), **options))
 
 
 class Recurrent(nn.Module):
@@ -156,7 +158,7 @@ class Recurrent(nn.Module):
         return self.head(out), state
 
 
-def test_chunks_whose_state_is_cut_off_are_quiet() -> None:
+def test_event_rules_on_truncated_backpropagation_find_nothing() -> None:
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(32, 20, 4, generator=generator), torch.randint(0, 3, (32, 20), generator=generator)
 
@@ -183,25 +185,25 @@ def test_chunks_whose_state_is_cut_off_are_quiet() -> None:
     optimizers = (torch.optim.SGD(model.parameters(), lr=1.0),)
     loaders = DataLoader(data, batch_size=8), DataLoader(data, batch_size=16)
     setup = Setup(model, *loaders, loss_fn=loss, optimizers=optimizers)
-    assert not watched(train, setup)
+    assert not event_findings(train, setup)
 
 
-def test_sharpness_aware_steps_with_frozen_statistics_are_quiet() -> None:
+def test_event_rules_on_sharpness_aware_steps_find_nothing() -> None:
     def train(setup: Setup) -> None:
         for x, y in batches(setup, 4):
             setup.model.train()
-            loss_of(setup, x, y).backward()
+            batch_loss(setup, x, y).backward()
             with torch.no_grad():
                 moves = [0.05 * p.grad / (p.grad.norm() + 1e-9) for p in setup.model.parameters()]
                 for p, move in zip(setup.model.parameters(), moves, strict=True):
                     p.add_(move)
             setup.optimizers[0].zero_grad()
             setup.model[1].eval()
-            loss_of(setup, x, y).backward()
+            batch_loss(setup, x, y).backward()
             with torch.no_grad():
                 for p, move in zip(setup.model.parameters(), moves, strict=True):
                     p.sub_(move)
             setup.optimizers[0].step()
             setup.optimizers[0].zero_grad()
 
-    assert not watched(train, minimal_setup(Thinned(), X, Y, nn.CrossEntropyLoss()))
+    assert not event_findings(train, minimal_setup(ModeDependentNetwork(), X, Y, nn.CrossEntropyLoss()))

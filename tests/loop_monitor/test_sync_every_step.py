@@ -1,4 +1,4 @@
-"""P803: values fetched from the device; what the probe hears is tried with the processor as the device."""
+"""Tests of P803 (values fetched from the device), with the CPU in place of an accelerator."""
 
 from __future__ import annotations
 
@@ -15,68 +15,68 @@ from nbdebug.loop_monitor import LoopMonitor, LoopSummary
 from nbdebug.rules.examples import classifier
 from nbdebug.rules.throughput.sync_every_step import sync_every_step
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import batches, loss_of, watched
+from tests.loop_monitor.watched_loops import batch_loss, batches, codes, event_findings
 
 
-def followed(fetch: Any, device: str = "cpu") -> LoopSummary:
-    """A loop that fetches something at each step, heard as if the processor were an accelerator."""
+def summarize_fetching_loop(fetch: Any, device: str = "cpu") -> LoopSummary:
+    """Return the summary of a loop that calls ``fetch`` at each step, with ``device`` as the accelerator."""
     setup = classifier()
-    follower, optimizer = LoopMonitor(setup), setup.optimizers[0]
-    stepping = observe_matching_steps(follower.accepts_optimizer, follower.on_step_begin, follower.on_step_end)
-    with stepping, observe_device_syncs(device, follower.on_device_sync):
+    monitor, optimizer = LoopMonitor(setup), setup.optimizers[0]
+    stepping = observe_matching_steps(monitor.accepts_optimizer, monitor.on_step_begin, monitor.on_step_end)
+    with stepping, observe_device_syncs(device, monitor.on_device_sync):
         for x, y in batches(setup):
             optimizer.zero_grad()
-            loss = loss_of(setup, x, y)
+            loss = batch_loss(setup, x, y)
             loss.backward()
             optimizer.step()
             fetch(loss)
-    return follower.summary([])
+    return monitor.summary([])
 
 
-def judged(fetch: Any) -> list[Any]:
-    return list(sync_every_step(classifier(), followed(fetch), device="cpu"))
+def p803_findings(fetch: Any) -> list[Any]:
+    return list(sync_every_step(classifier(), summarize_fetching_loop(fetch), device="cpu"))
 
 
-def twice(loss: Tensor) -> None:
+def fetch_three_times(loss: Tensor) -> None:
     print(loss.item())
     if loss > 0:
         float(loss.detach())
 
 
-def test_several_fetches_a_step_are_a_warning_at_their_line() -> None:
-    (found,) = judged(twice)
-    assert found.severity is None
-    assert found.evidence["calls per step"] == pytest.approx(3, abs=0.5)
-    assert "loss.item()" in found.evidence["lines"][0]
-    assert found.where.line is not None
+def test_sync_every_step_with_three_fetches_per_step_fires_at_their_line() -> None:
+    (finding,) = p803_findings(fetch_three_times)
+    assert finding.severity is None
+    assert finding.evidence["calls per step"] == pytest.approx(3, abs=0.5)
+    assert "loss.item()" in finding.evidence["lines"][0]
+    assert finding.where.line is not None
 
 
-def test_one_fetch_a_step_is_a_note_and_none_is_quiet() -> None:
-    assert [one.severity for one in judged(lambda loss: loss.item())] == ["note"]
-    assert not judged(lambda loss: loss.detach())
+def test_sync_every_step_with_one_fetch_is_a_note_and_with_none_finds_nothing() -> None:
+    assert [finding.severity for finding in p803_findings(lambda loss: loss.item())] == ["note"]
+    assert not p803_findings(lambda loss: loss.detach())
 
 
-def test_other_devices_are_not_heard_and_the_class_is_put_back() -> None:
+def test_observe_device_syncs_ignores_other_devices_and_restores_tensor_class() -> None:
     before = dict(vars(Tensor))
-    assert not followed(lambda loss: loss.item(), device="meta").device_syncs.lines
+    assert not summarize_fetching_loop(lambda loss: loss.item(), device="meta").device_syncs.lines
     assert dict(vars(Tensor)) == before
 
 
-def test_on_the_processor_it_is_not_checked() -> None:
+def test_sync_every_step_on_cpu_is_not_checked() -> None:
     with pytest.raises(NotChecked, match="on cpu"):
         list(sync_every_step(classifier(), LoopSummary()))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
-def test_on_an_accelerator() -> None:
+def test_sync_every_step_on_cuda_fires() -> None:
     def train(setup: Setup) -> None:
         for x, y in batches(setup):
             setup.optimizers[0].zero_grad()
-            loss = loss_of(setup, x.cuda(), y.cuda())
+            loss = batch_loss(setup, x.cuda(), y.cuda())
             loss.backward()
             setup.optimizers[0].step()
-            twice(loss)
+            fetch_three_times(loss)
 
     setup = classifier()
     setup.model.cuda()
-    assert "P803" in [one.code for one in watched(train, setup)]
+    assert "P803" in codes(event_findings(train, setup))

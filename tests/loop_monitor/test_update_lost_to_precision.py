@@ -1,4 +1,4 @@
-"""O517 in a run: steps that weights in few bits round away."""
+"""Tests of O517 on loops: updates that low-precision weights round away."""
 
 from __future__ import annotations
 
@@ -10,66 +10,73 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor.parameter_updates import UpdateSample
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.asking import batches, seen, watched
+from tests.loop_monitor.watched_loops import TrainFunction, batches, event_findings, summarize_loop, train_plainly
 
 
-def half(rate: float, kind: Any = torch.optim.Adam, dtype: torch.dtype = torch.bfloat16) -> Setup:
+def low_precision_setup(rate: float, optimizer: Any = torch.optim.Adam, dtype: torch.dtype = torch.bfloat16) -> Setup:
     x, y = points()
     model = network(3).to(dtype)
     loader = DataLoader(TensorDataset(x.to(dtype), y), batch_size=16)
-    return Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(kind(model.parameters(), lr=rate),))
+    return Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(optimizer(model.parameters(), lr=rate),))
 
 
-def plain(setup: Setup) -> None:
-    for x, y in batches(setup):
-        setup.optimizers[0].zero_grad()
-        setup.loss_fn(setup.model(x), y).backward()
-        setup.optimizers[0].step()
+def o517_findings(train: TrainFunction, setup: Setup) -> list[Finding]:
+    return [finding for finding in event_findings(train, setup) if finding.code == "O517"]
 
 
-def test_small_steps_in_bfloat16() -> None:
-    (found,) = (one for one in watched(plain, half(1e-5)) if one.code == "O517")
-    assert found.severity == "error"
-    assert found.where.parameter in ("0.weight", "2.weight")
-    assert "over 9 inspected steps" in found.message
+def test_update_lost_to_precision_on_small_steps_in_bfloat16_is_an_error() -> None:
+    (finding,) = o517_findings(train_plainly, low_precision_setup(1e-5))
+    assert finding.severity == "error"
+    assert finding.where.parameter in ("0.weight", "2.weight")
+    assert "over 9 inspected steps" in finding.message
 
 
-@pytest.mark.parametrize("setup", [half(3e-2), half(1e-5, dtype=torch.float32), half(0.5, torch.optim.SGD)])
-def test_steps_that_are_kept_are_quiet(setup: Setup) -> None:
-    assert not [one for one in watched(plain, setup) if one.code == "O517"]
+@pytest.mark.parametrize(
+    "setup",
+    [
+        low_precision_setup(3e-2),
+        low_precision_setup(1e-5, dtype=torch.float32),
+        low_precision_setup(0.5, torch.optim.SGD),
+    ],
+    ids=["large steps", "float32", "sgd"],
+)
+def test_update_lost_to_precision_on_representable_steps_finds_nothing(setup: Setup) -> None:
+    assert not o517_findings(train_plainly, setup)
 
 
-def test_what_moves_is_counted_exactly() -> None:
-    setup = half(1e-3)
-    before = {name: p.detach().clone() for name, p in setup.model.named_parameters()}
+def test_rounded_updates_count_changed_values_exactly() -> None:
+    setup = low_precision_setup(1e-3)
+    initial_weights = {name: p.detach().clone() for name, p in setup.model.named_parameters()}
     optimizer, (x, y) = setup.optimizers[0], next(iter(setup.train_loader))
 
-    def one_step(setup: Setup) -> None:
+    def train_one_step(setup: Setup) -> None:
         setup.loss_fn(setup.model(x), y).backward()
         optimizer.step()
 
-    for name, looks in seen(one_step, setup).rounded_updates.items():
+    for name, samples in summarize_loop(train_one_step, setup).rounded_updates.items():
         p = setup.model.get_parameter(name)
-        asked = p.grad != 0
-        assert looks == (UpdateSample(1e-3, int(asked.sum()), int((asked & (p != before[name])).sum())),)
+        has_gradient = p.grad != 0
+        is_changed = has_gradient & (p != initial_weights[name])
+        assert samples == (UpdateSample(1e-3, int(has_gradient.sum()), int(is_changed.sum())),)
 
 
-def test_a_copy_in_full_precision_that_is_stepped_is_quiet() -> None:
-    setup = half(1e-5)
-    master = copy.deepcopy(setup.model).float()
-    setup.optimizers = (torch.optim.Adam(master.parameters(), lr=1e-5),)
+def test_update_lost_to_precision_on_float32_master_copy_finds_nothing() -> None:
+    setup = low_precision_setup(1e-5)
+    master_copy = copy.deepcopy(setup.model).float()
+    setup.optimizers = (torch.optim.Adam(master_copy.parameters(), lr=1e-5),)
 
     def train(setup: Setup) -> None:
         for x, y in batches(setup):
             setup.loss_fn(setup.model(x), y).backward()
             with torch.no_grad():
-                for low, full in zip(setup.model.parameters(), master.parameters(), strict=True):
+                for low, full in zip(setup.model.parameters(), master_copy.parameters(), strict=True):
                     full.grad, low.grad = low.grad.float(), None
                 setup.optimizers[0].step()
-                for low, full in zip(setup.model.parameters(), master.parameters(), strict=True):
+                for low, full in zip(setup.model.parameters(), master_copy.parameters(), strict=True):
                     low.copy_(full)
 
-    assert "O517" not in [one.code for one in watched(train, setup)]
+    assert not o517_findings(train, setup)

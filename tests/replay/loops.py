@@ -1,58 +1,37 @@
-"""Plain training loops."""
+"""Training loops, and replays of watched runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import torch
-from torch import Tensor, nn
-
+from nbdebug.debugger import Debugger
 from nbdebug.replay import Replay
 from nbdebug.setup import Setup
 from nbdebug.watching.watch import Watch
-from tests.replay.faults import Through, points, setup, unit
 
 
 def train(setup: Setup, epochs: int = 1) -> list[float]:
-    """Clear, forward, backward, step; gives the losses."""
+    """Run a plain loop; return its losses."""
     losses = []
-    for raw in batches(setup, epochs):
-        batch = setup.split_batch(raw)
-        setup.optimizers[0].zero_grad()
-        output = setup.model(*batch.args, **batch.kwargs)
-        loss = setup.loss(output, batch)
-        loss.backward()
-        setup.optimizers[0].step()
-        losses.append(loss.item())
+    for _ in range(epochs):
+        for raw_batch in setup.train_loader:
+            batch = setup.split_batch(raw_batch)
+            setup.optimizers[0].zero_grad()
+            output = setup.model(*batch.args, **batch.kwargs)
+            loss = setup.loss(output, batch)
+            loss.backward()
+            setup.optimizers[0].step()
+            losses.append(loss.item())
     return losses
 
 
-def batches(setup: Setup, epochs: int = 1) -> Iterator[Any]:
-    """What the training loader gives."""
-    for _ in range(epochs):
-        yield from setup.train_loader
+def train_watched(debugger: Debugger, epochs: int = 1) -> Watch:
+    with debugger.watch() as watch:
+        train(debugger.setup, epochs)
+    return watch
 
 
-def dropping(model: nn.Module) -> nn.Sequential:
-    """The model behind dropout of its inputs."""
-    return nn.Sequential(nn.Dropout(0.2), model)
-
-
-def made(model: nn.Module, odd: Tensor | float | None = 0.0, **given: object) -> Setup:
-    """A set-up of a model and points, one of which is odd."""
-    return setup(model, points(odd), **given)
-
-
-def model_of(enter=unit, act=torch.relu) -> Through:  # type: ignore[no-untyped-def]
-    """A model from a seed."""
-    torch.manual_seed(0)
-    return Through(enter, act)
-
-
-def replayed(run: Watch) -> Replay:
-    """The replay of a run that had no trouble, and something to replay."""
-    assert run.error_summary == ""
-    found = run.replay()
-    assert found is not None
-    return found
+def replay_run(watch: Watch) -> Replay:
+    """Return the replay of a run without errors that has an incident."""
+    assert watch.error_summary == ""
+    replay = watch.replay()
+    assert replay is not None
+    return replay

@@ -1,4 +1,4 @@
-"""A replay names the operation, its line and the samples of a step that was not finite."""
+"""Tests that a replay names the operation, its line and the samples of a non-finite step."""
 
 from __future__ import annotations
 
@@ -7,71 +7,64 @@ import math
 import pytest
 
 from nbdebug.debugger import Debugger
-from tests.replay.faults import FAULTS, SEVENTH, too_fast
-from tests.replay.loops import train
+from tests.replay.faults import FAULTS, ODD_BATCH, diverging_setup
+from tests.replay.loops import train, train_watched
 
-RATE = ("G410", "O501")  # which are right where a rate is too high, and drives a probability to zero
+LEARNING_RATE_RULES = ("G410", "O501")  # correct on the faults whose learning rate is too high
 every_fault = pytest.mark.parametrize("name", FAULTS)
 
 
 @every_fault
-def test_the_operation_is_named_at_its_line_with_the_sample(name: str) -> None:
+def test_replay_of_fault_names_phase_operation_line_and_sample(name: str) -> None:
     fault = FAULTS[name]
     debugger = Debugger.of(fault.build())
-    with debugger.watch() as run:
-        train(debugger.setup)
-    found = run.replay()
-    assert found.phase == fault.phase
-    assert found.operation == fault.operation
-    assert fault.source in found.where.source
-    assert found.where.step == found.step
-    assert found.exact
+    replay = train_watched(debugger).replay()
+    assert replay.phase == fault.phase
+    assert replay.operation == fault.operation
+    assert fault.source in replay.where.source
+    assert replay.where.step == replay.step
+    assert replay.exact
     if fault.sample is not None:
-        assert found.step == SEVENTH + 1
-        assert found.samples == (fault.sample,)
+        assert replay.step == ODD_BATCH + 1
+        assert replay.samples == (fault.sample,)
 
 
 @every_fault
-def test_the_first_thing_that_is_said_is_the_operation(name: str) -> None:
+def test_first_fault_in_findings_is_the_operation_at_its_line(name: str) -> None:
     fault = FAULTS[name]
     debugger = Debugger.of(fault.build())
-    with debugger.watch() as run:
-        train(debugger.setup)
-    assert run.error_summary == ""
-    first = next(one for one in debugger.findings.faults if one.code not in RATE)
-    assert first.code == {"loss": "G405", "gradient": "G406"}[fault.phase]
-    assert fault.source in first.where.source
+    watch = train_watched(debugger)
+    assert watch.error_summary == ""
+    first_fault = next(finding for finding in debugger.findings.faults if finding.code not in LEARNING_RATE_RULES)
+    assert first_fault.code == {"loss": "G405", "gradient": "G406"}[fault.phase]
+    assert fault.source in first_fault.where.source
 
 
-def test_what_a_checkup_has_said_is_not_said_again_of_a_step() -> None:
+def test_finding_of_checkup_is_not_repeated_by_replay() -> None:
     setup = FAULTS["exp of a large value"].build()
     setup.train_loader.dataset.tensors[0][3] = 1e3
     debugger = Debugger.of(setup)
     debugger.checkup()
-    with debugger.watch() as run:
-        train(setup)
-    assert run.replay().finding.code == "G405"
-    (found,) = [one for one in debugger.findings if one.code == "G405"]
-    assert found.where.step is None
+    assert train_watched(debugger).replay().finding.code == "G405"
+    (finding,) = [finding for finding in debugger.findings if finding.code == "G405"]
+    assert finding.where.step is None
 
 
-def test_a_divergence_is_told_from_a_fault_of_an_operation() -> None:
-    debugger = Debugger.of(too_fast())
-    with debugger.watch() as run:
-        train(debugger.setup)
-    found = run.replay()
-    assert found.diverged
-    assert found.largest_weights[0] < 1 < 1e6 < found.largest_weights[1]
-    assert "the run diverged" in str(found)
-    assert found.finding is None
-    assert {one.code for one in debugger.findings.faults if one.code not in RATE} == {"G404", "T603"}
+def test_replay_of_divergence_blames_no_operation() -> None:
+    debugger = Debugger.of(diverging_setup())
+    replay = train_watched(debugger).replay()
+    assert replay.diverged
+    assert replay.largest_weights[0] < 1 < 1e6 < replay.largest_weights[1]
+    assert "the run diverged" in str(replay)
+    assert replay.finding is None
+    assert {finding.code for finding in debugger.findings.faults} - {*LEARNING_RATE_RULES} == {"G404", "T603"}
 
 
-def test_a_healthy_run_has_nothing_to_replay() -> None:
+def test_replay_of_healthy_run_is_none() -> None:
     debugger = Debugger.of(FAULTS["half precision"].build())
     debugger.setup.train_loader.dataset.tensors[0].clamp_(-3, 3)
-    with debugger.watch() as run:
+    with debugger.watch() as watch:
         losses = train(debugger.setup, 3)
     assert all(map(math.isfinite, losses))
-    assert run.replay() is None
+    assert watch.replay() is None
     assert debugger.findings.faults == ()

@@ -1,4 +1,4 @@
-"""A replay as text, table, picture and cards."""
+"""Tests of a Replay as text, table, plot and cards."""
 
 from __future__ import annotations
 
@@ -10,51 +10,45 @@ import torch
 
 from nbdebug.debugger import Debugger
 from nbdebug.replay import Replay
-from tests.replay.faults import FAULTS, Through, behind_where, points, same, setup, too_fast
-from tests.replay.loops import train
+from tests.replay.faults import FAULTS, diverging_setup, identity, make_network, make_points_setup, sqrt_behind_where
+from tests.replay.loops import train_watched
 
 
 @pytest.fixture(scope="module")
-def found() -> Replay:
-    debugger = Debugger.of(FAULTS["ratio of two inputs"].build())
-    with debugger.watch() as run:
-        train(debugger.setup)
-    return run.replay()
+def replay() -> Replay:
+    return train_watched(Debugger.of(FAULTS["ratio of two inputs"].build())).replay()
 
 
-def test_the_text_says_what_was_seen_what_is_to_blame_and_where(found: Replay) -> None:
-    text = str(found)
+def test_replay_text_states_observation_operation_and_line(replay: Replay) -> None:
+    text = str(replay)
     assert "The loss of step 7 was not finite" in text
     assert "gives the same loss, nan" in text
     assert "div gives Inf" in text
     assert "self.body(x) / scale" in text
 
 
-def test_cards_table_picture_and_html(found: Replay) -> None:
-    assert [one["code"] for one in found.view().state()["findings"]] == ["G405"]
-    assert found.view().state()["title"] == "Replay of step 7"
-    assert found.to_frame()["code"].tolist() == ["G405"]
-    assert found.plot().get_xlabel() == "largest weight"
-    assert "self.body(x) / scale" in found._repr_mimebundle_()["text/html"]
+def test_replay_has_cards_table_plot_and_html(replay: Replay) -> None:
+    assert [card["code"] for card in replay.view().state()["findings"]] == ["G405"]
+    assert replay.view().state()["title"] == "Replay of step 7"
+    assert replay.to_frame()["code"].tolist() == ["G405"]
+    assert replay.plot().get_xlabel() == "largest weight"
+    assert "self.body(x) / scale" in replay._repr_mimebundle_()["text/html"]
 
 
-def test_it_is_plain_data(found: Replay) -> None:
-    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+def test_replay_can_be_pickled(replay: Replay) -> None:
+    assert str(pickle.loads(pickle.dumps(replay))) == str(replay)
 
 
-def test_where_nothing_is_to_blame_the_line_of_the_loop_is_given() -> None:
-    debugger = Debugger.of(too_fast())
-    with debugger.watch() as run:
-        train(debugger.setup)
-    assert run.replay().where.source.strip() == "loss.backward()"
-    assert run.replay().where.step == run.replay().step
+def test_replay_without_operation_locates_the_backward_call() -> None:
+    replay = train_watched(Debugger.of(diverging_setup())).replay()
+    assert replay.where.source.strip() == "loss.backward()"
+    assert replay.where.step == replay.step
 
 
-def test_a_gradient_that_overflowed_only_because_the_loss_was_scaled_is_said_to_be_finite() -> None:
-    torch.manual_seed(0)
-    debugger = Debugger.of(setup(Through(same, torch.relu), points()))
+def test_replay_of_gradient_made_infinite_by_the_loop_states_it_was_finite() -> None:
+    debugger = Debugger.of(make_points_setup(make_network(identity), None))
     optimizer = debugger.setup.optimizers[0]
-    with debugger.watch() as run:
+    with debugger.watch() as watch:
         for x, y in debugger.setup.train_loader:
             optimizer.zero_grad()
             loss = debugger.setup.loss_fn(debugger.setup.model(x), y)
@@ -62,14 +56,12 @@ def test_a_gradient_that_overflowed_only_because_the_loss_was_scaled_is_said_to_
             for p in debugger.setup.model.parameters():
                 p.grad *= torch.inf
             optimizer.step()
-    assert run.replay().exact
-    assert "was finite in the rerun" in str(run.replay())
-    assert "No operation was found" in str(run.replay())
+    assert watch.replay().exact
+    assert "was finite in the rerun" in str(watch.replay())
+    assert "No operation was found" in str(watch.replay())
 
 
-def test_many_samples_are_shortened() -> None:
-    debugger = Debugger.of(setup(Through(same, behind_where), points()))
-    with debugger.watch() as run:
-        train(debugger.setup)
-    long = replace(run.replay(), samples=tuple(range(40)))
-    assert "In sample 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …." in str(long)
+def test_replay_text_with_many_samples_abbreviates_them() -> None:
+    debugger = Debugger.of(make_points_setup(make_network(identity, sqrt_behind_where), None))
+    replay_with_many_samples = replace(train_watched(debugger).replay(), samples=tuple(range(40)))
+    assert "In sample 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …." in str(replay_with_many_samples)

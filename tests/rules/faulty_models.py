@@ -11,41 +11,30 @@ from torch.nn import functional as F
 from nbdebug.rules.examples import network
 
 
-class Softmaxed(nn.Module):
-    """A classifier with something behind its head."""
+class ModelWithTail(nn.Module):
+    """A model followed by a function."""
 
-    def __init__(self, tail: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, inner: nn.Module, tail: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.inner, self.tail = network(3), tail
+        self.inner, self.tail = inner, tail
 
     def forward(self, x: Tensor) -> Tensor:
         return self.tail(self.inner(x))
 
 
-class Scored(nn.Module):
-    """One number for each sample, in a row, with something behind it."""
+class DetachedBody(nn.Module):
+    """A body whose output passes through a function without a gradient."""
 
-    def __init__(self, tail: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, detach: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.inner, self.tail = network(1), tail
+        self.body, self.head, self.detach = nn.Linear(4, 8), nn.Linear(8, 3), detach
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.tail(self.inner(x).squeeze(-1))
+        return self.head(self.detach(self.body(x)))
 
 
-class Cut(nn.Module):
-    """A hidden layer passed through something that cuts its gradient off."""
-
-    def __init__(self, cut: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.body, self.head, self.cut = nn.Linear(4, 8), nn.Linear(8, 3), cut
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.cut(self.body(x)))
-
-
-class Unused(nn.Module):
-    """A layer that no forward pass calls."""
+class UnusedLayer(nn.Module):
+    """A layer that the forward pass does not call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,8 +44,8 @@ class Unused(nn.Module):
         return self.inner(x)
 
 
-class WithoutGradients(nn.Module):
-    """Runs all of itself under no_grad."""
+class NoGradModel(nn.Module):
+    """A model that runs under no_grad."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,24 +57,24 @@ class WithoutGradients(nn.Module):
 
 
 def tagger(tail: bool = True) -> nn.Module:
-    """Scores of three tags for each frame."""
+    """Probabilities or logits of three tags for each frame."""
     return nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=-1) if tail else nn.Identity())
 
 
 def segmenter() -> nn.Module:
-    """Scores of two classes for each pixel."""
+    """Probabilities of two classes for each pixel."""
     return nn.Sequential(nn.Conv2d(2, 2, 3, padding=1), nn.Softmax(dim=1))
 
 
-def angry() -> nn.Module:
-    """A head that starts with weights ten times too large."""
+def oversized_head() -> nn.Module:
+    """A network whose head weights are twenty times too large."""
     model = network(3)
     with torch.no_grad():
         model[2].weight.mul_(20)
     return model
 
 
-def under_no_grad(hidden: Tensor) -> Tensor:
+def relu_under_no_grad(hidden: Tensor) -> Tensor:
     with torch.no_grad():
         return torch.relu(hidden)
 
@@ -94,23 +83,23 @@ def softmax_in_loss(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(F.softmax(output, dim=1), target)
 
 
-def loss_by_token(output: Tensor, target: Tensor) -> Tensor:
+def token_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
 
 
-def with_logits(output: Tensor, target: Tensor) -> Tensor:
+def scaled_bce_with_logits(output: Tensor, target: Tensor) -> Tensor:
     return 2 * F.binary_cross_entropy_with_logits(output, target)
 
 
-def squared(output: Tensor, target: Tensor) -> Tensor:
+def squared_error(output: Tensor, target: Tensor) -> Tensor:
     return ((output - target) ** 2).mean()
 
 
-def absolute(output: Tensor, target: Tensor) -> Tensor:
+def absolute_error(output: Tensor, target: Tensor) -> Tensor:
     return target.sub(output).abs().mean()
 
 
-def by_items(output: Tensor, target: Tensor) -> Tensor:
+def mean_of_items(output: Tensor, target: Tensor) -> Tensor:
     rows = [F.cross_entropy(o, t).item() for o, t in zip(output, target, strict=True)]
     return torch.tensor(sum(rows) / len(rows))
 
@@ -128,21 +117,10 @@ def accuracy_loss(output: Tensor, target: Tensor) -> Tensor:
     return (output.argmax(1) != target).float().mean()
 
 
-def fresh_tensor(output: Tensor, target: Tensor) -> Tensor:
+def loss_of_new_tensor(output: Tensor, target: Tensor) -> Tensor:
     output = torch.tensor(output, requires_grad=True)
     return F.cross_entropy(output, target)
 
 
-def wrapped(output: Tensor, target: Tensor) -> Tensor:
+def wrapped_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target) + 0.0
-
-
-class Headed(nn.Module):
-    """A model with something behind its head."""
-
-    def __init__(self, inner: nn.Module, tail: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.inner, self.tail = inner, tail
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.tail(self.inner(x))

@@ -1,4 +1,4 @@
-"""Models that look odd and are right."""
+"""Correct models that resemble faulty ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbdebug.setup import Setup
 
 
 class Attention(nn.Module):
-    """Softmax inside, by hand and in a torch module."""
+    """Softmax in a hand-written attention layer and in a torch module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Attention(nn.Module):
 
 
 class Gated(nn.Module):
-    """A mixture of two experts under a softmax gate, and a sigmoid gate."""
+    """Two experts with a softmax gate, and a sigmoid gate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Gated(nn.Module):
 
 
 class VAE(nn.Module):
-    """Samples, and returns a tuple."""
+    """A variational autoencoder, which samples and returns a tuple."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,41 +59,41 @@ class VAE(nn.Module):
 
 
 class GAN(nn.Module):
-    """Both players in one step, the fakes detached for one of them."""
+    """A generator and a discriminator in one step; the fakes are detached for the discriminator."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.maker, self.judge = nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+        self.generator, self.discriminator = nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
 
     def forward(self, real: Tensor) -> Any:
-        fake = self.maker(torch.randn(len(real), 3))
-        return self.judge(real), self.judge(fake.detach()), self.judge(fake)
+        fake = self.generator(torch.randn(len(real), 3))
+        return self.discriminator(real), self.discriminator(fake.detach()), self.discriminator(fake)
 
     @staticmethod
     def loss(scores: Any, ones: Tensor) -> Tensor:
-        real, fake, fooling = scores
+        real, fake, generator_scores = scores
         bce = F.binary_cross_entropy_with_logits
-        return bce(real, ones) + bce(fake, 1 - ones) + bce(fooling, ones)
+        return bce(real, ones) + bce(fake, 1 - ones) + bce(generator_scores, ones)
 
 
 class Siamese(nn.Module):
-    """Two views, one of them behind a stop-gradient; the loss is negative."""
+    """Two views, one with a stop-gradient; the loss is negative."""
 
     def __init__(self) -> None:
         super().__init__()
         self.encoder, self.predictor = nn.Linear(6, 4), nn.Linear(4, 4)
 
     def forward(self, x: Tensor) -> Any:
-        one, other = self.encoder(x + 0.1 * torch.randn_like(x)), self.encoder(x)
-        return self.predictor(one), other.detach()
+        prediction, target = self.encoder(x + 0.1 * torch.randn_like(x)), self.encoder(x)
+        return self.predictor(prediction), target.detach()
 
     @staticmethod
     def loss(output: Any, _: Tensor) -> Tensor:
         return -F.cosine_similarity(*output).mean()
 
 
-class Frozen(nn.Module):
-    """A backbone that is not trained, in eval mode and without gradients, under a head that is."""
+class FrozenBackbone(nn.Module):
+    """A frozen backbone in eval mode without gradients, and a trained head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Frozen(nn.Module):
 
 
 class Adapter(nn.Module):
-    """A frozen layer with a low-rank update that begins at zero."""
+    """A frozen layer with a low-rank update that starts at zero."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,8 +119,8 @@ class Adapter(nn.Module):
         return self.base(x) + self.up(self.down(x))
 
 
-class TakingTurns(nn.Module):
-    """Two heads on alternating batches."""
+class AlternatingHeads(nn.Module):
+    """Two heads that are used on alternating batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class TiedLanguageModel(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Attention over a sequence, written out."""
+    """Hand-written self-attention over a sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class SelfAttention(nn.Module):
 
 
 class TimeFirst(nn.Module):
-    """Weighs the steps of a sequence whose first axis is time."""
+    """Attention pooling of sequences, computed with time as the first axis."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,8 +173,8 @@ class TimeFirst(nn.Module):
         return self.head((self.score(x).softmax(0) * x).sum(0))
 
 
-class Pair(nn.Module):
-    """Two views, told from those of the other samples in both directions."""
+class ContrastivePair(nn.Module):
+    """A symmetric contrastive loss between two views of each sample."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,11 +186,11 @@ class Pair(nn.Module):
 
     @staticmethod
     def loss(scores: Tensor, _: Tensor) -> Tensor:
-        same = scores.log_softmax(0).diagonal() + scores.log_softmax(1).diagonal()
-        return -same.mean() / 2
+        log_likelihood = scores.log_softmax(0).diagonal() + scores.log_softmax(1).diagonal()
+        return -log_likelihood.mean() / 2
 
 
-def by_sgd(setup: Setup, lr: float) -> Setup:
-    """The same set-up, trained by SGD."""
+def with_sgd(setup: Setup, lr: float) -> Setup:
+    """Replace the optimizer of a setup by SGD."""
     setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=lr),)
     return setup

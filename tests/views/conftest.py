@@ -1,4 +1,4 @@
-"""Pages from disk in a real browser."""
+"""Fixtures of the view tests: pages from disk in a browser, a result with its page, and a fake notebook front end."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import Any
 
 import pytest
 
+from nbdebug.tools.errors import Errors
 from nbdebug.views.page import View, static_html
 from tests.browser import errors_of
 
-Open = Callable[..., Any]
+from .error_browser_pages import make_image_errors
+from .fake_front_end import FrontEnd, install_front_end
+
+OpenPage = Callable[..., Any]
 
 
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens views, one under the other, from a file; any error of the page fails the test."""
+def open_page(browser: Any, tmp_path: Path) -> Iterator[OpenPage]:
+    """Open views, one under the other, from a file; any error of the page fails the test."""
     contexts: list[Any] = []
     errors: list[list[str]] = []
 
-    def opened(*views: View, width: int = 900, dark: bool = False, scripts: bool = True, scale: float = 1) -> Any:
+    def open_views(*views: View, width: int = 900, dark: bool = False, scripts: bool = True, scale: float = 1) -> Any:
         scheme = "dark" if dark else "light"
         context = browser.new_context(
             viewport={"width": width, "height": 900},
@@ -38,7 +42,19 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
             page.wait_for_function("!document.querySelector('.nb-plain')")
         return page
 
-    yield opened
+    yield open_views
     for context in contexts:
         context.close()
-    assert [error for of_one in errors for error in of_one] == []
+    assert [error for context_errors in errors for error in context_errors] == []
+
+
+@pytest.fixture
+def errors() -> Errors:
+    """Errors of a classifier of three classes on 300 images."""
+    return make_image_errors()
+
+
+@pytest.fixture
+def front_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[FrontEnd]:
+    """A shell with a kernel that sends to a fake front end."""
+    yield from install_front_end(monkeypatch)

@@ -1,4 +1,4 @@
-"""The error browser in Chromium, answered by the real result: from a click to the samples behind it."""
+"""Tests of the page of the error browser with a kernel."""
 
 from __future__ import annotations
 
@@ -10,141 +10,118 @@ import pytest
 
 from nbdebug.tools.errors import Errors
 
-from .errors import browser_of, cell, opened
+from .error_browser_pages import (
+    cell_position,
+    click_cell,
+    gallery_rows,
+    open_error_page,
+    wait_for_filter,
+    wait_for_total,
+)
 
-BROKEN = """() => addEventListener("nbdebug-ask", ({detail: {to, ask, kind}}) => {
+ANSWER_TROUBLE = """() => addEventListener("nbdebug-ask", ({detail: {to, ask, kind}}) => {
   dispatchEvent(new CustomEvent("nbdebug-answer", {detail: {to, ask, kind, trouble: "SetupError: no"}}));
 })"""
 
 
 @pytest.fixture
-def result() -> Errors:
-    """Three classes, 300 pictures."""
-    return browser_of()
+def page(page: Any, errors: Errors, tmp_path: Path) -> Any:
+    """The page of ``errors``."""
+    return open_error_page(page, errors, tmp_path)
 
 
-@pytest.fixture
-def page(page: Any, result: Errors, tmp_path: Path) -> Any:
-    """Its page, answered by it."""
-    return opened(page, result, tmp_path)
-
-
-def rows(page: Any) -> list[int]:
-    """The samples in the gallery, in order."""
-    labels = page.locator(".nb-e-card").evaluate_all("all => all.map((one) => one.ariaLabel)")
-    return [int(one.split(",")[0].removeprefix("sample ")) for one in labels]
-
-
-def shows(page: Any, text: str) -> None:
-    """Waits for the words over the gallery."""
-    page.locator(".nb-e-chips").get_by_text(text, exact=True).wait_for()
-
-
-def total(page: Any, count: int) -> None:
-    """Waits until the gallery has so many samples."""
-    page.wait_for_function(
-        "n => document.querySelector('.nb-e-pages').textContent.endsWith(` of ${n}`)", arg=f"{count:,}"
-    )
-
-
-def click(page: Any, row: int, column: int, **how: Any) -> None:
-    """A click in a cell."""
-    page.mouse.move(*cell(page, row, column))
-    page.mouse.click(*cell(page, row, column), **how)
-
-
-def test_it_opens_with_the_worst_of_the_wrong_ones(page: Any, result: Errors) -> None:
-    wrong = result.rows(right=False, count=300)
-    total(page, len(wrong))
-    losses = result.table.columns["loss"][rows(page)]
+def test_error_page_opens_with_wrong_samples_by_descending_loss(page: Any, errors: Errors) -> None:
+    wrong = errors.rows(right=False, count=300)
+    wait_for_total(page, len(wrong))
+    losses = errors.table.columns["loss"][gallery_rows(page)]
     assert (np.diff(losses) <= 0).all()
-    assert not result.table.right[rows(page)].any()
-    assert len(rows(page)) == 24
+    assert not errors.table.right[gallery_rows(page)].any()
+    assert len(gallery_rows(page)) == 24
 
 
-def test_a_click_in_a_cell_brings_its_samples_the_worst_first(page: Any, result: Errors) -> None:
-    click(page, 2, 0)
-    shows(page, "target class 2 → class 0")
-    count = int(result.table.grid.counts[2, 0])
-    total(page, count)
-    found = rows(page)
-    assert (result.table.target[found] == 2).all()
-    assert (result.table.prediction[found] == 0).all()
-    losses = result.table.columns["loss"]
-    assert (np.diff(losses[found]) <= 0).all()
-    assert losses[found[0]] == losses[result.table.rows_in_cell(2, 0)].max()
+def test_matrix_cell_click_shows_its_samples_by_descending_loss(page: Any, errors: Errors) -> None:
+    click_cell(page, 2, 0)
+    wait_for_filter(page, "target class 2 → class 0")
+    count = int(errors.table.grid.counts[2, 0])
+    wait_for_total(page, count)
+    rows = gallery_rows(page)
+    assert (errors.table.target[rows] == 2).all()
+    assert (errors.table.prediction[rows] == 0).all()
+    losses = errors.table.columns["loss"]
+    assert (np.diff(losses[rows]) <= 0).all()
+    assert losses[rows[0]] == losses[errors.table.rows_in_cell(2, 0)].max()
 
 
-def test_shift_and_a_drag_take_several_cells(page: Any, result: Errors) -> None:
-    counts = result.table.grid.counts
-    click(page, 2, 0)
+def test_matrix_shift_click_and_drag_select_several_cells(page: Any, errors: Errors) -> None:
+    counts = errors.table.grid.counts
+    click_cell(page, 2, 0)
     page.keyboard.down("Shift")
-    click(page, 0, 1)
+    click_cell(page, 0, 1)
     page.keyboard.up("Shift")
-    shows(page, "2 cells")
-    total(page, int(counts[2, 0] + counts[0, 1]))
-    page.mouse.move(*cell(page, 0, 1))
+    wait_for_filter(page, "2 cells")
+    wait_for_total(page, int(counts[2, 0] + counts[0, 1]))
+    page.mouse.move(*cell_position(page, 0, 1))
     page.mouse.down()
-    page.mouse.move(*cell(page, 1, 2), steps=4)
+    page.mouse.move(*cell_position(page, 1, 2), steps=4)
     page.mouse.up()
-    shows(page, "target class 0 to class 1 → class 1 to class 2")
-    total(page, int(counts[0:2, 1:3].sum()))
+    wait_for_filter(page, "target class 0 to class 1 → class 1 to class 2")
+    wait_for_total(page, int(counts[0:2, 1:3].sum()))
 
 
-def test_a_name_takes_its_row_or_its_column(page: Any, result: Errors) -> None:
-    counts = result.table.grid.counts
-    look = page.locator(".nb-e-stage").bounding_box()
-    page.mouse.click(look["x"] + 40, cell(page, 1, 0)[1])
-    shows(page, "target class 1")
-    total(page, int(counts[1].sum()))
-    page.mouse.click(cell(page, 0, 2)[0], look["y"] + 25)
-    shows(page, "prediction class 2")
-    total(page, int(counts[:, 2].sum()))
+def test_matrix_class_name_click_selects_row_or_column(page: Any, errors: Errors) -> None:
+    counts = errors.table.grid.counts
+    stage = page.locator(".nb-e-stage").bounding_box()
+    page.mouse.click(stage["x"] + 40, cell_position(page, 1, 0)[1])
+    wait_for_filter(page, "target class 1")
+    wait_for_total(page, int(counts[1].sum()))
+    page.mouse.click(cell_position(page, 0, 2)[0], stage["y"] + 25)
+    wait_for_filter(page, "prediction class 2")
+    wait_for_total(page, int(counts[:, 2].sum()))
 
 
-def test_keys_walk_the_cells_and_enter_shows_them(page: Any, result: Errors) -> None:
-    counts = result.table.grid.counts
+def test_matrix_arrow_keys_move_and_enter_shows_samples(page: Any, errors: Errors) -> None:
+    counts = errors.table.grid.counts
     page.locator(".nb-e-stage").focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     assert page.locator(".nb-e-stage .nb-tip").inner_text().startswith("target class 1 → prediction class 1")
     page.keyboard.press("Enter")
-    shows(page, "target class 1 → class 1")
-    total(page, int(counts[1, 1]))
+    wait_for_filter(page, "target class 1 → class 1")
+    wait_for_total(page, int(counts[1, 1]))
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Enter")
-    shows(page, "target class 1 → class 1 to class 2")
-    total(page, int(counts[1, 1:3].sum()))
+    wait_for_filter(page, "target class 1 → class 1 to class 2")
+    wait_for_total(page, int(counts[1, 1:3].sum()))
 
 
-def test_the_pointer_tells_what_a_cell_is(page: Any, result: Errors) -> None:
-    page.mouse.move(*cell(page, 0, 2))
-    counts = result.table.grid.counts
-    said = page.locator(".nb-e-stage .nb-tip").inner_text()
-    assert "target class 0 → prediction class 2" in said
-    assert f"{counts[0, 2]} samples" in said
-    of_row, of_column = (round(100 * counts[0, 2] / counts.sum(axis)[at]) for axis, at in ((1, 0), (0, 2)))
-    assert f"{of_row}% of target class 0, {of_column}% of prediction class 2" in said
+def test_matrix_hover_shows_count_and_shares_of_cell(page: Any, errors: Errors) -> None:
+    page.mouse.move(*cell_position(page, 0, 2))
+    counts = errors.table.grid.counts
+    tip = page.locator(".nb-e-stage .nb-tip").inner_text()
+    assert "target class 0 → prediction class 2" in tip
+    assert f"{counts[0, 2]} samples" in tip
+    row_share, column_share = (round(100 * counts[0, 2] / counts.sum(axis)[at]) for axis, at in ((1, 0), (0, 2)))
+    assert f"{row_share}% of target class 0, {column_share}% of prediction class 2" in tip
 
 
-def test_a_pair_in_the_list_brings_its_samples(page: Any, result: Errors) -> None:
-    wrong = result.table.grid.counts * (1 - np.eye(3, dtype=int))
+def test_confused_pair_click_shows_its_samples(page: Any, errors: Errors) -> None:
+    wrong = errors.table.grid.counts * (1 - np.eye(3, dtype=int))
     i, j = divmod(int(wrong.argmax()), 3)
     first = page.locator(".nb-e-pair").first
     assert str(wrong.max()) in first.inner_text()
     first.click()
-    shows(page, f"target class {i} → class {j}")
-    total(page, int(wrong.max()))
+    wait_for_filter(page, f"target class {i} → class {j}")
+    wait_for_total(page, int(wrong.max()))
     assert first.get_attribute("aria-current") == "true"
 
 
-def test_pages_are_turned_by_buttons_and_keys(page: Any, result: Errors) -> None:
+def test_gallery_pages_turn_by_buttons_and_keys(page: Any, errors: Errors) -> None:
     page.get_by_role("button", name="all", exact=True).click()
-    total(page, 300)
-    order = list(np.argsort(-result.table.columns["loss"], kind="stable"))
+    wait_for_total(page, 300)
+    order = list(np.argsort(-errors.table.columns["loss"], kind="stable"))
     page.get_by_role("button", name="next page").click()
     page.get_by_text("25–48 of 300").wait_for()
-    assert rows(page) == order[24:48]
+    assert gallery_rows(page) == order[24:48]
     page.locator(".nb-e-card").first.focus()
     page.keyboard.press("PageDown")
     page.get_by_text("49–72 of 300").wait_for()
@@ -153,53 +130,53 @@ def test_pages_are_turned_by_buttons_and_keys(page: Any, result: Errors) -> None
     page.get_by_text("25–48 of 300").wait_for()
     page.get_by_label("samples per page").select_option("100")
     page.get_by_text("1–100 of 300").wait_for()
-    assert rows(page) == order[:100]
+    assert gallery_rows(page) == order[:100]
 
 
-def test_it_sorts_by_any_column_both_ways(page: Any, result: Errors) -> None:
+def test_gallery_sorts_by_column_in_both_directions(page: Any, errors: Errors) -> None:
     page.get_by_role("button", name="all", exact=True).click()
     page.get_by_label("sort by").select_option("size")
     page.wait_for_function("document.querySelector('.nb-e-value').textContent.startsWith('size')")
-    size = result.table.columns["size"]
-    assert rows(page) == list(np.argsort(-size)[:24])
+    size = errors.table.columns["size"]
+    assert gallery_rows(page) == list(np.argsort(-size)[:24])
     page.get_by_role("button", name="highest first").click()
     page.wait_for_function(
         "n => document.querySelector('.nb-e-card').ariaLabel.startsWith(`sample ${n},`)", arg=int(size.argmin())
     )
-    assert rows(page) == list(np.argsort(size)[:24])
+    assert gallery_rows(page) == list(np.argsort(size)[:24])
 
 
-def test_ranges_and_values_of_columns_are_filters_with_chips(page: Any, result: Errors) -> None:
-    size, site, right = result.table.columns["size"], result.table.columns["site"], result.table.right
+def test_column_range_and_value_filters_combine_and_can_be_removed(page: Any, errors: Errors) -> None:
+    size, site, right = errors.table.columns["size"], errors.table.columns["site"], errors.table.right
     page.get_by_label("filter by a column").select_option("size")
     page.get_by_label("lowest size").fill("50")
     page.get_by_label("lowest size").press("Enter")
-    shows(page, "size ≥ 50")
-    total(page, int((~right & (size >= 50)).sum()))
+    wait_for_filter(page, "size ≥ 50")
+    wait_for_total(page, int((~right & (size >= 50)).sum()))
     page.get_by_label("filter by a column").select_option("site")
     page.get_by_label("south").check()
-    shows(page, "site = south")
-    total(page, int((~right & (size >= 50) & (site == "south")).sum()))
+    wait_for_filter(page, "site = south")
+    wait_for_total(page, int((~right & (size >= 50) & (site == "south")).sum()))
     page.get_by_role("button", name="remove wrong").click()
-    total(page, int(((size >= 50) & (site == "south")).sum()))
+    wait_for_total(page, int(((size >= 50) & (site == "south")).sum()))
     page.get_by_role("button", name="remove size ≥ 50").click()
-    total(page, int((site == "south").sum()))
+    wait_for_total(page, int((site == "south").sum()))
     page.get_by_role("button", name="remove site = south").click()
     page.get_by_text("all 300 samples").wait_for()
 
 
-def test_a_bar_of_a_histogram_is_a_range(page: Any, result: Errors) -> None:
+def test_histogram_bar_click_filters_by_its_range(page: Any, errors: Errors) -> None:
     page.get_by_label("filter by a column").select_option("size")
     bar = page.locator(".nb-e-bars i").nth(12)
-    low, high = (float(one) for one in bar.get_attribute("title").split(":")[0].split(" to "))
+    low, high = (float(number) for number in bar.get_attribute("title").split(":")[0].split(" to "))
     bar.click()
     page.locator(".nb-e-chip", has_text="size").wait_for()
-    size = result.table.columns["size"]
-    assert page.evaluate("asked.at(-1).query.ranges.size") == pytest.approx([low, high], rel=1e-3)
-    assert (size[rows(page)] >= low - 0.1).all()
+    size = errors.table.columns["size"]
+    assert page.evaluate("requests.at(-1).query.ranges.size") == pytest.approx([low, high], rel=1e-3)
+    assert (size[gallery_rows(page)] >= low - 0.1).all()
 
 
-def test_what_is_written_in_an_order_is_drawn_in_it(page: Any) -> None:
+def test_matrix_order_of_classes_and_row_percent_redraw(page: Any) -> None:
     before = page.locator(".nb-e-stage canvas").evaluate("node => node.toDataURL()")
     page.get_by_label("order of the classes").select_option("errors")
     page.wait_for_function("before => document.querySelector('.nb-e-stage canvas').toDataURL() !== before", arg=before)
@@ -207,7 +184,7 @@ def test_what_is_written_in_an_order_is_drawn_in_it(page: Any) -> None:
     assert page.get_by_role("button", name="row %").get_attribute("aria-pressed") == "true"
 
 
-def test_a_question_that_python_cannot_answer_is_told(page: Any) -> None:
-    page.evaluate(BROKEN)
+def test_error_page_shows_trouble_of_python(page: Any) -> None:
+    page.evaluate(ANSWER_TROUBLE)
     page.get_by_role("button", name="all", exact=True).click()
     page.get_by_text("SetupError: no").wait_for()

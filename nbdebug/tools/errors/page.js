@@ -23,7 +23,7 @@ import { errorsStore, queryChips } from "./store.js";
 /** The function that draws each panel. @type {Record<string, PanelView>} */
 const PANELS = {
   baselines: baselinesPanel, calibration: calibrationPanel, classes: classesPanel, fairness: fairnessPanel, flips: flipsPanel,
-  neighbors: neighborsPanel, scatter: residualsPanel, slices: slicesPanel,
+  neighbors: neighborsPanel, residuals: residualsPanel, slices: slicesPanel,
 };
 
 /** @param {Props} props */

@@ -76,8 +76,8 @@ function storedButtons(store, { sample }) {
 
 /** The function that draws each panel. @type {Record<string, ExplainPanel>} */
 const EXPLAIN_PANELS = {
-  attention: attentionPanel, counterfactual: counterfactualPanel, difference: contrastPanel, examples: examplesPanel, features: featuresPanel,
-  path: pathPanel, trust: reliabilityPanel,
+  attention: attentionPanel, counterfactuals: counterfactualPanel, contrast: contrastPanel, examples: examplesPanel, features: featuresPanel,
+  path: pathPanel, reliability: reliabilityPanel,
 };
 
 /** The whole explanation; `ask` resolves to undefined if Python is not available. @param {any} state @param {ExplainAsk} ask */

@@ -1,4 +1,4 @@
-"""D106 accounts for all that makes up for a rare class: samplers, weights, focal losses."""
+"""Tests of D106: a rare class, with and without samplers, weights or focal losses that compensate for it."""
 
 from __future__ import annotations
 
@@ -9,102 +9,99 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from tests.rules.said import loud
+from tests.rules.data.dict_dataset import DictDataset
+from tests.rules.rule_findings import fault_messages
 
 X = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
-RARE = (X[:, 0] > 1.9).long()
-DATA = TensorDataset(X, RARE)
-WEIGHT, HALF = torch.tensor([1.0, 30.0]), torch.tensor([2.0, 1.0])
+LABELS = (X[:, 0] > 1.9).long()
+DATA = TensorDataset(X, LABELS)
+WEIGHT, HALF_WEIGHT = torch.tensor([1.0, 30.0]), torch.tensor([2.0, 1.0])
 
 
-class Cells(Dataset[Any]):
-    """Samples as dictionaries."""
-
-    def __len__(self) -> int:
-        return len(X)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {"input": X[index], "label": RARE[index]}
-
-
-def focal(logits: Tensor, target: Tensor) -> Tensor:
+def focal_loss(logits: Tensor, target: Tensor) -> Tensor:
     cross_entropy = F.cross_entropy(logits, target, reduction="none")
     return ((1 - torch.exp(-cross_entropy)) ** 2 * cross_entropy).mean()
 
 
-def weighted_by_hand(logits: Tensor, target: Tensor) -> Tensor:
+def manual_weighted_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return (WEIGHT[target] * F.cross_entropy(logits, target, reduction="none")).mean()
 
 
-def plain(logits: Tensor, target: Tensor) -> Tensor:
+def manual_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -F.log_softmax(logits, 1).gather(1, target[:, None]).mean()
 
 
-def classes(loss_fn: Any, **given: Any) -> Setup:
-    return Setup(network(2), DataLoader(DATA, 50, **given), loss_fn=loss_fn)
+def two_logit_setup(loss_fn: Any, **options: Any) -> Setup:
+    return Setup(network(2), DataLoader(DATA, 50, **options), loss_fn=loss_fn)
 
 
-def one_logit(loss_fn: Any, *tail: nn.Module) -> Setup:
-    data = TensorDataset(X, RARE.float()[:, None])
+def one_logit_setup(loss_fn: Any, *tail: nn.Module) -> Setup:
+    data = TensorDataset(X, LABELS.float()[:, None])
     return Setup(network(1, *tail), DataLoader(data, 50, shuffle=True), loss_fn=loss_fn)
 
 
-def balanced() -> Setup:
-    shares = (1 / torch.bincount(RARE).float())[RARE]
-    sampler = WeightedRandomSampler(shares.tolist(), len(X), generator=torch.Generator().manual_seed(0))
-    return classes(nn.CrossEntropyLoss(), sampler=sampler)
+def balancing_sampler() -> Setup:
+    weights = (1 / torch.bincount(LABELS).float())[LABELS]
+    sampler = WeightedRandomSampler(weights.tolist(), len(X), generator=torch.Generator().manual_seed(0))
+    return two_logit_setup(nn.CrossEntropyLoss(), sampler=sampler)
 
 
-def undersampled() -> Setup:
-    rare, common = RARE.nonzero().flatten(), (RARE == 0).nonzero().flatten()
-    kept = torch.cat([rare, common[: 2 * len(rare)]]).tolist()
-    return classes(nn.CrossEntropyLoss(), sampler=SubsetRandomSampler(kept))
+def undersampling() -> Setup:
+    rare_indices, common_indices = LABELS.nonzero().flatten(), (LABELS == 0).nonzero().flatten()
+    indices = torch.cat([rare_indices, common_indices[: 2 * len(rare_indices)]]).tolist()
+    return two_logit_setup(nn.CrossEntropyLoss(), sampler=SubsetRandomSampler(indices))
 
 
 FAULTY: dict[str, Callable[[], Setup]] = {
-    "cross-entropy": lambda: classes(nn.CrossEntropyLoss(), shuffle=True),
-    "a loss by hand": lambda: classes(plain, shuffle=True),
+    "cross-entropy": lambda: two_logit_setup(nn.CrossEntropyLoss(), shuffle=True),
+    "manual cross-entropy": lambda: two_logit_setup(manual_cross_entropy, shuffle=True),
     "nll": lambda: Setup(network(2, nn.LogSoftmax(1)), DataLoader(DATA, 50, shuffle=True), loss_fn=nn.NLLLoss()),
-    "one logit": lambda: one_logit(nn.BCEWithLogitsLoss()),
-    "one probability": lambda: one_logit(nn.BCELoss(), nn.Sigmoid()),
-    "dictionaries": lambda: Setup(network(2), DataLoader(Cells(), 50, shuffle=True), loss_fn=F.cross_entropy),
-    "equal weights": lambda: classes(nn.CrossEntropyLoss(weight=torch.ones(2)), shuffle=True),
+    "one logit": lambda: one_logit_setup(nn.BCEWithLogitsLoss()),
+    "one probability": lambda: one_logit_setup(nn.BCELoss(), nn.Sigmoid()),
+    "dictionaries": lambda: Setup(
+        network(2), DataLoader(DictDataset(X, LABELS, "input", "label"), 50, shuffle=True), loss_fn=F.cross_entropy
+    ),
+    "equal weights": lambda: two_logit_setup(nn.CrossEntropyLoss(weight=torch.ones(2)), shuffle=True),
 }
-UPSIDE_DOWN: dict[str, Callable[[], Setup]] = {
-    "weights by frequency": lambda: classes(nn.CrossEntropyLoss(weight=torch.tensor([30.0, 1.0])), shuffle=True),
-    "pos_weight under one": lambda: one_logit(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1 / 30]))),
+INVERTED_WEIGHTS: dict[str, Callable[[], Setup]] = {
+    "weights by frequency": lambda: two_logit_setup(
+        nn.CrossEntropyLoss(weight=torch.tensor([30.0, 1.0])), shuffle=True
+    ),
+    "pos_weight below one": lambda: one_logit_setup(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1 / 30]))),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "weights of classes that come up alike": lambda: Setup(
-        network(2), DataLoader(TensorDataset(X, (X[:, 0] > 0.3).long()), 50), loss_fn=nn.CrossEntropyLoss(weight=HALF)
+    "weights of equally frequent classes": lambda: Setup(
+        network(2),
+        DataLoader(TensorDataset(X, (X[:, 0] > 0.3).long()), 50),
+        loss_fn=nn.CrossEntropyLoss(weight=HALF_WEIGHT),
     ),
-    "weights": lambda: classes(nn.CrossEntropyLoss(weight=WEIGHT), shuffle=True),
-    "weights by hand": lambda: classes(weighted_by_hand, shuffle=True),
-    "pos_weight": lambda: one_logit(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([30.0]))),
-    "focal loss": lambda: classes(focal, shuffle=True),
-    "a balancing sampler": balanced,
-    "undersampling": undersampled,
-    "a few rare ones by chance": lambda: Setup(
+    "weights": lambda: two_logit_setup(nn.CrossEntropyLoss(weight=WEIGHT), shuffle=True),
+    "manual weights": lambda: two_logit_setup(manual_weighted_cross_entropy, shuffle=True),
+    "pos_weight": lambda: one_logit_setup(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([30.0]))),
+    "focal loss": lambda: two_logit_setup(focal_loss, shuffle=True),
+    "balancing sampler": balancing_sampler,
+    "undersampling": undersampling,
+    "few samples": lambda: Setup(
         network(2), DataLoader(TensorDataset(X[:40], (torch.arange(40) > 35).long()), 10), loss_fn=nn.CrossEntropyLoss()
     ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_a_rare_class_that_nothing_makes_up_for_is_found(name: str) -> None:
-    assert len(loud(FAULTY[name](), "D106")) == 1
+def test_class_imbalance_without_compensation_is_reported(name: str) -> None:
+    assert len(fault_messages(FAULTY[name](), "D106")) == 1
 
 
-@pytest.mark.parametrize("name", UPSIDE_DOWN)
-def test_weights_that_make_a_rare_class_rarer_are_told_apart(name: str) -> None:
-    (found,) = loud(UPSIDE_DOWN[name](), "D106")
-    assert "weights a sample of class 0 30 times as much" in found
+@pytest.mark.parametrize("name", INVERTED_WEIGHTS)
+def test_class_imbalance_with_inverted_weights_names_the_weight_ratio(name: str) -> None:
+    (message,) = fault_messages(INVERTED_WEIGHTS[name](), "D106")
+    assert "weights a sample of class 0 30 times as much" in message
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_what_makes_up_for_it_is_seen(name: str) -> None:
-    assert loud(HEALTHY[name](), "D106") == []
+def test_class_imbalance_with_compensation_is_quiet(name: str) -> None:
+    assert fault_messages(HEALTHY[name](), "D106") == []

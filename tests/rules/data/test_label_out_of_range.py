@@ -1,4 +1,4 @@
-"""D101 and D102 speak where torch's own error would be cryptic, whatever operation raises it."""
+"""Tests of D101 and D102: labels that are out of range, or that the loss rejects with a cryptic error."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
-STRAY = Y.clone()
-STRAY[37] = 7
+OUT_OF_RANGE = Y.clone()
+OUT_OF_RANGE[37] = 7
 FRAMES, TAGS = torch.randn(64, 5, 4), (torch.arange(320) % 3).reshape(64, 5)
 
 
-def gathered(output: Tensor, target: Tensor) -> Tensor:
+def gather_loss(output: Tensor, target: Tensor) -> Tensor:
     return -output.log_softmax(1).gather(1, target.unsqueeze(1)).mean()
 
 
-def indexed(output: Tensor, target: Tensor) -> Tensor:
+def indexing_loss(output: Tensor, target: Tensor) -> Tensor:
     return -output.log_softmax(1)[torch.arange(len(target)), target].mean()
 
 
-def one_hot(output: Tensor, target: Tensor) -> Tensor:
+def one_hot_loss(output: Tensor, target: Tensor) -> Tensor:
     return -(F.one_hot(target, 3) * output.log_softmax(1)).sum(1).mean()
 
 
-def by_hand(output: Tensor, target: Tensor) -> Tensor:
+def log_softmax_nll(output: Tensor, target: Tensor) -> Tensor:
     return F.nll_loss(F.log_softmax(output, dim=1), target)
 
 
-class Late(Dataset[Any]):
-    """Gives a stray class far from its first batches."""
+class LateOutOfRange(Dataset[Any]):
+    """A data set with one label out of range, far from its first batches."""
 
     def __len__(self) -> int:
         return 500
@@ -50,7 +51,7 @@ class Late(Dataset[Any]):
 
 
 class Tagger(nn.Module):
-    """Scores with the classes on the second axis."""
+    """Logits with the classes on the second axis."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,75 +61,140 @@ class Tagger(nn.Module):
         return self.head(x).transpose(1, 2)
 
 
-def with_loss(loss_fn: Callable[..., Any], labels: Tensor = STRAY) -> Callable[[], Setup]:
+def one_batch_setup(loss_fn: Callable[..., Any], labels: Tensor = OUT_OF_RANGE) -> Callable[[], Setup]:
     return lambda: Setup(network(3), [(X[32:48], labels[32:48])], loss_fn=loss_fn)
 
 
 FAULTY: dict[str, Callable[[], Setup]] = {
-    "torch's own": with_loss(nn.CrossEntropyLoss()),
-    "partial": with_loss(partial(F.cross_entropy, label_smoothing=0.1)),
-    "gather": with_loss(gathered),
-    "indexing": with_loss(indexed),
-    "one-hot": with_loss(one_hot),
-    "log-softmax and nll": with_loss(by_hand),
-    "far from the first batch": lambda: Setup(network(3), DataLoader(Late(), 16), loss_fn=nn.CrossEntropyLoss()),
+    "cross-entropy module": one_batch_setup(nn.CrossEntropyLoss()),
+    "partial": one_batch_setup(partial(F.cross_entropy, label_smoothing=0.1)),
+    "gather": one_batch_setup(gather_loss),
+    "indexing": one_batch_setup(indexing_loss),
+    "one-hot": one_batch_setup(one_hot_loss),
+    "log-softmax and nll": one_batch_setup(log_softmax_nll),
+    "far from the first batch": lambda: Setup(
+        network(3), DataLoader(LateOutOfRange(), 16), loss_fn=nn.CrossEntropyLoss()
+    ),
     "tags": lambda: minimal_setup(Tagger(), FRAMES, TAGS.clone().fill_diagonal_(3), nn.CrossEntropyLoss()),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "ignored": with_loss(nn.CrossEntropyLoss(ignore_index=7)),
-    "ignored by a partial": with_loss(partial(F.cross_entropy, ignore_index=7)),
-    "padding of -100": with_loss(nn.CrossEntropyLoss(), torch.where(STRAY == 7, -100, STRAY)),
-    "by hand": with_loss(gathered, Y),
+    "ignored": one_batch_setup(nn.CrossEntropyLoss(ignore_index=7)),
+    "ignored by a partial": one_batch_setup(partial(F.cross_entropy, ignore_index=7)),
+    "padding of -100": one_batch_setup(nn.CrossEntropyLoss(), torch.where(OUT_OF_RANGE == 7, -100, OUT_OF_RANGE)),
+    "by hand": one_batch_setup(gather_loss, Y),
     "tags": lambda: minimal_setup(Tagger(), FRAMES, TAGS, nn.CrossEntropyLoss()),
 }
 
 
-def loud(setup: Setup) -> list[str]:
+def label_error_codes(setup: Setup) -> list[str]:
     return [
-        one.code for one in Debugger.of(setup).checkup() if one.code in ("D101", "D102") and one.severity == "error"
+        finding.code
+        for finding in Debugger.of(setup).checkup()
+        if finding.code in ("D101", "D102") and finding.severity == "error"
     ]
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_a_class_out_of_range_is_found(name: str) -> None:
-    assert loud(FAULTY[name]()) == ["D101"]
+def test_label_out_of_range_is_reported(name: str) -> None:
+    assert label_error_codes(FAULTY[name]()) == ["D101"]
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_classes_in_range_are_left_alone(name: str) -> None:
-    assert loud(HEALTHY[name]()) == []
+def test_label_out_of_range_with_ignored_or_valid_labels_is_quiet(name: str) -> None:
+    assert label_error_codes(HEALTHY[name]()) == []
+
+
+MINUS_ONE_LABELS = torch.where(torch.arange(64) % 5 == 3, -1, Y)
+LATE_MINUS_ONE_LABEL = torch.where(torch.arange(64) == 60, -1, Y)
+minus_one_labels = pytest.mark.parametrize(
+    "labels", [MINUS_ONE_LABELS, LATE_MINUS_ONE_LABEL], ids=["many", "one far from the first batch"]
+)
+
+
+def index_mask_loss(output: Tensor, target: Tensor) -> Tensor:
+    is_labeled = target >= 0
+    return F.cross_entropy(output[is_labeled], target[is_labeled])
+
+
+def ignore_index_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target, ignore_index=-1)
+
+
+def weight_mask_loss(output: Tensor, target: Tensor) -> Tensor:
+    losses = F.cross_entropy(output, target.clamp(min=0), reduction="none")
+    return (losses * (target >= 0)).sum() / (target >= 0).sum()
+
+
+@pytest.mark.parametrize("loss", [index_mask_loss, ignore_index_loss, weight_mask_loss])
+@minus_one_labels
+def test_label_out_of_range_when_the_loss_drops_it_is_quiet(loss: Callable[..., Tensor], labels: Tensor) -> None:
+    assert rule_findings(minimal_setup(network(3), X, labels, loss), "D101") == []
+
+
+def modulo_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target % 3)
+
+
+@pytest.mark.parametrize("loss", [modulo_loss, log_softmax_nll, nn.CrossEntropyLoss(), F.cross_entropy])
+@minus_one_labels
+def test_label_out_of_range_when_the_loss_does_not_drop_it_is_an_error(
+    loss: Callable[..., Tensor], labels: Tensor
+) -> None:
+    (finding,) = rule_findings(minimal_setup(network(3), X, labels, loss), "D101")
+    assert finding.severity == "error"
+    assert finding.evidence["labels"] == [-1]
+
+
+def masked_indexing_loss(output: Tensor, target: Tensor) -> Tensor:
+    return -output.log_softmax(1)[torch.arange(len(target)), target][target >= 0].mean()
+
+
+def contrastive_loss(output: Tensor, target: Tensor) -> Tensor:
+    is_same_class = (target[:, None] == target[None]).float()
+    return ((output @ output.t()).sigmoid() - is_same_class).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_reported"), [(indexing_loss, True), (masked_indexing_loss, False), (contrastive_loss, False)]
+)
+def test_label_out_of_range_of_minus_one_is_reported_only_if_it_indexes(
+    loss: Callable[[Tensor, Tensor], Tensor], is_reported: bool
+) -> None:
+    x, y = points(2)
+    findings = rule_findings(minimal_setup(network(2), x, 2 * y - 1, loss), "D101")
+    assert [finding.evidence["labels"] for finding in findings] == [[-1]] * is_reported
 
 
 @pytest.mark.parametrize(
     ("labels", "loss_fn"),
     [
-        (Y.float(), by_hand),
+        (Y.float(), log_softmax_nll),
         (F.one_hot(Y, 3), F.cross_entropy),
-        (Y.to(torch.int16), by_hand),
+        (Y.to(torch.int16), log_softmax_nll),
         (Y.unsqueeze(1), lambda o, t: F.cross_entropy(o, t)),
     ],
     ids=["expected Long", "expected floating point", "int16", "column"],
 )
-def test_a_dtype_error_is_told_as_a_matter_of_labels(labels: Tensor, loss_fn: Any) -> None:
-    assert loud(minimal_setup(network(3), X, labels, loss_fn)) == ["D102"]
+def test_label_encoding_when_the_loss_rejects_labels_is_reported(labels: Tensor, loss_fn: Any) -> None:
+    assert label_error_codes(minimal_setup(network(3), X, labels, loss_fn)) == ["D102"]
 
 
-def pair(train: Tensor, val: Tensor) -> Setup:
-    loaders = [DataLoader(TensorDataset(X[part], y), 16) for part, y in ((slice(40), train), (slice(40, 64), val))]
+def two_split_setup(train: Tensor, val: Tensor) -> Setup:
+    loaders = [DataLoader(TensorDataset(X[rows], y), 16) for rows, y in ((slice(40), train), (slice(40, 64), val))]
     return Setup(network(3), loaders[0], loaders[1], loss_fn=nn.CrossEntropyLoss())
 
 
-def test_labels_that_were_scaled_away_are_found() -> None:
-    assert loud(pair((Y[:40] / 255).long(), Y[40:])) == ["D102"]
+def test_label_encoding_of_labels_scaled_to_one_class_is_reported() -> None:
+    assert label_error_codes(two_split_setup((Y[:40] / 255).long(), Y[40:])) == ["D102"]
 
 
 @pytest.mark.parametrize("val", [Y[40:], torch.zeros(24, dtype=torch.int64)], ids=["several classes", "one class"])
-def test_one_class_is_a_fault_only_beside_several(val: Tensor) -> None:
+def test_label_encoding_of_equal_class_sets_in_both_splits_is_quiet(val: Tensor) -> None:
     train = Y[:40] if int(val.max()) else torch.zeros(40, dtype=torch.int64)
-    assert loud(pair(train, val)) == []
+    assert label_error_codes(two_split_setup(train, val)) == []
 
 
-def test_a_token_beyond_the_embedding_is_told_with_the_next_act() -> None:
+def test_checkup_of_token_beyond_embedding_raises_setup_error_with_range() -> None:
     model = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 3))
     tokens = torch.full((64, 3), 5)
     with pytest.raises(nbdebug.SetupError, match="expected indices from 0 to num_embeddings - 1"):

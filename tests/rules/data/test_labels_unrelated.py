@@ -1,4 +1,4 @@
-"""D105 and D125 ask a small learner whether labels belong to inputs, and to the same classes in both splits."""
+"""Tests of D105 (labels unrelated to inputs) and D125 (other class numbers in the other split)."""
 
 from __future__ import annotations
 
@@ -7,108 +7,117 @@ from typing import Any
 
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding
+from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED, disproved_assumptions
+from nbdebug.loop_monitor.summary import LoopSummary
+from nbdebug.measurements import Measurements
+from nbdebug.records import Record
+from nbdebug.rule_engine import rule_registry
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from tests.rules.data.dict_dataset import DictDataset
+from tests.rules.rule_findings import rule_faults
 
-DRAWN = torch.Generator().manual_seed(0)
-X = torch.randn(800, 4, generator=DRAWN)
-Y = (X @ torch.randn(4, 3, generator=DRAWN)).argmax(1)
-MIXED = torch.randperm(400, generator=DRAWN)
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(800, 4, generator=GENERATOR)
+Y = (X @ torch.randn(4, 3, generator=GENERATOR)).argmax(1)
+PERMUTATION = torch.randperm(400, generator=GENERATOR)
 CE = nn.CrossEntropyLoss()
-PICTURES = torch.rand(800, 1, 8, 8, generator=DRAWN) + torch.eye(8)[Y * 3 % 8].reshape(-1, 1, 1, 8)
-TOKENS = torch.randint(0, 20, (800, 6), generator=DRAWN) + 20 * (torch.rand(800, 6, generator=DRAWN) < 0.5) * Y[:, None]
+IMAGES = torch.rand(800, 1, 8, 8, generator=GENERATOR) + torch.eye(8)[Y * 3 % 8].reshape(-1, 1, 1, 8)
+TOKENS = (
+    torch.randint(0, 20, (800, 6), generator=GENERATOR)
+    + 20 * (torch.rand(800, 6, generator=GENERATOR) < 0.5) * Y[:, None]
+)
 
 
-class Named(Dataset[Any]):
-    """Samples as dictionaries, with the names of their classes."""
-
-    def __init__(self, x: Tensor, y: Tensor, **names: Any) -> None:
-        self.x, self.y = x, y
-        self.__dict__.update(names)
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {"x": self.x[index], "labels": self.y[index]}
+def two_split_builder(model: nn.Module, x: Tensor, train: Tensor, val: Tensor) -> Callable[[], Setup]:
+    datasets = [TensorDataset(x[:400], train), TensorDataset(x[400:], val)]
+    return lambda: Setup(model, DataLoader(datasets[0], 32, shuffle=True), DataLoader(datasets[1], 32), loss_fn=CE)
 
 
-def pair(model: nn.Module, x: Tensor, train: Tensor, val: Tensor) -> Callable[[], Setup]:
-    parts = [TensorDataset(x[:400], train), TensorDataset(x[400:], val)]
-    return lambda: Setup(model, DataLoader(parts[0], 32, shuffle=True), DataLoader(parts[1], 32), loss_fn=CE)
+def named_classes_builder(train: dict[str, Any], val: dict[str, Any]) -> Callable[[], Setup]:
+    datasets = [DictDataset(X[:400], Y[:400], **train), DictDataset(X[400:], Y[400:], **val)]
+    return lambda: Setup(network(3), DataLoader(datasets[0], 32), DataLoader(datasets[1], 32), loss_fn=CE)
 
 
-def named(train: dict[str, Any], val: dict[str, Any]) -> Callable[[], Setup]:
-    parts = [Named(X[:400], Y[:400], **train), Named(X[400:], Y[400:], **val)]
-    return lambda: Setup(network(3), DataLoader(parts[0], 32), DataLoader(parts[1], 32), loss_fn=CE)
-
-
-def alone(y: Tensor) -> Callable[[], Setup]:
+def one_split_builder(y: Tensor) -> Callable[[], Setup]:
     return lambda: Setup(network(3), DataLoader(TensorDataset(X, y), 32), loss_fn=CE)
 
 
-picture_model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+image_model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
 token_model = nn.Sequential(nn.Embedding(60, 4), nn.Flatten(), nn.Linear(24, 3))
 NAMES = ["cat", "dog", "fox"]
 PARITY = ((X[:, :4] > 0).sum(1) % 2).long()
-UNRELATED: dict[str, Callable[[], Setup]] = {
-    "shuffled alone": pair(network(3), X, Y[:400][MIXED], Y[400:]),
-    "pictures": pair(picture_model, PICTURES, Y[:400][MIXED], Y[400:]),
-    "tokens": pair(token_model, TOKENS, Y[:400][MIXED], Y[400:]),
-    "validation": pair(network(3), X, Y[:400], Y[400:][MIXED]),
-    "one place apart": alone(Y.roll(1)),
+UNRELATED_LABELS: dict[str, Callable[[], Setup]] = {
+    "shuffled training labels": two_split_builder(network(3), X, Y[:400][PERMUTATION], Y[400:]),
+    "images": two_split_builder(image_model, IMAGES, Y[:400][PERMUTATION], Y[400:]),
+    "tokens": two_split_builder(token_model, TOKENS, Y[:400][PERMUTATION], Y[400:]),
+    "shuffled validation labels": two_split_builder(network(3), X, Y[:400], Y[400:][PERMUTATION]),
+    "shifted by one sample": one_split_builder(Y.roll(1)),
 }
-RELATED: dict[str, Callable[[], Setup]] = {
-    "plain": pair(network(3), X, Y[:400], Y[400:]),
-    "a third of noise": pair(network(3), X, torch.where(torch.rand(400) < 0.3, Y[:400][MIXED], Y[:400]), Y[400:]),
-    "beyond the learner": alone(PARITY),
-    "random everywhere": alone(Y[torch.randperm(800)]),
+RELATED_LABELS: dict[str, Callable[[], Setup]] = {
+    "plain": two_split_builder(network(3), X, Y[:400], Y[400:]),
+    "a third of labels random": two_split_builder(
+        network(3), X, torch.where(torch.rand(400) < 0.3, Y[:400][PERMUTATION], Y[:400]), Y[400:]
+    ),
+    "not learnable by the probe": one_split_builder(PARITY),
+    "random in one split": one_split_builder(Y[torch.randperm(800)]),
     "few samples": lambda: Setup(network(3), DataLoader(TensorDataset(X[:60], Y[:60].flip(0)), 32), loss_fn=CE),
-    "all of one class": alone(torch.ones_like(Y)),
+    "all of one class": one_split_builder(torch.ones_like(Y)),
 }
-RENUMBERED: dict[str, Callable[[], Setup]] = {
-    "two change places": pair(network(3), X, Y[:400], torch.tensor([2, 1, 0])[Y[400:]]),
-    "pictures, all moved": pair(picture_model, PICTURES, Y[:400], (Y[400:] + 1) % 3),
-    "lists of names": named({"classes": NAMES}, {"classes": NAMES[::-1]}),
-    "maps of names": named({"class_to_idx": {"a": 0, "b": 1, "c": 2}}, {"class_to_idx": {"b": 0, "c": 1}}),
-    "hidden folder": named({"classes": [".ipynb_checkpoints", "a", "b"]}, {}),
+DIFFERENT_CLASS_MAPS: dict[str, Callable[[], Setup]] = {
+    "two classes swapped": two_split_builder(network(3), X, Y[:400], torch.tensor([2, 1, 0])[Y[400:]]),
+    "images, all classes shifted": two_split_builder(image_model, IMAGES, Y[:400], (Y[400:] + 1) % 3),
+    "lists of names": named_classes_builder({"classes": NAMES}, {"classes": NAMES[::-1]}),
+    "maps of names": named_classes_builder(
+        {"class_to_idx": {"a": 0, "b": 1, "c": 2}}, {"class_to_idx": {"b": 0, "c": 1}}
+    ),
+    "hidden folder": named_classes_builder({"classes": [".ipynb_checkpoints", "a", "b"]}, {}),
 }
-NUMBERED: dict[str, Callable[[], Setup]] = {
-    "the same": pair(network(3), X, Y[:400], Y[400:]),
-    "the same names": named({"classes": NAMES}, {"classes": NAMES}),
-    "fewer classes at the end": named({"classes": NAMES}, {"classes": NAMES[:2]}),
-    "names in training only": named({"class_to_idx": {"a": 0, "b": 1, "c": 2}}, {}),
-    "another domain": pair(network(3), torch.cat([X[:400], X[400:] * 3 + 2]), Y[:400], Y[400:]),
-    "sizes by name": named({"shape": {"height": 8, "width": 9}}, {"shape": {"height": 8, "width": 9}}),
+EQUAL_CLASS_MAPS: dict[str, Callable[[], Setup]] = {
+    "the same": two_split_builder(network(3), X, Y[:400], Y[400:]),
+    "the same names": named_classes_builder({"classes": NAMES}, {"classes": NAMES}),
+    "fewer classes at the end": named_classes_builder({"classes": NAMES}, {"classes": NAMES[:2]}),
+    "names in training only": named_classes_builder({"class_to_idx": {"a": 0, "b": 1, "c": 2}}, {}),
+    "another domain": two_split_builder(network(3), torch.cat([X[:400], X[400:] * 3 + 2]), Y[:400], Y[400:]),
+    "sizes by name": named_classes_builder({"shape": {"height": 8, "width": 9}}, {"shape": {"height": 8, "width": 9}}),
 }
 
 
-def said(setup: Setup, code: str) -> list[Finding]:
-    return [one for one in Debugger.of(setup).checkup(select=[code]) if one.severity != "note"]
+@pytest.mark.parametrize("name", UNRELATED_LABELS)
+def test_labels_unrelated_to_inputs_are_an_error(name: str) -> None:
+    (finding,) = rule_faults(UNRELATED_LABELS[name](), "D105")
+    assert finding.severity == "error"
 
 
-@pytest.mark.parametrize("name", UNRELATED)
-def test_labels_of_other_inputs_are_found(name: str) -> None:
-    (found,) = said(UNRELATED[name](), "D105")
-    assert found.severity == "error"
+@pytest.mark.parametrize("name", RELATED_LABELS)
+def test_labels_unrelated_with_related_or_unlearnable_labels_is_quiet(name: str) -> None:
+    assert rule_faults(RELATED_LABELS[name](), "D105") == []
 
 
-@pytest.mark.parametrize("name", RELATED)
-def test_labels_that_belong_or_cannot_be_told_are_left_alone(name: str) -> None:
-    assert said(RELATED[name](), "D105") == []
+@pytest.mark.parametrize("name", DIFFERENT_CLASS_MAPS)
+def test_class_map_mismatch_of_different_class_numbers_is_an_error(name: str) -> None:
+    (finding,) = rule_faults(DIFFERENT_CLASS_MAPS[name](), "D125")
+    assert finding.severity == "error"
 
 
-@pytest.mark.parametrize("name", RENUMBERED)
-def test_other_numbers_are_found(name: str) -> None:
-    (found,) = said(RENUMBERED[name](), "D125")
-    assert found.severity == "error"
+@pytest.mark.parametrize("name", EQUAL_CLASS_MAPS)
+def test_class_map_mismatch_of_consistent_class_numbers_is_quiet(name: str) -> None:
+    assert rule_faults(EQUAL_CLASS_MAPS[name](), "D125") == []
 
 
-@pytest.mark.parametrize("name", NUMBERED)
-def test_the_same_numbers_are_left_alone(name: str) -> None:
-    assert said(NUMBERED[name](), "D125") == []
+def test_labels_unrelated_in_both_splits_is_a_note_with_assumption() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.tensor(load_digits().data[:800], dtype=torch.float32)
+    y = torch.randint(0, 10, (800,), generator=generator)
+    loaders = [DataLoader(TensorDataset(x[i : i + 400], y[i : i + 400]), 50) for i in (0, 400)]
+    setup = Setup(nn.Linear(x.shape[1], 10), *loaders, loss_fn=CE)
+    findings = rule_registry.find_rule("D105")({"label_probe": Measurements(setup)["label_probe"]})
+    assert [(finding.severity, finding.assumes) for finding in findings] == [("note", (LABELS_UNRELATED,))]
+
+
+def test_disproved_assumptions_of_record_without_scores_keep_labels_unrelated() -> None:
+    assert LABELS_UNRELATED not in disproved_assumptions(LoopSummary(), Record())

@@ -1,4 +1,4 @@
-"""D117 finds seeds in the middle of the data; seeds that make data up, and generators of the process, are left."""
+"""Tests of D117: seeds set while samples are read, and generators that data loader workers copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 
 def seeded_numpy(x: Tensor, index: int) -> Tensor:
@@ -32,80 +32,86 @@ def seeded_python(x: Tensor, index: int) -> Tensor:
     return x * random.random()
 
 
-def by_index(x: Tensor, index: int) -> Tensor:
+def seeded_by_index(x: Tensor, index: int) -> Tensor:
     np.random.seed(index)
     return torch.from_numpy(np.random.randn(4)).float()
 
 
-def free(x: Tensor, index: int) -> Tensor:
+def unseeded_noise(x: Tensor, index: int) -> Tensor:
     return x + random.random() * torch.randn(4) * float(np.random.rand())
 
 
-def still(x: Tensor, index: int) -> Tensor:
+def unchanged(x: Tensor, index: int) -> Tensor:
     return x
 
 
-class Changed(Dataset[Any]):
-    """Points that go through a function."""
+class TransformedPoints(Dataset[Any]):
+    """Points that a function transforms."""
 
-    def __init__(self, change: Callable[[Tensor, int], Tensor]) -> None:
-        self.change, self.x = change, torch.randn(64, 4)
+    def __init__(self, transform: Callable[[Tensor, int], Tensor]) -> None:
+        self.transform, self.x = transform, torch.randn(64, 4)
 
     def __len__(self) -> int:
         return 64
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.change(self.x[index], index), index % 3
+        return self.transform(self.x[index], index), index % 3
 
 
-class Inline(Changed):
-    """A seed in the class itself."""
+class SeedInGetitem(TransformedPoints):
+    """Points whose seed is set in ``__getitem__``."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         torch.manual_seed(3)
         return self.x[index] + torch.randn(4), index % 3
 
 
-class Own(Changed):
-    """Noise from a generator of its own."""
+class OwnGenerator(TransformedPoints):
+    """Points with noise from a generator that the data set holds."""
 
     def __init__(self, generator: Any) -> None:
-        super().__init__(still)
+        super().__init__(unchanged)
         self.generator = generator
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         return self.x[index] + torch.from_numpy(self.generator.normal(size=4)).float(), index % 3
 
 
-def loaded(data: Any, **given: Any) -> Setup:
-    return Setup(network(3), DataLoader(data, 16, **given), loss_fn=nn.CrossEntropyLoss())
+def loader_setup(data: Any, **options: Any) -> Setup:
+    return Setup(network(3), DataLoader(data, 16, **options), loss_fn=nn.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize("change", [seeded_numpy, seeded_torch, seeded_python])
-def test_a_seed_for_each_sample_is_found(change: Callable[[Tensor, int], Tensor]) -> None:
-    assert len(loud(loaded(Changed(change)), "D117")) == 1
+@pytest.mark.parametrize("transform", [seeded_numpy, seeded_torch, seeded_python])
+def test_repeated_randomness_of_fixed_seed_per_sample_is_reported(transform: Callable[[Tensor, int], Tensor]) -> None:
+    assert len(fault_messages(loader_setup(TransformedPoints(transform)), "D117")) == 1
 
 
-@pytest.mark.parametrize("data", [Inline(still), Subset(Inline(still), range(40))], ids=["plain", "a part of it"])
-def test_its_line_is_named(data: Any) -> None:
-    (found,) = said(loaded(data), "D117")
-    assert found.where.source == "        torch.manual_seed(3)"
+@pytest.mark.parametrize(
+    "data", [SeedInGetitem(unchanged), Subset(SeedInGetitem(unchanged), range(40))], ids=["data set", "subset"]
+)
+def test_repeated_randomness_finding_names_the_seeding_line(data: Any) -> None:
+    (finding,) = rule_findings(loader_setup(data), "D117")
+    assert finding.where.source == "        torch.manual_seed(3)"
 
 
-@pytest.mark.parametrize("generator", [np.random.RandomState(0), np.random.default_rng(0)], ids=["old", "new"])
-def test_a_generator_that_workers_copy_is_found(generator: Any) -> None:
-    assert len(loud(loaded(Own(generator), num_workers=2), "D117")) == 1
-    assert loud(loaded(Own(generator)), "D117") == []
+@pytest.mark.parametrize(
+    "generator", [np.random.RandomState(0), np.random.default_rng(0)], ids=["RandomState", "default_rng"]
+)
+def test_repeated_randomness_of_own_generator_is_reported_only_with_workers(generator: Any) -> None:
+    assert len(fault_messages(loader_setup(OwnGenerator(generator), num_workers=2), "D117")) == 1
+    assert fault_messages(loader_setup(OwnGenerator(generator)), "D117") == []
 
 
-@pytest.mark.parametrize("change", [by_index, free, still])
-def test_data_that_are_made_up_or_drawn_freely_are_left_alone(change: Callable[[Tensor, int], Tensor]) -> None:
-    assert loud(loaded(Changed(change), num_workers=2), "D117") == []
+@pytest.mark.parametrize("transform", [seeded_by_index, unseeded_noise, unchanged])
+def test_repeated_randomness_of_index_seed_or_unseeded_noise_is_quiet(
+    transform: Callable[[Tensor, int], Tensor],
+) -> None:
+    assert fault_messages(loader_setup(TransformedPoints(transform), num_workers=2), "D117") == []
 
 
-def test_generators_are_as_they_were() -> None:
-    data = Own(np.random.default_rng(0))
-    before = str(data.generator.bit_generator.state), random.getstate(), torch.get_rng_state()
-    said(loaded(data, num_workers=2), "D117")
-    assert (str(data.generator.bit_generator.state), random.getstate()) == before[:2]
-    assert torch.equal(torch.get_rng_state(), before[2])
+def test_repeated_randomness_check_restores_all_generators() -> None:
+    data = OwnGenerator(np.random.default_rng(0))
+    states_before = str(data.generator.bit_generator.state), random.getstate(), torch.get_rng_state()
+    rule_findings(loader_setup(data, num_workers=2), "D117")
+    assert (str(data.generator.bit_generator.state), random.getstate()) == states_before[:2]
+    assert torch.equal(torch.get_rng_state(), states_before[2])

@@ -1,4 +1,4 @@
-"""D126 in many styles, and targets that repeat the input for a reason."""
+"""Tests of D126: language model targets with a wrong shift, and targets that may equal the input."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nbdebug.rules.data.targets_not_shifted import RecurrentLanguageModel, token
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel
 from nbdebug.setup import Setup
-from tests.rules.asking import said
+from tests.rules.rule_findings import checkup_findings
 
 TOKENS = torch.randint(1, 11, (64, 10), generator=torch.Generator().manual_seed(1))
-WAVES = torch.randn(64, 10, 4, generator=torch.Generator().manual_seed(2))
+SERIES = torch.randn(64, 10, 4, generator=torch.Generator().manual_seed(2))
 
 
-class WithLabels(nn.Module):
-    """Computes its loss itself, shifting the labels."""
+class LossFromLabels(nn.Module):
+    """Computes the loss from shifted ``labels``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,18 +28,18 @@ class WithLabels(nn.Module):
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
         logits = self.inner(input_ids)
-        return {"logits": logits, "loss": shifted(logits, labels)}
+        return {"logits": logits, "loss": shifted_cross_entropy(logits, labels)}
 
 
-class WithLabel(WithLabels):
-    """The same, with another name of the argument."""
+class LossFromLabel(LossFromLabels):
+    """Computes the loss from shifted ``label``."""
 
     def forward(self, input_ids: Tensor, label: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
         return super().forward(input_ids, label)
 
 
 class Decoder(nn.Module):
-    """A language model that puts a start before its input and leaves the last token out."""
+    """A language model that shifts its input by a start token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Decoder(nn.Module):
 
 
 class Forecaster(nn.Module):
-    """Real values from real values, from left to right."""
+    """A causal model of real values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,57 +60,61 @@ class Forecaster(nn.Module):
         return self.body(x)[0]
 
 
-def shifted(logits: Tensor, labels: Tensor) -> Tensor:
+def shifted_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return token_cross_entropy(logits[:, :-1], labels[:, 1:])
 
 
-def text(
+def language_model_builder(
     x: Tensor, y: Tensor, loss_fn: Any = token_cross_entropy, model: nn.Module | None = None
 ) -> Callable[[], Setup]:
     return lambda: minimal_setup(model or RecurrentLanguageModel(), x, y, loss_fn)
 
 
-def named(x: Tensor, labels: Tensor, name: str = "labels") -> Callable[[], Setup]:
+def dict_builder(x: Tensor, labels: Tensor, name: str = "labels") -> Callable[[], Setup]:
     batches = [{"input_ids": x[i : i + 16], name: labels[i : i + 16]} for i in range(0, 64, 16)]
-    return lambda: Setup(WithLabels() if name == "labels" else WithLabel(), batches)
+    return lambda: Setup(LossFromLabels() if name == "labels" else LossFromLabel(), batches)
 
 
-def padded() -> Tensor:
+def padded_tokens() -> Tensor:
     tokens = TOKENS.clone()
     tokens[:, 7:] = -100
     return tokens
 
 
-FAULTS: dict[str, tuple[Callable[[], Setup], int, int]] = {
-    "not shifted": (text(TOKENS, TOKENS.clone()), 0, 0),
-    "not shifted, masked attention": (text(TOKENS, TOKENS.clone(), model=AttentionLanguageModel(True)), 0, 0),
-    "in data and in loss": (text(TOKENS[:, :-1], TOKENS[:, 1:], shifted), 1, 1),
-    "in data and in the model": (named(TOKENS[:, :-1], TOKENS[:, 1:]), 1, 1),
-    "in data and in the model, as label=": (named(TOKENS[:, :-1], TOKENS[:, 1:], "label"), 1, 1),
-    "twice in the data": (text(TOKENS[:, :-2], TOKENS[:, 2:]), 2, 0),
-    "padded": (text(TOKENS, padded()), 0, 0),
+FAULTY: dict[str, tuple[Callable[[], Setup], int, int]] = {
+    "not shifted": (language_model_builder(TOKENS, TOKENS.clone()), 0, 0),
+    "not shifted, masked attention": (
+        language_model_builder(TOKENS, TOKENS.clone(), model=AttentionLanguageModel(True)),
+        0,
+        0,
+    ),
+    "in data and in loss": (language_model_builder(TOKENS[:, :-1], TOKENS[:, 1:], shifted_cross_entropy), 1, 1),
+    "in data and in the model": (dict_builder(TOKENS[:, :-1], TOKENS[:, 1:]), 1, 1),
+    "in data and in the model, as label=": (dict_builder(TOKENS[:, :-1], TOKENS[:, 1:], "label"), 1, 1),
+    "twice in the data": (language_model_builder(TOKENS[:, :-2], TOKENS[:, 2:]), 2, 0),
+    "padded": (language_model_builder(TOKENS, padded_tokens()), 0, 0),
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_wrong_shift_is_found(name: str) -> None:
-    build, in_data, in_loss = FAULTS[name]
-    (found,) = said("D126", build())
-    assert (found.severity, found.evidence["in_data"], found.evidence["in_loss"]) == ("error", in_data, in_loss)
+@pytest.mark.parametrize("name", FAULTY)
+def test_targets_not_shifted_by_one_step_is_an_error_with_both_shifts(name: str) -> None:
+    build, in_data, in_loss = FAULTY[name]
+    (finding,) = checkup_findings(build(), "D126")
+    assert (finding.severity, finding.evidence["in_data"], finding.evidence["in_loss"]) == ("error", in_data, in_loss)
 
 
-QUIET: dict[str, Callable[[], Setup]] = {
-    "shifted by the model": text(TOKENS, TOKENS, model=Decoder()),
-    "shifted in the data": text(TOKENS[:, :-1], TOKENS[:, 1:]),
-    "shifted in the loss": text(TOKENS, TOKENS.clone(), shifted),
-    "shifted in the model": named(TOKENS, TOKENS.clone()),
-    "shifted in the model, as label=": named(TOKENS, TOKENS.clone(), "label"),
-    "autoencoder": text(TOKENS, TOKENS.clone(), model=AttentionLanguageModel(False)),
-    "tags": text(TOKENS, (TOKENS * 3) % 11),
-    "two steps of a forecast": text(WAVES[:, :-2], WAVES[:, 2:], nn.MSELoss(), Forecaster()),
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "shifted by the model": language_model_builder(TOKENS, TOKENS, model=Decoder()),
+    "shifted in the data": language_model_builder(TOKENS[:, :-1], TOKENS[:, 1:]),
+    "shifted in the loss": language_model_builder(TOKENS, TOKENS.clone(), shifted_cross_entropy),
+    "shifted in the model": dict_builder(TOKENS, TOKENS.clone()),
+    "shifted in the model, as label=": dict_builder(TOKENS, TOKENS.clone(), "label"),
+    "autoencoder": language_model_builder(TOKENS, TOKENS.clone(), model=AttentionLanguageModel(False)),
+    "tags": language_model_builder(TOKENS, (TOKENS * 3) % 11),
+    "two steps of a forecast": language_model_builder(SERIES[:, :-2], SERIES[:, 2:], nn.MSELoss(), Forecaster()),
 }
 
 
-@pytest.mark.parametrize("name", QUIET)
-def test_right_targets_are_left_alone(name: str) -> None:
-    assert said("D126", QUIET[name]()) == []
+@pytest.mark.parametrize("name", HEALTHY)
+def test_targets_not_shifted_with_correct_targets_is_quiet(name: str) -> None:
+    assert checkup_findings(HEALTHY[name](), "D126") == []

@@ -1,4 +1,4 @@
-"""D121 names what cannot be read, whatever raises; D120 names what does not fit together."""
+"""Tests of D121 (samples that cannot be read) and D120 (samples or batches with different schemas)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ X, Y = points()
 CE = nn.CrossEntropyLoss()
 
 
-class Samples(Dataset[Any]):
-    """Whatever a function gives for an index."""
+class FunctionDataset(Dataset[Any]):
+    """Samples from a function of the index."""
 
     def __init__(self, sample: Callable[[int], Any], size: int = 64) -> None:
         self.sample, self.size = sample, size
@@ -32,39 +32,39 @@ class Samples(Dataset[Any]):
         return self.sample(index)
 
 
-def plain(index: int) -> tuple[Tensor, Tensor]:
+def read_sample(index: int) -> tuple[Tensor, Tensor]:
     return X[index], Y[index]
 
 
-def torn(index: int) -> Any:
+def read_truncated(index: int) -> Any:
     if index % 20 == 13:
         raise OSError("truncated file")
-    return plain(index)
+    return read_sample(index)
 
 
-def absent(index: int) -> Any:
-    return None if index == 30 else plain(index)
+def read_none(index: int) -> Any:
+    return None if index == 30 else read_sample(index)
 
 
-def without_absent(samples: list[Any]) -> Any:
-    return torch.utils.data.default_collate([one for one in samples if one is not None])
+def collate_without_none(samples: list[Any]) -> Any:
+    return torch.utils.data.default_collate([sample for sample in samples if sample is not None])
 
 
-def longer(index: int) -> Any:
-    return (torch.zeros(5), Y[index]) if index == 50 else plain(index)
+def read_longer(index: int) -> Any:
+    return (torch.zeros(5), Y[index]) if index == 50 else read_sample(index)
 
 
-def sequence(index: int) -> tuple[Tensor, Tensor]:
+def read_sequence(index: int) -> tuple[Tensor, Tensor]:
     return torch.randn(3 + index % 4, 4), Y[index]
 
 
-def padded(samples: list[Any]) -> Any:
+def collate_padded(samples: list[Any]) -> Any:
     x = nn.utils.rnn.pad_sequence([x for x, _ in samples], batch_first=True)
     return x, torch.stack([y for _, y in samples])
 
 
-class Mean(nn.Module):
-    """Takes sequences of any length."""
+class MeanOverTime(nn.Module):
+    """A classifier of sequences of any length."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,41 +74,51 @@ class Mean(nn.Module):
         return self.head(x.mean(1))
 
 
-def loaded(sample: Callable[[int], Any], size: int = 64, model: Any = None, **given: Any) -> Callable[[], Setup]:
-    given.setdefault("batch_size", 16)
-    return lambda: Setup(model or network(3), DataLoader(Samples(sample, size), **given), loss_fn=CE)
+def loader_builder(
+    sample: Callable[[int], Any], size: int = 64, model: Any = None, **options: Any
+) -> Callable[[], Setup]:
+    options.setdefault("batch_size", 16)
+    return lambda: Setup(model or network(3), DataLoader(FunctionDataset(sample, size), **options), loss_fn=CE)
 
 
-def plainly(*batches: Any) -> Callable[[], Setup]:
+def batches_builder(*batches: Any) -> Callable[[], Setup]:
     return lambda: Setup(network(3), list(batches), loss_fn=CE)
 
 
-BY_LENGTH = [list(range(start, 64, 4)) for start in range(4)]
+BATCHES_BY_LENGTH = [list(range(start, 64, 4)) for start in range(4)]
 UNREADABLE: dict[str, tuple[Callable[[], Setup], list[int]]] = {
-    "torn files": (loaded(torn), [13, 33, 53]),
-    "too long": (loaded(plain, 66), [64, 65]),
-    "none": (loaded(absent), [30]),
-    "late in the order": (loaded(torn, sampler=SubsetRandomSampler(range(0, 20))), [13]),
+    "truncated files": (loader_builder(read_truncated), [13, 33, 53]),
+    "length too large": (loader_builder(read_sample, 66), [64, 65]),
+    "none": (loader_builder(read_none), [30]),
+    "late in a sampler": (loader_builder(read_truncated, sampler=SubsetRandomSampler(range(0, 20))), [13]),
 }
-UNSTABLE: dict[str, Callable[[], Setup]] = {
-    "one longer sample": loaded(longer),
-    "another dtype": plainly((X[:16], Y[:16]), (X[16:32].double(), Y[16:32])),
-    "float labels": plainly((X[:16], Y[:16]), (X[16:32], Y[16:32].float())),
-    "another axis": plainly((X[:16], Y[:16]), (X[16:32], Y[16:32].unsqueeze(1))),
-    "another key": plainly(*({"x": X[i : i + 16], key: Y[i : i + 16]} for i, key in ((0, "labels"), (16, "classes")))),
-    "features": plainly((X[:16], Y[:16]), (X[16:32, :3], Y[16:32])),
+UNSTABLE_SCHEMA: dict[str, Callable[[], Setup]] = {
+    "one longer sample": loader_builder(read_longer),
+    "another dtype": batches_builder((X[:16], Y[:16]), (X[16:32].double(), Y[16:32])),
+    "float labels": batches_builder((X[:16], Y[:16]), (X[16:32], Y[16:32].float())),
+    "another axis": batches_builder((X[:16], Y[:16]), (X[16:32], Y[16:32].unsqueeze(1))),
+    "another key": batches_builder(
+        *({"x": X[i : i + 16], key: Y[i : i + 16]} for i, key in ((0, "labels"), (16, "classes")))
+    ),
+    "features": batches_builder((X[:16], Y[:16]), (X[16:32, :3], Y[16:32])),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "plain": loaded(plain),
-    "the last batch is smaller": loaded(plain, batch_size=48),
-    "none, dropped": loaded(absent, collate_fn=without_absent),
-    "a sampler that avoids them": loaded(torn, sampler=SubsetRandomSampler(range(13))),
-    "padded": loaded(sequence, collate_fn=padded, model=Mean()),
-    "sorted by length": lambda: Setup(Mean(), DataLoader(Samples(sequence), batch_sampler=BY_LENGTH), loss_fn=CE),
-    "one by one": loaded(sequence, model=Mean(), batch_size=1),
-    "no batching": lambda: Setup(network(3), DataLoader(Samples(plain), batch_size=16, drop_last=True), loss_fn=CE),
+    "loader": loader_builder(read_sample),
+    "the last batch is smaller": loader_builder(read_sample, batch_size=48),
+    "none, dropped": loader_builder(read_none, collate_fn=collate_without_none),
+    "sampler without truncated files": loader_builder(read_truncated, sampler=SubsetRandomSampler(range(13))),
+    "padded": loader_builder(read_sequence, collate_fn=collate_padded, model=MeanOverTime()),
+    "sorted by length": lambda: Setup(
+        MeanOverTime(), DataLoader(FunctionDataset(read_sequence), batch_sampler=BATCHES_BY_LENGTH), loss_fn=CE
+    ),
+    "batches of one": loader_builder(read_sequence, model=MeanOverTime(), batch_size=1),
+    "last batch dropped": lambda: Setup(
+        network(3), DataLoader(FunctionDataset(read_sample), batch_size=16, drop_last=True), loss_fn=CE
+    ),
     "a sampler of batches": lambda: Setup(
-        network(3), DataLoader(Samples(plain), batch_sampler=BatchSampler(range(64), 16, False)), loss_fn=CE
+        network(3),
+        DataLoader(FunctionDataset(read_sample), batch_sampler=BatchSampler(range(64), 16, False)),
+        loss_fn=CE,
     ),
     "validation with names": lambda: Setup(
         network(3), [(X[:16], Y[:16])], [{"x": X[:16], "labels": Y[:16], "name": ["a"] * 16}], loss_fn=CE
@@ -116,30 +126,31 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 }
 
 
-def said(setup: Setup, *codes: str) -> list[Finding]:
-    return [one for one in Debugger.of(setup).checkup() if one.code in codes]
+def findings_of_rules(setup: Setup, *codes: str) -> list[Finding]:
+    return [finding for finding in Debugger.of(setup).checkup() if finding.code in codes]
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_unreadable_samples_are_named(name: str) -> None:
+def test_unreadable_sample_finding_lists_the_samples(name: str) -> None:
     build, samples = UNREADABLE[name]
-    (found,) = said(build(), "D121")
-    assert found.severity == "error"
-    assert found.evidence["samples"] == samples
-    assert found.where.sample == samples[0]
+    (finding,) = findings_of_rules(build(), "D121")
+    assert finding.severity == "error"
+    assert finding.evidence["samples"] == samples
+    assert finding.where.sample == samples[0]
 
 
-@pytest.mark.parametrize("name", UNSTABLE)
-def test_another_form_is_found(name: str) -> None:
-    (found,) = said(UNSTABLE[name](), "D120")
-    assert found.severity == "error"
+@pytest.mark.parametrize("name", UNSTABLE_SCHEMA)
+def test_unstable_schema_of_batches_is_an_error(name: str) -> None:
+    (finding,) = findings_of_rules(UNSTABLE_SCHEMA[name](), "D120")
+    assert finding.severity == "error"
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_what_is_read_and_fits_is_left_alone(name: str) -> None:
-    assert [one for one in said(HEALTHY[name](), "D120", "D121") if one.severity != "note"] == []
+def test_unreadable_sample_and_unstable_schema_of_healthy_loaders_are_quiet(name: str) -> None:
+    findings = findings_of_rules(HEALTHY[name](), "D120", "D121")
+    assert [finding for finding in findings if finding.severity != "note"] == []
 
 
-def test_the_line_that_raised_is_named() -> None:
-    (found,) = said(loaded(torn)(), "D121")
-    assert "truncated file" in (found.where.source or "")
+def test_unreadable_sample_finding_names_the_raising_line() -> None:
+    (finding,) = findings_of_rules(loader_builder(read_truncated)(), "D121")
+    assert "truncated file" in (finding.where.source or "")

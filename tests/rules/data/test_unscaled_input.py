@@ -1,4 +1,4 @@
-"""D104 looks at the data where they meet weights, in any style of model."""
+"""Tests of D104: the scale of inputs where they meet weights, in several styles of models."""
 
 from __future__ import annotations
 
@@ -10,37 +10,36 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings, setup_builder
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
-PICTURES = torch.randint(0, 256, (64, 3, 8, 8), generator=torch.Generator().manual_seed(0)).float()
+IMAGES = torch.randint(0, 256, (64, 3, 8, 8), generator=torch.Generator().manual_seed(0)).float()
 TABLE = X * torch.tensor([1.0, 50.0, 4e4, 1.0]) + torch.tensor([0.0, 200.0, 1e5, 2.0])
 
 
-class Functional(nn.Module):
-    """Weights as plain parameters, and whatever is done to the input first."""
+class FunctionalLinear(nn.Module):
+    """A linear layer from a parameter, after a function of the input."""
 
-    def __init__(self, before: Callable[[Tensor], Tensor] = lambda x: x) -> None:
+    def __init__(self, prepare: Callable[[Tensor], Tensor] = lambda x: x) -> None:
         super().__init__()
-        self.before = before
+        self.prepare = prepare
         self.weight = nn.Parameter(torch.randn(3, 4) / 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(self.before(x), self.weight)
+        return F.linear(self.prepare(x), self.weight)
 
 
-class Product(Functional):
-    """The same with an operator."""
+class MatrixProduct(FunctionalLinear):
+    """A linear layer by the matrix product operator."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.before(x) @ self.weight.t()
+        return self.prepare(x) @ self.weight.t()
 
 
-class Recurrent(nn.Module):
+class RecurrentModel(nn.Module):
     """The last state of a recurrent layer."""
 
     def __init__(self) -> None:
@@ -51,8 +50,8 @@ class Recurrent(nn.Module):
         return self.head(self.layer(x)[0][:, -1])
 
 
-class Attentive(nn.Module):
-    """Attention straight on the input."""
+class AttentionModel(nn.Module):
+    """Attention directly on the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,8 +61,8 @@ class Attentive(nn.Module):
         return self.head(self.layer(x, x, x)[0].mean(1))
 
 
-class Tokens(nn.Module):
-    """Large token numbers go through an embedding."""
+class TokenModel(nn.Module):
+    """An embedding of large token numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,73 +72,66 @@ class Tokens(nn.Module):
         return self.head(self.embedding(tokens).mean(1))
 
 
-def pictures(*first: nn.Module) -> nn.Sequential:
-    return nn.Sequential(*first, nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+def image_model(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*layers, nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
 
 
-def by_name() -> Setup:
-    batches = [{"pixels": PICTURES[i : i + 16], "labels": Y[i : i + 16]} for i in range(0, 64, 16)]
-    return Setup(pictures(), batches, loss_fn=CE)
-
-
-def said(setup: Setup) -> list[Finding]:
-    return list(Debugger.of(setup).checkup(select=["D104"]))
-
-
-def of(model: nn.Module, x: Tensor, y: Tensor = Y) -> Callable[[], Setup]:
-    return lambda: minimal_setup(model, x, y, CE)
+def dict_setup() -> Setup:
+    batches = [{"pixels": IMAGES[i : i + 16], "labels": Y[i : i + 16]} for i in range(0, 64, 16)]
+    return Setup(image_model(), batches, loss_fn=CE)
 
 
 FRAMES = TABLE.unsqueeze(1).expand(64, 5, 4).contiguous()
 FAULTY: dict[str, Callable[[], Any]] = {
-    "table": of(network(3), TABLE),
-    "functional": of(Functional(), TABLE),
-    "operator": of(Product(), TABLE),
-    "reduced precision": of(network(3).bfloat16(), TABLE.bfloat16()),
-    "recurrent": of(Recurrent(), FRAMES),
-    "attention": of(Attentive(), FRAMES),
-    "8-bit pictures": of(pictures(), PICTURES),
-    "8-bit pictures, flat": of(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), PICTURES),
-    "dictionary": by_name,
-    "divided twice": of(pictures(), PICTURES / 255 / 255),
-    "columns apart before a normalization": of(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)), TABLE),
+    "table": setup_builder(network(3), TABLE),
+    "functional": setup_builder(FunctionalLinear(), TABLE),
+    "operator": setup_builder(MatrixProduct(), TABLE),
+    "reduced precision": setup_builder(network(3).bfloat16(), TABLE.bfloat16()),
+    "recurrent": setup_builder(RecurrentModel(), FRAMES),
+    "attention": setup_builder(AttentionModel(), FRAMES),
+    "8-bit images": setup_builder(image_model(), IMAGES),
+    "8-bit images, flat": setup_builder(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), IMAGES),
+    "dictionary": dict_setup,
+    "divided twice": setup_builder(image_model(), IMAGES / 255 / 255),
+    "columns of different scales before batch norm": setup_builder(
+        nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)), TABLE
+    ),
 }
 HEALTHY: dict[str, Callable[[], Any]] = {
-    "unit scale": of(network(3), X),
-    "scaled in forward": of(Functional(lambda x: (x - TABLE.mean(0)) / TABLE.std(0)), TABLE),
-    "pixels scaled by a layer": of(pictures(nn.Identity()), PICTURES / 255),
-    "batch norm first": of(nn.Sequential(nn.BatchNorm1d(4), network(3)), TABLE),
-    "norm without weights first": of(nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), network(3)), TABLE),
-    "token numbers": of(Tokens(), torch.randint(0, 5000, (64, 6))),
-    "four-bit pictures": of(pictures(), (PICTURES / 16).floor()),
-    "one-hot": of(network(3), F.one_hot(Y, 4).float()),
-    "rare flags": of(network(3), (X > 2).float()),
+    "unit scale": setup_builder(network(3), X),
+    "scaled in forward": setup_builder(FunctionalLinear(lambda x: (x - TABLE.mean(0)) / TABLE.std(0)), TABLE),
+    "pixels scaled by a layer": setup_builder(image_model(nn.Identity()), IMAGES / 255),
+    "batch norm first": setup_builder(nn.Sequential(nn.BatchNorm1d(4), network(3)), TABLE),
+    "norm without weights first": setup_builder(
+        nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), network(3)), TABLE
+    ),
+    "token numbers": setup_builder(TokenModel(), torch.randint(0, 5000, (64, 6))),
+    "4-bit images": setup_builder(image_model(), (IMAGES / 16).floor()),
+    "one-hot": setup_builder(network(3), F.one_hot(Y, 4).float()),
+    "rare flags": setup_builder(network(3), (X > 2).float()),
 }
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_raw_units_are_found(name: str) -> None:
-    torch.manual_seed(0)
-    found = said(FAULTY[name]())
-    assert [one.severity for one in found] == ["warning"] * len(found)
-    assert found
+def test_unscaled_input_of_raw_units_is_a_warning(name: str) -> None:
+    severities = {finding.severity for finding in rule_findings(FAULTY[name](), "D104")}
+    assert severities == {"warning"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_what_the_model_scales_itself_is_left_alone(name: str) -> None:
-    torch.manual_seed(0)
-    assert said(HEALTHY[name]()) == []
+def test_unscaled_input_when_the_model_or_data_scales_is_quiet(name: str) -> None:
+    assert rule_findings(HEALTHY[name](), "D104") == []
 
 
-def test_one_scale_that_a_normalization_takes_away_is_a_note() -> None:
+def test_unscaled_input_before_batch_norm_is_a_note() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
-    assert [one.severity for one in said(minimal_setup(model, PICTURES, Y, CE))] == ["note"]
+    assert [finding.severity for finding in rule_findings(minimal_setup(model, IMAGES, Y, CE), "D104")] == ["note"]
 
 
-def test_the_cause_and_the_columns_are_named() -> None:
+def test_unscaled_input_finding_names_feature_module_and_divisor() -> None:
     names = ["rooms", "area", "income", "floor"]
-    (found,) = said(minimal_setup(network(3), TABLE, Y, CE, feature_names=names))
-    assert "feature income" in found.message
-    assert found.where.module == "0"
-    (found,) = said(of(pictures(), PICTURES)())
-    assert "/ 255" in found.fix
+    (finding,) = rule_findings(minimal_setup(network(3), TABLE, Y, CE, feature_names=names), "D104")
+    assert "feature income" in finding.message
+    assert finding.where.module == "0"
+    (finding,) = rule_findings(setup_builder(image_model(), IMAGES)(), "D104")
+    assert "/ 255" in finding.fix

@@ -1,9 +1,9 @@
-"""T603 tells since when the loss is not finite, and what began it."""
+"""Tests of T603: the first step with a non-finite loss, and its cause."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -17,99 +17,103 @@ from nbdebug.replay import Replay
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.watching.rule_schedule import RuleSchedule
-from tests.replay.faults import FAULTS, too_fast
+from tests.replay.faults import FAULTS, diverging_setup
 from tests.replay.loops import train
 
 INF = math.inf
 
 
-def said(losses: Sequence[float], incident: Replay | None = None, skipped: Sequence[int] = ()) -> list[Finding]:
+def findings_of_losses(
+    losses: Sequence[float], incident: Replay | None = None, skipped: Sequence[int] = ()
+) -> list[Finding]:
     record = Record()
     for step, loss in enumerate(losses, 1):
         record.run.append(step, {"loss": loss, "skipped": float(step in skipped)})
     return rule_registry.find_rule("T603")({"record": record, "incident": incident})
 
 
-def test_the_step_and_the_number_of_steps_are_told() -> None:
-    (found,) = said([2.3, 2.2, 2.1, INF, INF, -INF])
-    assert found.where.step == 4
-    assert "since step 4" in found.message
-    assert found.evidence["steps"] == 3
-    assert found.severity == "error"
+def test_non_finite_loss_finding_counts_steps_and_names_the_first() -> None:
+    (finding,) = findings_of_losses([2.3, 2.2, 2.1, INF, INF, -INF])
+    assert finding.where.step == 4
+    assert "since step 4" in finding.message
+    assert finding.evidence["steps"] == 3
+    assert finding.severity == "error"
 
 
-def test_a_loss_that_was_finite_again_is_a_warning() -> None:
-    (found,) = said([2.3, INF, 2.1, 2.0])
-    assert found.severity == "warning"
-    assert "finite again" in found.message
+def test_non_finite_loss_that_is_finite_again_is_a_warning() -> None:
+    (finding,) = findings_of_losses([2.3, INF, 2.1, 2.0])
+    assert finding.severity == "warning"
+    assert "finite again" in finding.message
 
 
-def test_a_step_that_a_scaler_left_out_is_none() -> None:
-    assert said([INF, INF, 2.3, 2.2], skipped=[1, 2]) == []
-    assert said([INF, INF, 2.3, INF], skipped=[1, 2])[0].where.step == 4
+def test_non_finite_loss_of_step_skipped_by_scaler_is_not_counted() -> None:
+    assert findings_of_losses([INF, INF, 2.3, 2.2], skipped=[1, 2]) == []
+    assert findings_of_losses([INF, INF, 2.3, INF], skipped=[1, 2])[0].where.step == 4
 
 
 @pytest.mark.parametrize("losses", [[1.0, 10.0, 1e3, 1e9, INF], [0.1, 0.01, 0.01, 0.01, 0.01, 1e5, INF]])
-def test_a_divergence_is_the_cause_and_not_the_operation_that_overflowed_at_last(losses: list[float]) -> None:
-    (found,) = said(losses)
-    assert "had diverged" in found.cause
-    assert "lr" in found.fix
+def test_non_finite_loss_after_divergence_names_divergence_as_cause(losses: list[float]) -> None:
+    (finding,) = findings_of_losses(losses)
+    assert "had diverged" in finding.cause
+    assert "lr" in finding.fix
 
 
 @pytest.mark.parametrize(
     "losses", [[1e-3] * 9 + [0.5, INF], [2.3, 1e-6, 1e-6, 1e-6, 0.5, INF], [INF], [-5.0, -9.0, INF]]
 )
-def test_a_jump_is_no_divergence(losses: list[float]) -> None:
-    assert "diverged" not in said(losses)[0].cause
+def test_non_finite_loss_after_sudden_jump_does_not_name_divergence(losses: list[float]) -> None:
+    assert "diverged" not in findings_of_losses(losses)[0].cause
 
 
-def test_a_record_without_losses_says_so() -> None:
+def test_non_finite_loss_without_recorded_losses_is_not_checked() -> None:
     with pytest.raises(NotChecked, match="no loss"):
-        said([])
-    assert said([2.3, 2.2, math.nan, 2.1]) == []
+        findings_of_losses([])
+    assert findings_of_losses([2.3, 2.2, math.nan, 2.1]) == []
 
 
 @pytest.mark.parametrize("name", ["exp of a large value", "ratio of two inputs"])
-def test_the_line_is_that_of_the_operation_which_ranks_before(name: str) -> None:
+def test_non_finite_loss_names_the_line_of_the_operation_and_ranks_after_it(name: str) -> None:
     debugger = Debugger.of(FAULTS[name].build())
     with debugger.watch():
         train(debugger.setup)
-    codes = [one.code for one in debugger.findings.faults if one.code in ("G405", "T603")]
+    codes = [finding.code for finding in debugger.findings.faults if finding.code in ("G405", "T603")]
     assert codes == ["G405", "T603"]
-    found = next(one for one in debugger.findings if one.code == "T603")
-    assert FAULTS[name].source in found.where.source
-    assert found.where.step == 7
+    finding = next(finding for finding in debugger.findings if finding.code == "T603")
+    assert FAULTS[name].source in finding.where.source
+    assert finding.where.step == 7
 
 
-def test_a_rate_that_is_too_high_is_told_by_the_weights() -> None:
-    debugger = Debugger.of(too_fast())
+def test_non_finite_loss_of_too_high_learning_rate_gives_the_largest_weight() -> None:
+    debugger = Debugger.of(diverging_setup())
     with debugger.watch():
         train(debugger.setup)
-    found = next(one for one in debugger.findings if one.code == "T603")
-    assert "had diverged" in found.cause
-    assert found.evidence["largest weight"][1] > 1e6
+    finding = next(finding for finding in debugger.findings if finding.code == "T603")
+    assert "had diverged" in finding.cause
+    assert finding.evidence["largest weight"][1] > 1e6
 
 
-def test_it_is_told_while_the_loop_still_runs() -> None:
-    record, told = Record(), list[Finding]()
+def test_non_finite_loss_is_reported_by_rule_schedule_during_the_run() -> None:
+    record, findings = Record(), list[Finding]()
     for step, loss in enumerate([2.3] * 30 + [INF] * 3, 1):
         record.run.append(step, {"loss": loss})
-    judge = RuleSchedule(record, told.append)
-    (rule,) = [one for one in judge.rules if one.code == "T603"]
-    judge.run_rule(rule, 33)
-    assert [one.where.step for one in told] == [31]
+    schedule = RuleSchedule(record, findings.append)
+    (rule,) = [rule for rule in schedule.rules if rule.code == "T603"]
+    schedule.run_rule(rule, 33)
+    assert [finding.where.step for finding in findings] == [31]
 
 
-def noisy() -> Debugger:
+def summed_loss_debugger() -> Debugger:
     torch.manual_seed(0)
     x, y = points()
     model = network(3)
     return Debugger.of(minimal_setup(model, x * 30, y, nn.CrossEntropyLoss(reduction="sum")))
 
 
-@pytest.mark.parametrize("build", [lambda: Debugger.of(classifier()), noisy])
-def test_rough_losses_that_stay_finite_are_left_alone(build) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    "build", [lambda: Debugger.of(classifier()), summed_loss_debugger], ids=["classifier", "summed loss"]
+)
+def test_non_finite_loss_of_large_finite_losses_is_quiet(build: Callable[[], Debugger]) -> None:
     debugger = build()
     with debugger.watch():
         train(debugger.setup, 20)
-    assert [one for one in debugger.findings if one.code == "T603"] == []
+    assert [finding for finding in debugger.findings if finding.code == "T603"] == []

@@ -1,4 +1,4 @@
-"""E708: what loops average over batches, and what they may."""
+"""Tests of E708: metrics that a loop averages over batches, correctly and incorrectly."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import mlp, rings, train
 from nbdebug.setup import Setup
+from tests.rules.rule_findings import broken_rules
 
 
-def said(loop: Callable[[Any, Any], Any], rows: int = 257, size: int = 128) -> list[Finding]:
+def evaluation_findings(loop: Callable[[Any, Any], Any], rows: int = 257, size: int = 128) -> list[Finding]:
     model = mlp(8, 8, 2)
     data = TensorDataset(*rings(rows, seed=1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -31,11 +32,11 @@ def said(loop: Callable[[Any, Any], Any], rows: int = 257, size: int = 128) -> l
         train(setup, 1)
         with torch.no_grad():
             loop(model, setup.val_loader)
-    assert [one for one in debugger.findings.not_checked if one.code == "E708" and "broke" in one.why] == []
-    return [one for one in debugger.findings if one.code == "E708"]
+    assert "E708" not in broken_rules(debugger.findings)
+    return [finding for finding in debugger.findings if finding.code == "E708"]
 
 
-def f1_summed(model: Any, loader: Any) -> float:
+def mean_f1(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         predicted = model(x).argmax(1)
@@ -43,15 +44,15 @@ def f1_summed(model: Any, loader: Any) -> float:
     return total / len(loader)
 
 
-def auc_listed(model: Any, loader: Any) -> float:
-    found = []
+def mean_auc(model: Any, loader: Any) -> float:
+    values = []
     for _, (x, y) in enumerate(loader):
-        chances = model(x).softmax(1)[:, 1]
-        found.append(roc_auc_score(y, chances))
-    return float(np.mean(found))
+        probabilities = model(x).softmax(1)[:, 1]
+        values.append(roc_auc_score(y, probabilities))
+    return float(np.mean(values))
 
 
-def perplexities(model: Any, loader: Any) -> float:
+def mean_perplexity(model: Any, loader: Any) -> float:
     total, count = 0.0, 0
     for x, y in loader:
         loss = F.cross_entropy(model(x), y)
@@ -60,29 +61,29 @@ def perplexities(model: Any, loader: Any) -> float:
     return total / count
 
 
-def roots(model: Any, loader: Any) -> float:
+def mean_rmse(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         total += torch.sqrt(F.mse_loss(model(x)[:, 0], y.float())).item() * len(y)
     return total / len(loader.dataset)
 
 
-def losses(model: Any, loader: Any) -> float:
-    criterion, found = nn.CrossEntropyLoss(), []
+def mean_loss(model: Any, loader: Any) -> float:
+    criterion, values = nn.CrossEntropyLoss(), []
     for x, y in loader:
         loss = criterion(model(x), y)
-        found.append(loss.item())
-    return sum(found) / len(found)
+        values.append(loss.item())
+    return sum(values) / len(values)
 
 
-def accuracies(model: Any, loader: Any) -> float:
+def mean_accuracy(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         total += (model(x).argmax(1) == y).sum().item() / len(y)
     return total / len(loader)
 
 
-def accuracies_of_sklearn(model: Any, loader: Any) -> float:
+def mean_sklearn_accuracy(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         total += accuracy_score(y, model(x).argmax(1))
@@ -90,17 +91,17 @@ def accuracies_of_sklearn(model: Any, loader: Any) -> float:
     return total
 
 
-BAD = [f1_summed, auc_listed, perplexities, roots, losses, accuracies, accuracies_of_sklearn]
+BATCH_AVERAGES = [mean_f1, mean_auc, mean_perplexity, mean_rmse, mean_loss, mean_accuracy, mean_sklearn_accuracy]
 
 
-@pytest.mark.parametrize("loop", BAD, ids=lambda one: one.__name__)
-def test_averages_over_batches_are_found_at_their_line(loop: Callable[[Any, Any], Any]) -> None:
-    (one,) = said(loop)
-    assert one.severity == "warning"
-    assert "+=" in str(one.where.source) or "append" in str(one.where.source) or "total +" in str(one.where.source)
+@pytest.mark.parametrize("loop", BATCH_AVERAGES, ids=lambda loop: loop.__name__)
+def test_metric_averaging_of_batch_means_is_a_warning_at_its_line(loop: Callable[[Any, Any], Any]) -> None:
+    (finding,) = evaluation_findings(loop)
+    assert finding.severity == "warning"
+    assert any(text in str(finding.where.source) for text in ("+=", "append", "total +"))
 
 
-def of_the_last(model: Any, loader: Any) -> float:
+def last_batch_accuracy(model: Any, loader: Any) -> float:
     right, rows = 0, 1
     for x, y in loader:
         hits = model(x).argmax(1) == y
@@ -108,29 +109,29 @@ def of_the_last(model: Any, loader: Any) -> float:
     return right / rows
 
 
-def loss_of_the_last(model: Any, loader: Any) -> float:
+def last_batch_loss(model: Any, loader: Any) -> float:
     for x, y in loader:
         scores = model(x)
         loss = F.cross_entropy(scores, y)
     return float(loss)
 
 
-@pytest.mark.parametrize("loop", [of_the_last, loss_of_the_last], ids=lambda one: one.__name__)
-def test_what_is_left_of_the_last_batch_alone_is_found(loop: Callable[[Any, Any], Any]) -> None:
-    (one,) = said(loop)
-    assert one.severity == "warning"
-    assert "covers only the last of 3 batches, 1 rows; expected all 257" in one.message
-    assert said(loop, rows=128) == []
+@pytest.mark.parametrize("loop", [last_batch_accuracy, last_batch_loss], ids=lambda loop: loop.__name__)
+def test_metric_averaging_of_last_batch_alone_is_a_warning_with_row_counts(loop: Callable[[Any, Any], Any]) -> None:
+    (finding,) = evaluation_findings(loop)
+    assert finding.severity == "warning"
+    assert "covers only the last of 3 batches, 1 rows; expected all 257" in finding.message
+    assert evaluation_findings(loop, rows=128) == []
 
 
-def first_only(model: Any, loader: Any) -> float:
+def first_batch_accuracy(model: Any, loader: Any) -> float:
     for x, y in loader:
         share = (model(x).argmax(1) == y).float().mean().item()
         break
     return share
 
 
-def running(model: Any, loader: Any) -> float:
+def running_accuracy(model: Any, loader: Any) -> float:
     right = rows = 0
     for x, y in loader:
         right += (model(x).argmax(1) == y).sum().item()
@@ -139,38 +140,38 @@ def running(model: Any, loader: Any) -> float:
     return share
 
 
-def shown(model: Any, loader: Any) -> None:
+def printed_accuracy(model: Any, loader: Any) -> None:
     for x, y in loader:
         share = (model(x).argmax(1) == y).float().mean().item()
         print(share)
     print("the last", share)
 
 
-def smoothed(model: Any, loader: Any) -> float:
+def smoothed_loss(model: Any, loader: Any) -> float:
     level = 0.0
     for x, y in loader:
         level = float(0.9 * level + 0.1 * F.cross_entropy(model(x), y).item())
     return level
 
 
-def weighted_by_numpy(model: Any, loader: Any) -> float:
-    found, sizes = [], []
+def numpy_weighted_loss(model: Any, loader: Any) -> float:
+    values, sizes = [], []
     for x, y in loader:
-        found.append(F.cross_entropy(model(x), y).item())
+        values.append(F.cross_entropy(model(x), y).item())
         sizes.append(len(y))
-    return float(np.average(found, weights=sizes))
+    return float(np.average(values, weights=sizes))
 
 
-def one_of_two_ways(model: Any, loader: Any, by_rows: bool = True) -> float:
-    total, found = 0.0, []
+def weighted_or_plain_loss(model: Any, loader: Any, by_rows: bool = True) -> float:
+    total, values = 0.0, []
     for x, y in loader:
         loss = F.cross_entropy(model(x), y).item()
-        found.append(loss)
+        values.append(loss)
         total += loss * len(y)
-    return float(np.dot(found, [128, 128, 1]) / 257 if by_rows else np.mean(found))
+    return float(np.dot(values, [128, 128, 1]) / 257 if by_rows else np.mean(values))
 
 
-def rows_counted(model: Any, loader: Any) -> float:
+def counted_accuracy(model: Any, loader: Any) -> float:
     right = rows = 0
     for x, y in loader:
         right += (model(x).argmax(1) == y).sum().item()
@@ -178,7 +179,7 @@ def rows_counted(model: Any, loader: Any) -> float:
     return right / rows
 
 
-def losses_by_size(model: Any, loader: Any) -> float:
+def size_weighted_loss(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         size = x.size(0)
@@ -187,7 +188,7 @@ def losses_by_size(model: Any, loader: Any) -> float:
     return total / len(loader.dataset)
 
 
-def weighed_before(model: Any, loader: Any) -> float:
+def loss_weighted_in_batch(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         batch = F.cross_entropy(model(x), y).item() * y.shape[0]
@@ -195,14 +196,14 @@ def weighed_before(model: Any, loader: Any) -> float:
     return total / len(loader.dataset)
 
 
-def sums(model: Any, loader: Any) -> float:
+def summed_loss(model: Any, loader: Any) -> float:
     total = 0.0
     for x, y in loader:
         total += F.cross_entropy(model(x), y, reduction="sum").item()
     return total / len(loader.dataset)
 
 
-def f1_of_all(model: Any, loader: Any) -> float:
+def f1_of_all_rows(model: Any, loader: Any) -> float:
     predictions, targets = [], []
     for x, y in loader:
         predictions.append(model(x).argmax(1))
@@ -210,7 +211,7 @@ def f1_of_all(model: Any, loader: Any) -> float:
     return float(f1_score(torch.cat(targets), torch.cat(predictions)))
 
 
-def perplexity_of_all(model: Any, loader: Any) -> float:
+def perplexity_of_all_rows(model: Any, loader: Any) -> float:
     total, rows = 0.0, 0
     for x, y in loader:
         total += F.cross_entropy(model(x), y).item() * len(y)
@@ -218,39 +219,53 @@ def perplexity_of_all(model: Any, loader: Any) -> float:
     return math.exp(total / rows)
 
 
-def printed(model: Any, loader: Any) -> None:
+def discarded_f1(model: Any, loader: Any) -> None:
     for x, y in loader:
         f1_score(y, model(x).argmax(1))
 
 
-def confidence(model: Any, loader: Any) -> float:
-    found = []
+def mean_confidence(model: Any, loader: Any) -> float:
+    values = []
     for x, _ in loader:
-        found.extend(model(x).softmax(1).max(1).values.tolist())
-    return sum(found) / len(found)
+        values.extend(model(x).softmax(1).max(1).values.tolist())
+    return sum(values) / len(values)
 
 
-GOOD = [rows_counted, losses_by_size, weighed_before, sums, f1_of_all, perplexity_of_all, printed, confidence]
-GOOD += [first_only, running, shown, smoothed, weighted_by_numpy, one_of_two_ways]
+CORRECT_METRICS = [
+    counted_accuracy,
+    size_weighted_loss,
+    loss_weighted_in_batch,
+    summed_loss,
+    f1_of_all_rows,
+    perplexity_of_all_rows,
+    discarded_f1,
+    mean_confidence,
+    first_batch_accuracy,
+    running_accuracy,
+    printed_accuracy,
+    smoothed_loss,
+    numpy_weighted_loss,
+    weighted_or_plain_loss,
+]
 
 
-@pytest.mark.parametrize("loop", GOOD, ids=lambda one: one.__name__)
-def test_what_is_counted_by_rows_or_at_the_end_draws_nothing(loop: Callable[[Any, Any], Any]) -> None:
-    assert said(loop) == []
+@pytest.mark.parametrize("loop", CORRECT_METRICS, ids=lambda loop: loop.__name__)
+def test_metric_averaging_of_correct_metric_is_quiet(loop: Callable[[Any, Any], Any]) -> None:
+    assert evaluation_findings(loop) == []
 
 
-@pytest.mark.parametrize("loop", [losses, accuracies])
-def test_means_of_equal_batches_draw_nothing(loop: Callable[[Any, Any], Any]) -> None:
-    assert said(loop, rows=256) == []
+@pytest.mark.parametrize("loop", [mean_loss, mean_accuracy], ids=lambda loop: loop.__name__)
+def test_metric_averaging_of_equal_batches_is_quiet(loop: Callable[[Any, Any], Any]) -> None:
+    assert evaluation_findings(loop, rows=256) == []
 
 
-def test_one_batch_is_the_whole() -> None:
-    assert said(f1_summed, rows=100) == []
+def test_metric_averaging_of_a_single_batch_is_quiet() -> None:
+    assert evaluation_findings(mean_f1, rows=100) == []
 
 
-def test_a_last_batch_that_matters_little_draws_no_warning() -> None:
-    assert [one.severity for one in said(losses, rows=1000, size=64)] in ([], ["note"])
+def test_metric_averaging_with_negligible_last_batch_is_at_most_a_note() -> None:
+    assert [finding.severity for finding in evaluation_findings(mean_loss, rows=1000, size=64)] in ([], ["note"])
 
 
-def test_a_metric_of_each_row_by_itself_is_left_alone() -> None:
-    assert said(perplexities, rows=20, size=1) == []
+def test_metric_averaging_of_batches_of_one_row_is_quiet() -> None:
+    assert evaluation_findings(mean_perplexity, rows=20, size=1) == []

@@ -1,4 +1,4 @@
-"""L207: heads far larger than the labels need, and heads that are large for a reason."""
+"""Tests of L207: heads with many more outputs than the labels have classes."""
 
 from __future__ import annotations
 
@@ -8,41 +8,66 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 
 
-def build(outputs: int, labels: Tensor, loss_fn: Callable[..., Tensor] = F.cross_entropy, *tail: nn.Module) -> Setup:
-    """A head of some outputs for labels in a mixed order, and points that tell nothing of them."""
+def setup_with_outputs(
+    outputs: int, labels: Tensor, loss_fn: Callable[..., Tensor] = F.cross_entropy, *tail: nn.Module
+) -> Setup:
+    """Return a setup with a number of outputs, shuffled labels and unrelated inputs."""
     generator = torch.Generator().manual_seed(0)
-    mixed = labels[torch.randperm(len(labels), generator=generator)]
-    return minimal_setup(network(outputs, *tail), torch.randn(len(labels), 4, generator=generator), mixed, loss_fn)
+    shuffled_labels = labels[torch.randperm(len(labels), generator=generator)]
+    return minimal_setup(
+        network(outputs, *tail), torch.randn(len(labels), 4, generator=generator), shuffled_labels, loss_fn
+    )
 
 
-NUMBERS = torch.arange(600)
+INDICES = torch.arange(600)
 FAULTY = {
-    "cross-entropy": lambda: build(12, NUMBERS % 3),
-    "nll": lambda: build(12, NUMBERS % 3, nn.NLLLoss(), nn.LogSoftmax(1)),
-    "every fifth class": lambda: build(20, NUMBERS % 4 * 5, nn.CrossEntropyLoss()),
-    "smoothed": lambda: build(10, NUMBERS % 2, nn.CrossEntropyLoss(label_smoothing=0.1)),
+    "cross-entropy": lambda: setup_with_outputs(12, INDICES % 3),
+    "nll": lambda: setup_with_outputs(12, INDICES % 3, nn.NLLLoss(), nn.LogSoftmax(1)),
+    "every fifth class": lambda: setup_with_outputs(20, INDICES % 4 * 5, nn.CrossEntropyLoss()),
+    "label smoothing": lambda: setup_with_outputs(10, INDICES % 2, nn.CrossEntropyLoss(label_smoothing=0.1)),
 }
 HEALTHY = {
-    "as many": lambda: build(3, NUMBERS % 3),
-    "one class rare": lambda: build(10, torch.cat([NUMBERS % 9, torch.full((2,), 9)])),
-    "few labels yet": lambda: build(100, NUMBERS[:64] % 10),
-    "half of the classes": lambda: build(10, NUMBERS % 5),
+    "one output per class": lambda: setup_with_outputs(3, INDICES % 3),
+    "one class rare": lambda: setup_with_outputs(10, torch.cat([INDICES % 9, torch.full((2,), 9)])),
+    "few samples": lambda: setup_with_outputs(100, INDICES[:64] % 10),
+    "half of the classes": lambda: setup_with_outputs(10, INDICES % 5),
 }
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_a_head_left_from_another_task_is_found(name: str) -> None:
+def test_head_size_of_too_large_head_ranks_first(name: str) -> None:
     report = Debugger.of(FAULTY[name]()).checkup()
     assert report[0].code == "L207"
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_head_that_is_large_for_a_reason_is_left_alone(name: str) -> None:
+def test_head_size_of_justified_head_is_quiet(name: str) -> None:
     report = Debugger.of(HEALTHY[name]()).checkup(select="L207")
     assert len(report.faults) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "outputs", "is_reported"),
+    [
+        (torch.arange(90) % 3, 1000, True),
+        (torch.arange(90) % 3, 3, False),
+        (torch.arange(90) % 10, 100, False),
+        (torch.arange(90), 1000, False),
+        (torch.arange(30) % 3, 1000, False),
+    ],
+    ids=["3 of 1000 classes", "3 of 3 classes", "10 of 100 classes", "90 of 1000 classes", "few samples"],
+)
+def test_head_size_of_shuffling_loader_is_reported_for_3_of_1000_classes_only(
+    labels: Tensor, outputs: int, is_reported: bool
+) -> None:
+    loader = DataLoader(TensorDataset(torch.randn(len(labels), 4), labels), batch_size=10, shuffle=True)
+    model = nn.Linear(4, outputs)
+    debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
+    assert [finding.code for finding in debugger.checkup(select=["L207"])] == ["L207"] * is_reported

@@ -1,17 +1,158 @@
-"""L206 on softmaxes that have one value to share and are right."""
+"""Tests of L206: softmax over the wrong axis, at the head and in attention."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
-from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.examples import minimal_setup, points
+from nbdebug.setup import Setup
+from tests.rules.faulty_models import ModelWithTail
 from tests.rules.healthy_models import SelfAttention
+from tests.rules.rule_findings import checkup_findings, fault_messages, rule_findings, setup_builder
+
+TOKENS = torch.randint(0, 12, (32, 7), generator=torch.Generator().manual_seed(0))
+IMAGES = torch.rand(32, 1, 6, 8, generator=torch.Generator().manual_seed(0))
+MASKS = (IMAGES[:, 0] * 2.99).long()
+SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))
+Y = points()[1]
 
 
-def test_attention_over_a_sequence_of_one_is_left_alone() -> None:
-    setup = minimal_setup(SelfAttention(), torch.randn(32, 1, 8), torch.arange(32) % 3, nn.CrossEntropyLoss())
-    report = Debugger.of(setup).checkup(select="L206")
-    assert report.checked_rules
-    assert len(report) == 0
+class AttentionPooling(nn.Module):
+    """A classifier that pools over time with softmax weights along ``axis``."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.body, self.score, self.head = nn.Embedding(12, 8), nn.Linear(8, 1), nn.Linear(8, 3)
+        self.axis = axis
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        states = self.body(tokens)
+        weights = torch.softmax(self.score(states), dim=self.axis)
+        return self.head((weights * states).sum(1))
+
+
+def token_nll(output: Tensor, target: Tensor) -> Tensor:
+    return F.nll_loss(output.reshape(-1, output.shape[-1]), target.reshape(-1))
+
+
+def tagger(axis: int) -> Setup:
+    body = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 5))
+    return minimal_setup(ModelWithTail(body, lambda x: F.log_softmax(x, dim=axis)), TOKENS, TOKENS % 5, token_nll)
+
+
+def segmenter(axis: int, loss_fn: Any = None, target: Tensor = MASKS) -> Setup:
+    tail = F.log_softmax if loss_fn is None else F.softmax
+    model = ModelWithTail(nn.Conv2d(1, 3, 3, padding=1), lambda x: tail(x, dim=axis))
+    return minimal_setup(model, IMAGES, target, loss_fn or nn.NLLLoss())
+
+
+def one_hot_segmenter(axis: int) -> Setup:
+    return segmenter(axis, nn.MSELoss(), F.one_hot(MASKS, 3).movedim(-1, 1).float())
+
+
+def pooling_classifier(axis: int) -> Setup:
+    return minimal_setup(AttentionPooling(axis), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss())
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [tagger(1), segmenter(2), segmenter(-1), one_hot_segmenter(3), pooling_classifier(2)],
+    ids=["time", "height", "width", "width of one-hot targets", "axis of length one"],
+)
+def test_softmax_wrong_axis_over_another_axis_than_classes_or_time_is_reported(setup: Setup) -> None:
+    assert len(fault_messages(setup, "L206")) == 1
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [tagger(-1), segmenter(1), one_hot_segmenter(1), pooling_classifier(1)],
+    ids=["tags", "pixels", "one-hot targets", "weights over time"],
+)
+def test_softmax_wrong_axis_over_classes_or_pooled_time_is_quiet(setup: Setup) -> None:
+    assert fault_messages(setup, "L206") == []
+
+
+class AttentionClassifier(nn.Module):
+    """A head on the mean over time of a function of queries, keys and values."""
+
+    def __init__(self, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.attend, self.head = attend, nn.Linear(8, 3)
+        self.query, self.key, self.value = (nn.Linear(4, 8) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.attend(self.query(x), self.key(x), self.value(x)).mean(1))
+
+
+def softmax_over_queries(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.transpose(1, 2) / 8**0.5).softmax(1) @ v
+
+
+def heads_softmax_over_queries(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    q, k, v = (t.unflatten(2, (2, 4)).transpose(1, 2) for t in (q, k, v))
+    scores = torch.matmul(q, k.transpose(-2, -1)) * 0.5
+    weights = F.dropout(F.softmax(scores.masked_fill(torch.eye(6).bool(), -1e9), dim=2), 0.1)
+    return torch.matmul(weights, v).transpose(1, 2).flatten(2)
+
+
+def transposed_softmax_over_queries(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.bmm(v.transpose(1, 2), torch.bmm(k, q.transpose(1, 2)).softmax(2)).transpose(1, 2)
+
+
+@pytest.mark.parametrize("attend", [softmax_over_queries, heads_softmax_over_queries, transposed_softmax_over_queries])
+def test_softmax_wrong_axis_over_attention_queries_is_a_warning_at_its_line(attend: Callable[..., Tensor]) -> None:
+    (finding,) = checkup_findings(setup_builder(AttentionClassifier(attend), SERIES, Y)(), "L206")
+    assert finding.severity == "warning"
+    assert "softmax" in (finding.where.source or "")
+
+
+def softmax_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.dropout((q @ k.transpose(1, 2)).softmax(-1), 0.1) @ v
+
+
+def transposed_softmax_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (v.transpose(1, 2) @ (k @ q.transpose(1, 2)).softmax(1)).transpose(1, 2)
+
+
+def bidirectional_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.transpose(1, 2)
+    return scores.softmax(2) @ v + scores.softmax(1).transpose(1, 2) @ v
+
+
+def slot_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = (q @ k.transpose(1, 2)).softmax(1)
+    return (weights / weights.sum(2, keepdim=True)) @ v
+
+
+def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return q.softmax(2) @ (k.softmax(1).transpose(1, 2) @ v)
+
+
+def soft_assignment(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return q.softmax(2).transpose(1, 2) @ v
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        softmax_over_keys,
+        transposed_softmax_over_keys,
+        bidirectional_attention,
+        slot_attention,
+        linear_attention,
+        soft_assignment,
+    ],
+)
+def test_softmax_wrong_axis_of_correct_attention_is_quiet(attend: Callable[..., Tensor]) -> None:
+    assert checkup_findings(setup_builder(AttentionClassifier(attend), SERIES, Y)(), "L206") == []
+
+
+def test_softmax_wrong_axis_of_attention_over_sequences_of_length_one_is_quiet() -> None:
+    model = SelfAttention()
+    assert rule_findings(setup_builder(model, torch.randn(32, 1, 8), torch.arange(32) % 3)(), "L206") == []

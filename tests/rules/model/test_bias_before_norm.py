@@ -1,4 +1,4 @@
-"""M313: a bias is named where the mean of its channel is subtracted, and nowhere else."""
+"""Tests of M313: a bias is reported only if the normalization subtracts the mean of its channel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
@@ -19,8 +19,8 @@ IMAGES = torch.rand(16, 2, 6, 6)
 LABELS = torch.arange(16) % 3
 
 
-class Functional(nn.Module):
-    """A product, a bias and a normalization by hand."""
+class FunctionalBatchNorm(nn.Module):
+    """A matrix product, a bias and a functional batch normalization."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ class Functional(nn.Module):
         return self.head(F.relu(F.batch_norm(x @ self.weight + self.shift, None, None, training=True)))
 
 
-class Frames(nn.Module):
-    """A layer over frames, turned for the normalization."""
+class FrameBatchNorm(nn.Module):
+    """A linear layer over frames, transposed for the normalization."""
 
     def __init__(self, hidden: int = 8) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Frames(nn.Module):
         return self.head(self.norm(h).mean(2))
 
 
-def images(*middle: nn.Module) -> Setup:
+def convolution_setup(*middle: nn.Module) -> Setup:
     model = nn.Sequential(nn.Conv2d(2, 8, 3), *middle, nn.ReLU(), nn.Flatten(), nn.Linear(128, 3))
     return minimal_setup(model, IMAGES, LABELS, CE)
 
@@ -54,20 +54,21 @@ def images(*middle: nn.Module) -> Setup:
 @pytest.mark.parametrize(
     ("build", "bias"),
     [
-        (lambda: images(nn.BatchNorm2d(8)), "0.bias"),
-        (lambda: images(nn.InstanceNorm2d(8)), "0.bias"),
-        (lambda: minimal_setup(Functional(), X, Y, CE), "shift"),
-        (lambda: minimal_setup(Frames(), X, Y, CE), "body.bias"),
+        (lambda: convolution_setup(nn.BatchNorm2d(8)), "0.bias"),
+        (lambda: convolution_setup(nn.InstanceNorm2d(8)), "0.bias"),
+        (lambda: minimal_setup(FunctionalBatchNorm(), X, Y, CE), "shift"),
+        (lambda: minimal_setup(FrameBatchNorm(), X, Y, CE), "body.bias"),
     ],
+    ids=["batch norm", "instance norm", "functional", "transposed frames"],
 )
-def test_a_canceled_bias_is_named(build: Callable[[], Setup], bias: str) -> None:
-    (found,) = said(build(), "M313")
-    assert found.where.parameter == bias
-    assert found.severity == "note"
+def test_bias_before_norm_with_canceled_bias_is_note_at_parameter(build: Callable[[], Setup], bias: str) -> None:
+    (finding,) = rule_findings(build(), "M313")
+    assert finding.where.parameter == bias
+    assert finding.severity == "note"
 
 
-def frozen_norm() -> Setup:
-    setup = images(nn.BatchNorm2d(8))
+def frozen_norm_setup() -> Setup:
+    setup = convolution_setup(nn.BatchNorm2d(8))
     setup.model[1].eval()
     return setup
 
@@ -75,12 +76,13 @@ def frozen_norm() -> Setup:
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: images(nn.GroupNorm(2, 8)),
-        lambda: images(nn.ReLU(), nn.BatchNorm2d(8)),
-        lambda: images(nn.LayerNorm([4, 4])),
-        frozen_norm,
-        lambda: images(),
+        lambda: convolution_setup(nn.GroupNorm(2, 8)),
+        lambda: convolution_setup(nn.ReLU(), nn.BatchNorm2d(8)),
+        lambda: convolution_setup(nn.LayerNorm([4, 4])),
+        frozen_norm_setup,
+        lambda: convolution_setup(),
     ],
+    ids=["group norm", "ReLU between", "layer norm", "frozen batch norm", "no norm"],
 )
-def test_a_bias_that_counts_is_left_alone(build: Callable[[], Setup]) -> None:
-    assert said(build(), "M313") == []
+def test_bias_before_norm_ignores_effective_bias(build: Callable[[], Setup]) -> None:
+    assert rule_findings(build(), "M313") == []

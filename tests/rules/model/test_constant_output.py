@@ -1,4 +1,4 @@
-"""M307 in many styles, and models whose answers only look alike."""
+"""Tests of M307: constant outputs, and outputs that differ little or for good reason."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from torch import Tensor, nn
 
 from nbdebug.rules.examples import network, points, regressor
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.model.networks import dead_network, zero_head_network
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 X, Y = points()
 IMAGES = torch.randn(64, 1, 6, 6, generator=torch.Generator().manual_seed(3))
 
 
-class Then(nn.Module):
-    """A network with a function behind it."""
+class PostprocessedNetwork(nn.Module):
+    """A network with a function applied to its output."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -27,69 +28,57 @@ class Then(nn.Module):
         return self.function(self.inner(x))
 
 
-def resting() -> nn.Module:
-    model = network(3)
-    nn.init.constant_(model[0].bias, -50.0)
-    return model
-
-
 def segmenter(bias: float) -> nn.Module:
     first = nn.Conv2d(1, 4, 3, padding=1)
     nn.init.constant_(first.bias, bias)
     return nn.Sequential(first, nn.ReLU(), nn.Conv2d(4, 3, 1))
 
 
-def from_zero() -> nn.Module:
-    model = network(3)
-    nn.init.zeros_(model[2].weight)
-    return model
-
-
-def by_sample(logits: Tensor, y: Tensor) -> Tensor:
+def sample_loss(logits: Tensor, y: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits.mean((2, 3)), y)
 
 
 FAULTS: dict[str, Callable[[], Setup]] = {
-    "one unit": lambda: regressor(nn.Softmax(1)),
-    "units at rest": on(resting()),
-    "counted": on(Then(lambda h: h * 0.0 + h.numel())),
-    "clamped, bf16": on(Then(lambda h: h.clamp(9, 10)).bfloat16(), X.bfloat16()),
-    "segmentation": on(segmenter(-90.0), IMAGES, loss_fn=by_sample),
+    "softmax over one unit": lambda: regressor(nn.Softmax(1)),
+    "dead units": setup_builder(dead_network()),
+    "times zero": setup_builder(PostprocessedNetwork(lambda h: h * 0.0 + h.numel())),
+    "clamped, bf16": setup_builder(PostprocessedNetwork(lambda h: h.clamp(9, 10)).bfloat16(), X.bfloat16()),
+    "segmentation": setup_builder(segmenter(-90.0), IMAGES, loss_fn=sample_loss),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_one_answer_for_all_is_found(name: str) -> None:
-    (found,) = said("M307", FAULTS[name]())
-    assert found.severity == "error"
-    assert found.evidence["samples"] == 16
+def test_constant_output_for_all_samples_is_error(name: str) -> None:
+    (finding,) = checkup_findings(FAULTS[name](), "M307")
+    assert finding.severity == "error"
+    assert finding.evidence["samples"] == 16
 
 
-QUIET: dict[str, Callable[[], Setup]] = {
-    "head from zero": on(from_zero()),
-    "small differences": on(Then(lambda h: 100 + h / 100)),
-    "segmentation": on(segmenter(0.0), IMAGES, loss_fn=by_sample),
-    "batch norm": on(nn.Sequential(network(3), nn.BatchNorm1d(3))),
-    "same samples": on(network(3), X[:1].expand(64, 4).clone()),
-    "log-softmax": on(Then(lambda h: h.log_softmax(1)), loss_fn=nn.NLLLoss()),
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "zero-initialized head": setup_builder(zero_head_network()),
+    "small differences": setup_builder(PostprocessedNetwork(lambda h: 100 + h / 100)),
+    "segmentation": setup_builder(segmenter(0.0), IMAGES, loss_fn=sample_loss),
+    "batch norm": setup_builder(nn.Sequential(network(3), nn.BatchNorm1d(3))),
+    "identical samples": setup_builder(network(3), X[:1].expand(64, 4).clone()),
+    "log-softmax": setup_builder(PostprocessedNetwork(lambda h: h.log_softmax(1)), loss_fn=nn.NLLLoss()),
 }
 
 
-@pytest.mark.parametrize("name", QUIET)
-def test_answers_that_differ_are_left_alone(name: str) -> None:
-    assert said("M307", QUIET[name]()) == []
+@pytest.mark.parametrize("name", HEALTHY)
+def test_constant_output_ignores_sound_models(name: str) -> None:
+    assert checkup_findings(HEALTHY[name](), "M307") == []
 
 
-PLACES = {
-    "one unit": (lambda: regressor(nn.Softmax(1)), "3"),
-    "units at rest": (on(resting()), "1"),
-    "a normalization over one unit": (lambda: regressor(nn.LayerNorm(1)), "3"),
+LOCATIONS = {
+    "softmax over one unit": (lambda: regressor(nn.Softmax(1)), "3"),
+    "dead units": (setup_builder(dead_network()), "1"),
+    "layer norm over one unit": (lambda: regressor(nn.LayerNorm(1)), "3"),
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_the_place_is_where_samples_become_alike(name: str) -> None:
-    build, module = PLACES[name]
-    (found,) = said("M307", build())
-    assert found.where.module == module
-    assert all(one.where.module == module for one in said("M306", build()))
+@pytest.mark.parametrize("name", LOCATIONS)
+def test_constant_output_points_to_module_that_equalizes_samples(name: str) -> None:
+    build, module = LOCATIONS[name]
+    (finding,) = checkup_findings(build(), "M307")
+    assert finding.where.module == module
+    assert all(finding.where.module == module for finding in checkup_findings(build(), "M306"))

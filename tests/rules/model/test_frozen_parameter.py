@@ -1,4 +1,4 @@
-"""M302: what is frozen by accident is loud, what is frozen on purpose is a note."""
+"""Tests of M302: parameters frozen by accident are warnings, parameters frozen on purpose are notes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.healthy_models import Adapter, Frozen
+from tests.rules.healthy_models import Adapter, FrozenBackbone
+from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
 
 
-def found(setup: Setup) -> list[Finding]:
-    return [one for one in Debugger.of(setup).checkup(select=["M302"]) if one.code == "M302"]
-
-
-def of(model: nn.Module, held: nn.Module | None = None) -> Setup:
-    optimizer = torch.optim.SGD((held or model).parameters(), lr=0.1)
+def setup_of(model: nn.Module, optimized: nn.Module | None = None) -> Setup:
+    optimizer = torch.optim.SGD((optimized or model).parameters(), lr=0.1)
     return minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
-class Classifier(nn.Module):
-    """A body with a normalization and a head, in the words of a transfer."""
+class TransferClassifier(nn.Module):
+    """A body, a normalization and a head, named as in transfer learning."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,8 +33,8 @@ class Classifier(nn.Module):
         return self.fc(torch.relu(self.norm(self.body(x))))
 
 
-class Stack(nn.Module):
-    """Blocks in a list, some frozen."""
+class BlockStack(nn.Module):
+    """Blocks in a list, some of them frozen."""
 
     def __init__(self, *frozen: int) -> None:
         super().__init__()
@@ -53,53 +49,53 @@ class Stack(nn.Module):
         return self.head(x)
 
 
-def only_norm() -> Setup:
-    model = Classifier().requires_grad_(False)
+def trainable_norm_only() -> Setup:
+    model = TransferClassifier().requires_grad_(False)
     model.norm.requires_grad_(True)
-    return of(model)
+    return setup_of(model)
 
 
-def only_biases() -> Setup:
+def trainable_bias_only() -> Setup:
     model = network(3)
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name == "0.bias"
-    return of(model)
+    return setup_of(model)
 
 
-def frozen_after_the_optimizer() -> Setup:
-    model = Classifier()
-    setup = of(model, model.fc)
+def frozen_after_optimizer() -> Setup:
+    model = TransferClassifier()
+    setup = setup_of(model, model.fc)
     model.fc.requires_grad_(False)
     return setup
 
 
-def in_the_middle() -> Setup:
-    return of(Stack(2))
+def frozen_middle_block() -> Setup:
+    return setup_of(BlockStack(2))
 
 
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
-    "nothing but normalization learns": (only_norm, "fc"),
-    "nothing but a bias learns": (only_biases, "2"),
-    "one block of five": (in_the_middle, "blocks.2"),
+    "nothing but normalization learns": (trainable_norm_only, "fc"),
+    "nothing but a bias learns": (trainable_bias_only, "2"),
+    "one block of five": (frozen_middle_block, "blocks.2"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_an_accident_is_a_warning_at_its_module(name: str) -> None:
+def test_frozen_parameter_by_accident_is_warning_at_module(name: str) -> None:
     build, module = FAULTS[name]
-    (one,) = found(build())
-    assert one.severity == "warning"
-    assert one.where.module == module
+    (finding,) = rule_findings(build(), "M302")
+    assert finding.severity == "warning"
+    assert finding.where.module == module
 
 
-def test_an_optimizer_of_frozen_parameters_comes_before_what_it_leaves_out() -> None:
-    loud = Debugger.of(frozen_after_the_optimizer()).checkup().faults
-    assert (loud[0].code, loud[0].severity, loud[0].where.module) == ("M302", "error", "fc")
-    assert "O503" in [one.code for one in loud[1:]]
+def test_frozen_parameter_in_optimizer_ranks_before_parameter_not_optimized() -> None:
+    faults = Debugger.of(frozen_after_optimizer()).checkup().faults
+    assert (faults[0].code, faults[0].severity, faults[0].where.module) == ("M302", "error", "fc")
+    assert "O503" in [finding.code for finding in faults[1:]]
 
 
-def prompt() -> nn.Module:
-    class Prompted(nn.Module):
+def prompt_tuned_network() -> nn.Module:
+    class PromptTunedNetwork(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.prompt, self.body = nn.Parameter(torch.zeros(1, 4)), network(3).requires_grad_(False)
@@ -107,22 +103,22 @@ def prompt() -> nn.Module:
         def forward(self, x: Tensor) -> Tensor:
             return self.body(x + self.prompt)
 
-    return Prompted()
+    return PromptTunedNetwork()
 
 
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
-    "frozen backbone": Frozen,
+    "frozen backbone": FrozenBackbone,
     "low-rank adapter": Adapter,
-    "learned prompt": prompt,
-    "first blocks frozen": lambda: Stack(0, 1),
-    "only the last block and the head": lambda: Stack(0, 1, 2, 3),
+    "learned prompt": prompt_tuned_network,
+    "first blocks frozen": lambda: BlockStack(0, 1),
+    "only the last block and the head": lambda: BlockStack(0, 1, 2, 3),
 }
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_what_is_frozen_on_purpose_is_a_note(name: str) -> None:
-    assert [one.severity for one in found(of(HEALTHY[name]()))] == ["note"]
+def test_frozen_parameter_on_purpose_is_note(name: str) -> None:
+    assert [finding.severity for finding in rule_findings(setup_of(HEALTHY[name]()), "M302")] == ["note"]
 
 
-def test_a_model_that_learns_as_a_whole_draws_nothing() -> None:
-    assert found(of(Stack())) == []
+def test_frozen_parameter_ignores_fully_trainable_model() -> None:
+    assert rule_findings(setup_of(BlockStack()), "M302") == []

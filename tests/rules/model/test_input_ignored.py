@@ -1,4 +1,4 @@
-"""M306 in many styles, and inputs that matter although it does not show at first sight."""
+"""Tests of M306: inputs that do not change the output, and inputs whose influence is hard to see."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.examples import network, points
+from nbdebug.rules.examples import points
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.model.networks import dead_network, zero_head_network
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 X, Y = points()
 TOKENS = torch.randint(1, 11, (64, 7), generator=torch.Generator().manual_seed(1))
 CE = nn.CrossEntropyLoss()
 
 
-class By(nn.Module):
+class InputFunction(nn.Module):
     """A linear head on a function of the inputs."""
 
     def __init__(self, function: Callable[..., Tensor], width: int = 4) -> None:
@@ -30,123 +31,114 @@ class By(nn.Module):
         return self.head(self.function(self, x, other))
 
 
-def pairs(function: Callable[..., Tensor], other: Tensor, named: bool = False) -> Callable[[], Setup]:
+def two_input_setup(function: Callable[..., Tensor], other: Tensor, as_dict: bool = False) -> Callable[[], Setup]:
     def build() -> Setup:
-        parts = [{"x": X[i : i + 16], "other": other[i : i + 16], "labels": Y[i : i + 16]} for i in range(0, 64, 16)]
-        return Setup(By(function), parts if named else [tuple(p.values()) for p in parts], loss_fn=CE)
+        batches = [{"x": X[i : i + 16], "other": other[i : i + 16], "labels": Y[i : i + 16]} for i in range(0, 64, 16)]
+        return Setup(InputFunction(function), batches if as_dict else [tuple(p.values()) for p in batches], loss_fn=CE)
 
     return build
 
 
-def resting() -> nn.Module:
-    model = network(3)
-    nn.init.constant_(model[0].bias, -50.0)
-    return model
-
-
-def started_at_zero() -> nn.Module:
-    model = network(3)
-    nn.init.zeros_(model[2].weight)
-    return model
-
-
-def first_only(self: By, x: Tensor, other: Any) -> Tensor:
+def first_input(self: InputFunction, x: Tensor, other: Any) -> Tensor:
     return x
 
 
-def both(self: By, x: Tensor, other: Tensor) -> Tensor:
+def sum_of_inputs(self: InputFunction, x: Tensor, other: Tensor) -> Tensor:
     return x + other
 
 
-def gated(self: By, x: Tensor, other: Tensor) -> Tensor:
+def gated_sum(self: InputFunction, x: Tensor, other: Tensor) -> Tensor:
     return x + self.gate * other
 
 
-def in_training(self: By, x: Tensor, other: Tensor) -> Tensor:
+def sum_in_training(self: InputFunction, x: Tensor, other: Tensor) -> Tensor:
     return x + other if self.training else x
 
 
-def masked(self: By, x: Tensor, other: Tensor) -> Tensor:
+def masked_input(self: InputFunction, x: Tensor, other: Tensor) -> Tensor:
     return x * other.float().unsqueeze(1)
 
 
-def made_anew(self: By, x: Tensor, other: Any) -> Tensor:
+def constant_input(self: InputFunction, x: Tensor, other: Any) -> Tensor:
     return torch.ones_like(x)
 
 
-def tokens_overwritten(self: By, x: Tensor, other: Any) -> Tensor:
+def zeroed_tokens(self: InputFunction, x: Tensor, other: Any) -> Tensor:
     return self.embed(torch.zeros_like(x)).mean(1)
 
 
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
-    "one of two": (pairs(first_only, X.cos()), "error"),
-    "one of two, dict": (pairs(first_only, X.cos(), named=True), "error"),
-    "table of integers": (pairs(first_only, TOKENS), "warning"),
-    "made anew": (on(By(made_anew)), "error"),
-    "tokens overwritten": (on(By(tokens_overwritten), TOKENS), "error"),
-    "all units rest": (on(resting()), "error"),
-    "bf16": (on(By(made_anew).bfloat16(), X.bfloat16()), "error"),
+    "one of two": (two_input_setup(first_input, X.cos()), "error"),
+    "one of two, dict": (two_input_setup(first_input, X.cos(), as_dict=True), "error"),
+    "table of integers": (two_input_setup(first_input, TOKENS), "warning"),
+    "replaced by ones": (setup_builder(InputFunction(constant_input)), "error"),
+    "zeroed tokens": (setup_builder(InputFunction(zeroed_tokens), TOKENS), "error"),
+    "dead units": (setup_builder(dead_network()), "error"),
+    "bf16": (setup_builder(InputFunction(constant_input).bfloat16(), X.bfloat16()), "error"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_is_ignored_is_found(name: str) -> None:
+def test_input_ignored_of_unused_input_is_reported(name: str) -> None:
     build, severity = FAULTS[name]
-    (found,) = said("M306", build())
-    assert found.severity == severity
+    (finding,) = checkup_findings(build(), "M306")
+    assert finding.severity == severity
 
 
-def test_an_argument_is_called_by_its_name() -> None:
-    (found,) = said("M306", pairs(first_only, X.cos())())
-    assert "'other'" in found.message
-    assert "def forward" in (found.where.source or "")
+def test_input_ignored_of_second_argument_names_it_and_points_to_forward() -> None:
+    (finding,) = checkup_findings(two_input_setup(first_input, X.cos())(), "M306")
+    assert "'other'" in finding.message
+    assert "def forward" in (finding.where.source or "")
 
 
-QUIET: dict[str, Callable[[], Setup]] = {
-    "head from zero": on(started_at_zero()),
-    "gate from zero": pairs(gated, X.cos()),
-    "in training alone": pairs(in_training, X.cos()),
-    "mask of ones": pairs(masked, torch.ones(64, dtype=torch.bool)),
-    "mask": pairs(masked, Y > 0),
-    "both": pairs(both, X.cos()),
-    "bag of tokens": on(nn.Sequential(nn.EmbeddingBag(11, 3)), TOKENS),
-    "sign alone": on(By(lambda self, x, other: x.sign())),
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "zero-initialized head": setup_builder(zero_head_network()),
+    "zero-initialized gate": two_input_setup(gated_sum, X.cos()),
+    "in training only": two_input_setup(sum_in_training, X.cos()),
+    "mask of ones": two_input_setup(masked_input, torch.ones(64, dtype=torch.bool)),
+    "mask": two_input_setup(masked_input, Y > 0),
+    "both": two_input_setup(sum_of_inputs, X.cos()),
+    "bag of tokens": setup_builder(nn.Sequential(nn.EmbeddingBag(11, 3)), TOKENS),
+    "sign only": setup_builder(InputFunction(lambda self, x, other: x.sign())),
 }
 
 
-@pytest.mark.parametrize("name", QUIET)
-def test_inputs_that_matter_are_left_alone(name: str) -> None:
-    assert said("M306", QUIET[name]()) == []
+@pytest.mark.parametrize("name", HEALTHY)
+def test_input_ignored_is_quiet_for_used_inputs(name: str) -> None:
+    assert checkup_findings(HEALTHY[name](), "M306") == []
 
 
-def test_an_index_for_each_sample_is_a_note() -> None:
-    assert [one.severity for one in said("M306", pairs(first_only, torch.arange(64))())] == ["note"]
+def test_input_ignored_of_sample_index_is_note() -> None:
+    findings = checkup_findings(two_input_setup(first_input, torch.arange(64))(), "M306")
+    assert [finding.severity for finding in findings] == ["note"]
 
 
-class Layer(nn.Module):
-    def __init__(self, uses: bool) -> None:
+class TwoInputLayer(nn.Module):
+    def __init__(self, uses_other: bool) -> None:
         super().__init__()
-        self.uses, self.body = uses, nn.Linear(4, 4)
+        self.uses_other, self.body = uses_other, nn.Linear(4, 4)
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        return self.body(x) + other if self.uses else self.body(x)
+        return self.body(x) + other if self.uses_other else self.body(x)
 
 
-class Handing(nn.Module):
-    """Hands both inputs on, and may drop what it gets for the second."""
+class TwoInputModel(nn.Module):
+    """Passes both inputs to a layer whose output it may drop."""
 
-    def __init__(self, layer_uses: bool, kept: bool) -> None:
+    def __init__(self, layer_uses_other: bool, uses_layer: bool) -> None:
         super().__init__()
-        self.layer, self.kept, self.head = Layer(layer_uses), kept, nn.Linear(4, 3)
+        self.layer, self.uses_layer, self.head = TwoInputLayer(layer_uses_other), uses_layer, nn.Linear(4, 3)
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        both = self.layer(x, other)
-        return self.head(both if self.kept else x)
+        outputs = self.layer(x, other)
+        return self.head(outputs if self.uses_layer else x)
 
 
-@pytest.mark.parametrize(("model", "module"), [(Handing(False, True), "layer"), (Handing(True, False), None)])
-def test_the_module_that_leaves_its_input_alone_is_named(model: nn.Module, module: str | None) -> None:
-    parts = [(X[i : i + 16], X[i : i + 16].cos(), Y[i : i + 16]) for i in range(0, 64, 16)]
-    (one,) = said("M306", Setup(model, parts, loss_fn=CE))
-    assert one.where.module == module
-    assert "def forward(self, x: Tensor, other: Tensor)" in (one.where.source or "")
+@pytest.mark.parametrize(
+    ("model", "module"), [(TwoInputModel(False, True), "layer"), (TwoInputModel(True, False), None)]
+)
+def test_input_ignored_points_to_module_that_drops_input(model: nn.Module, module: str | None) -> None:
+    batches = [(X[i : i + 16], X[i : i + 16].cos(), Y[i : i + 16]) for i in range(0, 64, 16)]
+    (finding,) = checkup_findings(Setup(model, batches, loss_fn=CE), "M306")
+    assert finding.where.module == module
+    assert "def forward(self, x: Tensor, other: Tensor)" in (finding.where.source or "")

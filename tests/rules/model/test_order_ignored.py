@@ -1,4 +1,4 @@
-"""M311: attention that knows no positions, and models that know them, or need none."""
+"""Tests of M311: attention without positions, and models that encode positions or need none."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup
+from tests.rules.rule_findings import rule_findings
 
-SEED = torch.Generator().manual_seed(0)
-WORDS = torch.randint(0, 20, (64, 7), generator=SEED)
-EARLIER = (WORDS[:, 0] < WORDS[:, -1]).long()
-CURVES = torch.randn(64, 16, 3, generator=SEED).cumsum(1)
-RISING = (CURVES[:, -1, 0] > CURVES[:, 0, 0]).long()
-POINTS = torch.randn(64, 16, 3, generator=SEED)
-FAR = (POINTS.norm(dim=2).max(1).values > 3).long()
-PICTURES = torch.randn(64, 1, 8, 8, generator=SEED)
-BRIGHT = (PICTURES[:, 0, :4].sum((1, 2)) > PICTURES[:, 0, 4:].sum((1, 2))).long()
+GENERATOR = torch.Generator().manual_seed(0)
+WORDS = torch.randint(0, 20, (64, 7), generator=GENERATOR)
+WORD_LABELS = (WORDS[:, 0] < WORDS[:, -1]).long()
+CURVES = torch.randn(64, 16, 3, generator=GENERATOR).cumsum(1)
+CURVE_LABELS = (CURVES[:, -1, 0] > CURVES[:, 0, 0]).long()
+POINTS = torch.randn(64, 16, 3, generator=GENERATOR)
+POINT_LABELS = (POINTS.norm(dim=2).max(1).values > 3).long()
+IMAGES = torch.randn(64, 1, 8, 8, generator=GENERATOR)
+IMAGE_LABELS = (IMAGES[:, 0, :4].sum((1, 2)) > IMAGES[:, 0, 4:].sum((1, 2))).long()
 
 
-def found(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[..., Tensor] = F.cross_entropy) -> list[Finding]:
-    return [one for one in Debugger.of(minimal_setup(model, x, y, loss)).checkup(select=["M311"]) if one.code == "M311"]
+def findings(model: nn.Module, x: Tensor, y: Tensor) -> list[Finding]:
+    return rule_findings(minimal_setup(model, x, y, F.cross_entropy), "M311")
 
 
 def encoder(width: int = 8) -> nn.TransformerEncoder:
@@ -34,34 +34,34 @@ def encoder(width: int = 8) -> nn.TransformerEncoder:
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
 
-def sines(places: int, width: int) -> Tensor:
-    angle = torch.arange(places)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+def sinusoidal_positions(length: int, width: int) -> Tensor:
+    angle = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     return torch.cat([angle.sin(), angle.cos()], 1)
 
 
-class Reader(nn.Module):
-    """A classifier of sentences or, given numbers, of sequences; ``place`` is added to what attention is given."""
+class AttentionClassifier(nn.Module):
+    """A classifier of sequences or their tokens; ``positions`` is added to the input of attention."""
 
     def __init__(
-        self, entrance: nn.Module, place: Tensor | None = None, mask: bool = False, tags: bool = False
+        self, embedding: nn.Module, positions: Tensor | None = None, mask: bool = False, per_token: bool = False
     ) -> None:
         super().__init__()
-        self.entrance, self.body, self.head = entrance, encoder(), nn.Linear(8, 2)
-        self.place, self.mask, self.tags = place, mask, tags
+        self.embedding, self.body, self.head = embedding, encoder(), nn.Linear(8, 2)
+        self.positions, self.mask, self.per_token = positions, mask, per_token
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.entrance(x)
-        if self.place is not None:
-            x = x + self.place
-        places = x.shape[1]
-        mask = nn.Transformer.generate_square_subsequent_mask(places) if self.mask else None
+        x = self.embedding(x)
+        if self.positions is not None:
+            x = x + self.positions
+        length = x.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(length) if self.mask else None
         x = self.body(x, mask)
-        scores: Tensor = self.head(x).transpose(1, 2) if self.tags else self.head(x.mean(1))
+        scores: Tensor = self.head(x).transpose(1, 2) if self.per_token else self.head(x.mean(1))
         return scores
 
 
-class ByHand(nn.Module):
-    """Attention written out, or by torch's own function."""
+class ManualAttention(nn.Module):
+    """Attention as matrix products or by the fused function of torch."""
 
     def __init__(self, fused: bool) -> None:
         super().__init__()
@@ -77,61 +77,69 @@ class ByHand(nn.Module):
         return scores
 
 
-class Patches(nn.Module):
+class PatchTransformer(nn.Module):
     """A small vision transformer with a class token."""
 
     def __init__(self, positions: bool) -> None:
         super().__init__()
-        self.cut, self.token = nn.Conv2d(1, 8, 2, 2), nn.Parameter(torch.zeros(1, 1, 8))
-        self.place = nn.Parameter(torch.randn(1, 17, 8)) if positions else None
+        self.patches, self.token = nn.Conv2d(1, 8, 2, 2), nn.Parameter(torch.zeros(1, 1, 8))
+        self.positions = nn.Parameter(torch.randn(1, 17, 8)) if positions else None
         self.body, self.head = encoder(), nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.cut(x).flatten(2).transpose(1, 2)
+        x = self.patches(x).flatten(2).transpose(1, 2)
         x = torch.cat([self.token.expand(len(x), -1, -1), x], 1)
-        if self.place is not None:
-            x = x + self.place
+        if self.positions is not None:
+            x = x + self.positions
         scores: Tensor = self.head(self.body(x)[:, 0])
         return scores
 
 
 FAULTS: dict[str, tuple[Callable[[], nn.Module], Tensor, Tensor, str]] = {
-    "words": (lambda: Reader(nn.Embedding(20, 8)), WORDS, EARLIER, "7 tokens"),
-    "tags": (lambda: Reader(nn.Embedding(20, 8), tags=True), WORDS, (WORDS > 9).long(), "7 tokens"),
-    "by hand": (lambda: ByHand(fused=False), WORDS, EARLIER, "7 tokens"),
-    "fused": (lambda: ByHand(fused=True), WORDS, EARLIER, "7 tokens"),
-    "curves": (lambda: Reader(nn.Linear(3, 8)), CURVES, RISING, "16 steps"),
-    "patches": (lambda: Patches(positions=False), PICTURES, BRIGHT, "16 patches"),
+    "words": (lambda: AttentionClassifier(nn.Embedding(20, 8)), WORDS, WORD_LABELS, "7 tokens"),
+    "tags": (lambda: AttentionClassifier(nn.Embedding(20, 8), per_token=True), WORDS, (WORDS > 9).long(), "7 tokens"),
+    "manual": (lambda: ManualAttention(fused=False), WORDS, WORD_LABELS, "7 tokens"),
+    "fused": (lambda: ManualAttention(fused=True), WORDS, WORD_LABELS, "7 tokens"),
+    "curves": (lambda: AttentionClassifier(nn.Linear(3, 8)), CURVES, CURVE_LABELS, "16 steps"),
+    "patches": (lambda: PatchTransformer(positions=False), IMAGES, IMAGE_LABELS, "16 patches"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_attention_without_positions(name: str) -> None:
-    build, x, y, said = FAULTS[name]
-    (one,) = found(build(), x, y)
-    assert one.severity == "warning"
-    assert said in one.message
-    assert one.where.module is not None
+def test_order_ignored_by_attention_without_positions_is_warning(name: str) -> None:
+    build, x, y, text = FAULTS[name]
+    (finding,) = findings(build(), x, y)
+    assert finding.severity == "warning"
+    assert text in finding.message
+    assert finding.where.module is not None
 
 
 HEALTHY: dict[str, tuple[Callable[[], nn.Module], Tensor, Tensor]] = {
-    "learned": (lambda: Reader(nn.Embedding(20, 8), nn.Parameter(torch.randn(7, 8))), WORDS, EARLIER),
-    "sines": (lambda: Reader(nn.Embedding(20, 8), sines(7, 8)), WORDS, EARLIER),
-    "causal without positions": (lambda: Reader(nn.Embedding(20, 8), mask=True, tags=True), WORDS, (WORDS > 9).long()),
-    "curves with sines": (lambda: Reader(nn.Linear(3, 8), sines(16, 8)), CURVES, RISING),
-    "patches with positions": (lambda: Patches(positions=True), PICTURES, BRIGHT),
-    "bag of words": (lambda: nn.Sequential(nn.EmbeddingBag(20, 8), nn.ReLU(), nn.Linear(8, 2)), WORDS, EARLIER),
+    "learned": (lambda: AttentionClassifier(nn.Embedding(20, 8), nn.Parameter(torch.randn(7, 8))), WORDS, WORD_LABELS),
+    "sines": (lambda: AttentionClassifier(nn.Embedding(20, 8), sinusoidal_positions(7, 8)), WORDS, WORD_LABELS),
+    "causal without positions": (
+        lambda: AttentionClassifier(nn.Embedding(20, 8), mask=True, per_token=True),
+        WORDS,
+        (WORDS > 9).long(),
+    ),
+    "curves with sines": (
+        lambda: AttentionClassifier(nn.Linear(3, 8), sinusoidal_positions(16, 8)),
+        CURVES,
+        CURVE_LABELS,
+    ),
+    "patches with positions": (lambda: PatchTransformer(positions=True), IMAGES, IMAGE_LABELS),
+    "bag of words": (lambda: nn.Sequential(nn.EmbeddingBag(20, 8), nn.ReLU(), nn.Linear(8, 2)), WORDS, WORD_LABELS),
 }
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_positions_or_no_attention_are_quiet(name: str) -> None:
+def test_order_ignored_is_quiet_for_models_with_positions_or_without_attention(name: str) -> None:
     build, x, y = HEALTHY[name]
-    assert not found(build(), x, y)
+    assert not findings(build(), x, y)
 
 
-class Recurrent(nn.Module):
-    """Attention over the states of an LSTM, which know their places."""
+class RecurrentAttention(nn.Module):
+    """Attention over the states of an LSTM, which encode their positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,28 +153,29 @@ class Recurrent(nn.Module):
         return scores
 
 
-class Pooled(nn.Module):
-    """One query that weighs the members of a bag, as for multiple instances."""
+class AttentionPooling(nn.Module):
+    """Pooling by attention weights, as in multiple-instance learning."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.inside, self.score, self.head = nn.Linear(3, 8), nn.Linear(8, 1), nn.Linear(8, 2)
+        self.project, self.score, self.head = nn.Linear(3, 8), nn.Linear(8, 1), nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = torch.tanh(self.inside(x))
+        x = torch.tanh(self.project(x))
         scores: Tensor = self.head((torch.softmax(self.score(x), 1) * x).sum(1))
         return scores
 
 
-def test_recurrence_and_pooling_by_attention_are_quiet() -> None:
-    assert not found(Recurrent(), WORDS, EARLIER)
-    assert not found(Pooled(), POINTS, FAR)
+def test_order_ignored_is_quiet_for_recurrence_and_attention_pooling() -> None:
+    assert not findings(RecurrentAttention(), WORDS, WORD_LABELS)
+    assert not findings(AttentionPooling(), POINTS, POINT_LABELS)
 
 
 @pytest.mark.parametrize(
-    ("entrance", "x", "y"),
-    [(nn.Linear(3, 8), POINTS, FAR), (nn.Embedding(20, 8), WORDS.sort(1).values, (WORDS.sum(1) > 66).long())],
+    ("embedding", "x", "y"),
+    [(nn.Linear(3, 8), POINTS, POINT_LABELS), (nn.Embedding(20, 8), WORDS.sort(1).values, (WORDS.sum(1) > 66).long())],
+    ids=["points", "sorted words"],
 )
-def test_sets_are_a_note_at_most(entrance: nn.Module, x: Tensor, y: Tensor) -> None:
-    (one,) = found(Reader(entrance), x, y)
-    assert one.severity == "note"
+def test_order_ignored_of_set_data_is_note(embedding: nn.Module, x: Tensor, y: Tensor) -> None:
+    (finding,) = findings(AttentionClassifier(embedding), x, y)
+    assert finding.severity == "note"

@@ -1,4 +1,4 @@
-"""M309 in many styles, and reshapes that keep the order of things."""
+"""Tests of M309: reshapes that scramble axes, and reshapes that keep their order."""
 
 from __future__ import annotations
 
@@ -13,49 +13,18 @@ from torch.nn import functional as F
 from nbdebug.measurements.axes import is_swap, split_into_groups
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.model.networks import WrappedLayer
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 SERIES = torch.randn(64, 6, 8, generator=torch.Generator().manual_seed(2))
-PICTURES = torch.rand(64, 5, 7, 3, generator=torch.Generator().manual_seed(3))
+IMAGES = torch.rand(64, 5, 7, 3, generator=torch.Generator().manual_seed(3))
 
 
-class Around(nn.Module):
-    """A layer with functions before and after it, and a linear head."""
-
-    def __init__(self, layer: nn.Module, width: int, before: Any = None, after: Any = None) -> None:
-        super().__init__()
-        self.layer, self.head = layer, nn.Linear(width, 3)
-        self.before, self.after = before or (lambda x: x), after or (lambda x: x)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.after(self.layer(self.before(x))))
-
-
-def pooled(x: Tensor) -> Tensor:
+def pool_pixels(x: Tensor) -> Tensor:
     return x.mean((2, 3))
 
 
-def channels_first(x: Tensor) -> Tensor:
-    return x.view(-1, 8, 6)
-
-
-def over_time(x: Tensor) -> Tensor:
-    return x.mean(2)
-
-
-def by_series(x: Tensor) -> Tensor:
-    return x.view(-1, 6, 8).mean(1)
-
-
-def by_head(x: Tensor) -> Tensor:
-    return x.reshape(len(x), 32).view(32, 16)
-
-
-def together(x: Tensor) -> Tensor:
-    return x.view(16, 32)
-
-
-def heads(x: Tensor) -> Tensor:
+def scrambled_heads(x: Tensor) -> Tensor:
     return x.view(len(x), 2, 6, 4)[:, 0, :, :].flatten(1)
 
 
@@ -63,28 +32,28 @@ def split_heads(x: Tensor) -> Tensor:
     return x.view(len(x), 6, 2, 4).transpose(1, 2).reshape(len(x) * 2, 6, 4)
 
 
-def both_directions(result: Any) -> Tensor:
+def scrambled_directions(result: Any) -> Tensor:
     return result[1].reshape(-1, 10)
 
 
-def both_directions_swapped(result: Any) -> Tensor:
+def transposed_directions(result: Any) -> Tensor:
     return result[1].transpose(0, 1).reshape(-1, 10)
 
 
-def joined(x: Tensor) -> Tensor:
+def merge_heads(x: Tensor) -> Tensor:
     return x.reshape(-1, 2, 6, 4).transpose(1, 2).reshape(-1, 6, 8).mean(1)
 
 
-def by_pixel(logits: Tensor, target: Tensor) -> Tensor:
+def scrambled_pixel_loss(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits.reshape(-1, 3), target.reshape(-1))
 
 
-def by_pixel_moved(logits: Tensor, target: Tensor) -> Tensor:
+def permuted_pixel_loss(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits.permute(0, 2, 3, 1).reshape(-1, 3), target.reshape(-1))
 
 
-def segmentation(loss_fn: Any) -> Callable[[], Setup]:
-    x = PICTURES.permute(0, 3, 1, 2).contiguous()
+def segmentation_setup(loss_fn: Any) -> Callable[[], Setup]:
+    x = IMAGES.permute(0, 3, 1, 2).contiguous()
     return lambda: minimal_setup(nn.Conv2d(3, 3, 3, padding=1), x, x.argmax(1), loss_fn)
 
 
@@ -94,45 +63,56 @@ def heads_as_wide_as_the_batch(x: Tensor) -> Tensor:
 
 GRU = nn.GRU(8, 5, batch_first=True, bidirectional=True)
 FAULTS: dict[str, Callable[[], Setup]] = {
-    "channels last": on(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pooled), PICTURES),
-    "heads": on(Around(nn.Linear(8, 8), 24, after=heads), SERIES),
-    "time and batch": on(Around(nn.GRU(8, 5), 5, lambda x: x.reshape(6, -1, 8), lambda r: r[1][0]), SERIES),
-    "batch as long as the width": on(Around(nn.Linear(8, 16), 6, after=heads_as_wide_as_the_batch), SERIES),
-    "states of both directions": on(Around(GRU, 10, after=both_directions), SERIES),
-    "loss by pixel": segmentation(by_pixel),
-    "bf16": on(
-        Around(nn.Conv1d(8, 4, 3), 4, lambda x: x.view(-1, 8, 6), lambda h: h.mean(2)).bfloat16(), SERIES.bfloat16()
+    "channels last": setup_builder(
+        WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pool_pixels), IMAGES
+    ),
+    "heads": setup_builder(WrappedLayer(nn.Linear(8, 8), 24, after=scrambled_heads), SERIES),
+    "time and batch": setup_builder(
+        WrappedLayer(nn.GRU(8, 5), 5, lambda x: x.reshape(6, -1, 8), lambda r: r[1][0]), SERIES
+    ),
+    "batch as long as the width": setup_builder(
+        WrappedLayer(nn.Linear(8, 16), 6, after=heads_as_wide_as_the_batch), SERIES
+    ),
+    "states of both directions": setup_builder(WrappedLayer(GRU, 10, after=scrambled_directions), SERIES),
+    "loss by pixel": segmentation_setup(scrambled_pixel_loss),
+    "bf16": setup_builder(
+        WrappedLayer(nn.Conv1d(8, 4, 3), 4, lambda x: x.view(-1, 8, 6), lambda h: h.mean(2)).bfloat16(),
+        SERIES.bfloat16(),
     ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_scrambling_reshape_is_found_at_its_line(name: str) -> None:
-    (found,) = said("M309", FAULTS[name]())
-    assert found.severity == "error"
-    assert any(word in (found.where.source or "") for word in ("view(", "reshape("))
+def test_scrambled_axes_by_reshape_is_error_at_its_line(name: str) -> None:
+    (finding,) = checkup_findings(FAULTS[name](), "M309")
+    assert finding.severity == "error"
+    assert any(word in (finding.where.source or "") for word in ("view(", "reshape("))
 
 
-QUIET: dict[str, Callable[[], Setup]] = {
-    "permuted": on(Around(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pooled), PICTURES),
-    "heads joined again": on(Around(nn.Linear(8, 8), 8, after=lambda h: joined(split_heads(h))), SERIES),
-    "states of both directions": on(Around(GRU, 10, after=both_directions_swapped), SERIES),
-    "flattened": on(Around(nn.Flatten(), 48), SERIES),
-    "time as samples": on(
-        Around(nn.Linear(8, 8), 8, lambda x: x.reshape(-1, 8), lambda h: h.view(-1, 6, 8).mean(1)), SERIES
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "permuted": setup_builder(
+        WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pool_pixels), IMAGES
     ),
-    "flat pictures": on(Around(nn.Linear(105, 8), 8, lambda x: x.view(len(x), -1)), PICTURES),
-    "loss by pixel": segmentation(by_pixel_moved),
-    "heads as samples": on(
-        Around(nn.Linear(16, 16), 32, lambda x: x.view(32, 16), lambda h: h.view(16, 32)), SERIES[:, :4]
+    "split and merged heads": setup_builder(
+        WrappedLayer(nn.Linear(8, 8), 8, after=lambda h: merge_heads(split_heads(h))), SERIES
     ),
-    "points": on(network(3)),
+    "states of both directions": setup_builder(WrappedLayer(GRU, 10, after=transposed_directions), SERIES),
+    "flattened": setup_builder(WrappedLayer(nn.Flatten(), 48), SERIES),
+    "time as samples": setup_builder(
+        WrappedLayer(nn.Linear(8, 8), 8, lambda x: x.reshape(-1, 8), lambda h: h.view(-1, 6, 8).mean(1)), SERIES
+    ),
+    "flat images": setup_builder(WrappedLayer(nn.Linear(105, 8), 8, lambda x: x.view(len(x), -1)), IMAGES),
+    "loss by pixel": segmentation_setup(permuted_pixel_loss),
+    "heads as samples": setup_builder(
+        WrappedLayer(nn.Linear(16, 16), 32, lambda x: x.view(32, 16), lambda h: h.view(16, 32)), SERIES[:, :4]
+    ),
+    "points": setup_builder(network(3)),
 }
 
 
-@pytest.mark.parametrize("name", QUIET)
-def test_reshapes_that_keep_the_order_are_left_alone(name: str) -> None:
-    assert said("M309", QUIET[name]()) == []
+@pytest.mark.parametrize("name", HEALTHY)
+def test_scrambled_axes_ignores_order_preserving_reshapes(name: str) -> None:
+    assert checkup_findings(HEALTHY[name](), "M309") == []
 
 
 @pytest.mark.parametrize(
@@ -147,5 +127,7 @@ def test_reshapes_that_keep_the_order_are_left_alone(name: str) -> None:
         ((4, 6, 8), (12, 2, 8), False),
     ],
 )
-def test_what_counts_as_a_swap(before: tuple[int, ...], after: tuple[int, ...], swapped: bool) -> None:
-    assert any(is_swap(*run) for run in split_into_groups(before, after)) is swapped
+def test_is_swap_detects_swapped_axes_in_reshape(
+    before: tuple[int, ...], after: tuple[int, ...], swapped: bool
+) -> None:
+    assert any(is_swap(*group) for group in split_into_groups(before, after)) is swapped

@@ -1,4 +1,4 @@
-"""M318: kernels that stand on less than they span."""
+"""Tests of M318 and compute_axis_coverage: kernels that cover mostly padding, and kernels that fit their maps."""
 
 from __future__ import annotations
 
@@ -9,44 +9,42 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.measurements.axes import compute_axis_coverage
 from nbdebug.rules.examples import minimal_setup
+from tests.rules.rule_findings import rule_findings
 
 
-def found(model: nn.Module, x: Tensor) -> list[Finding]:
+def findings(model: nn.Module, x: Tensor) -> list[Finding]:
     y = (x.flatten(1).mean(1) > 0).long()
-    return [
-        one
-        for one in Debugger.of(minimal_setup(model, x, y, nn.CrossEntropyLoss())).checkup(select=["M318"])
-        if one.code
-    ]
+    return rule_findings(minimal_setup(model, x, y, nn.CrossEntropyLoss()), "M318")
 
 
-def pictures(side: int) -> Tensor:
+def images(side: int) -> Tensor:
     return torch.randn(32, 3, side, side, generator=torch.Generator().manual_seed(0))
 
 
-def block(inside: int, outside: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside), nn.ReLU())
+def conv_block(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, 3, stride, 1, bias=False), nn.BatchNorm2d(out_channels), nn.ReLU()
+    )
 
 
-def imagenet_style() -> nn.Module:
-    """A stem of stride four and three more strides: thirty-two times smaller at the end."""
+def imagenet_network() -> nn.Module:
+    """A stem of stride 4 and three more strides, for a total stride of 32."""
     stem = [nn.Conv2d(3, 8, 7, 2, 3), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    body = [block(8, 8, 1), block(8, 8, 2), block(8, 8, 2), block(8, 8, 2), block(8, 8, 1)]
+    body = [conv_block(8, 8, 1), conv_block(8, 8, 2), conv_block(8, 8, 2), conv_block(8, 8, 2), conv_block(8, 8, 1)]
     return nn.Sequential(*stem, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
 
 
-def dilated(rate: int) -> nn.Module:
-    """A block with a dilated convolution, as for segmentation."""
-    body = [block(3, 8, 2), block(8, 8, 2), nn.Conv2d(8, 8, 3, padding=rate, dilation=rate), nn.ReLU()]
+def dilated_network(rate: int) -> nn.Module:
+    """A network with a dilated convolution, as for segmentation."""
+    body = [conv_block(3, 8, 2), conv_block(8, 8, 2), nn.Conv2d(8, 8, 3, padding=rate, dilation=rate), nn.ReLU()]
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
 
 
-class Pooling(nn.Module):
-    """A network in functional style that pools after each of five convolutions."""
+class PoolingNetwork(nn.Module):
+    """Five convolutions, each followed by pooling, in functional style."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +58,8 @@ class Pooling(nn.Module):
         return scores
 
 
-class Sequence(nn.Module):
-    """A convolution over time on what is left of eight steps after three strides."""
+class StridedSequence(nn.Module):
+    """A convolution over the single step that three strides leave of eight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,27 +73,30 @@ class Sequence(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("model", "x", "said"),
+    ("model", "x", "text"),
     [
-        (imagenet_style, pictures(16), "size 3 x 3 is applied to a feature map of size 1 x 1: only 11%"),
-        (lambda: dilated(12), pictures(32), "size 3 x 3 is applied to a feature map of size 8 x 8: only 11%"),
-        (Pooling, pictures(16), "size 5 x 5 is applied to a feature map of size 2 x 2: only 36%"),
-        (Sequence, pictures(8)[:, :, 0], "size 5 is applied to a feature map of size 1: only 20%"),
+        (imagenet_network, images(16), "size 3 x 3 is applied to a feature map of size 1 x 1: only 11%"),
+        (lambda: dilated_network(12), images(32), "size 3 x 3 is applied to a feature map of size 8 x 8: only 11%"),
+        (PoolingNetwork, images(16), "size 5 x 5 is applied to a feature map of size 2 x 2: only 36%"),
+        (StridedSequence, images(8)[:, :, 0], "size 5 is applied to a feature map of size 1: only 20%"),
     ],
+    ids=["ImageNet strides", "dilation", "pooling", "sequence"],
 )
-def test_kernels_that_see_little_but_padding(model: Callable[[], nn.Module], x: Tensor, said: str) -> None:
-    (one,) = found(model(), x)
-    assert said in one.message
-    assert one.severity == "warning"
-    assert one.where.module is not None
+def test_shrunken_map_under_kernels_over_padding_is_warning(
+    model: Callable[[], nn.Module], x: Tensor, text: str
+) -> None:
+    (finding,) = findings(model(), x)
+    assert text in finding.message
+    assert finding.severity == "warning"
+    assert finding.where.module is not None
 
 
-class Squeezing(nn.Module):
-    """Channels weighed by kernels of one by one on a map of one by one."""
+class SqueezeExcitation(nn.Module):
+    """Channel weights from 1 x 1 kernels on a 1 x 1 map."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.body, self.gate = block(3, 8, 1), nn.Conv2d(8, 8, 1)
+        self.body, self.gate = conv_block(3, 8, 1), nn.Conv2d(8, 8, 1)
         self.head = nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -105,8 +106,8 @@ class Squeezing(nn.Module):
         return scores
 
 
-class Causal(nn.Module):
-    """Dilated convolutions over time, padded on the left by hand, reaching further back than there is."""
+class CausalConvolutions(nn.Module):
+    """Dilated convolutions with manual left padding, whose receptive field exceeds the sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,22 +124,23 @@ class Causal(nn.Module):
 @pytest.mark.parametrize(
     ("model", "x"),
     [
-        (imagenet_style, pictures(64)),
-        (lambda: dilated(2), pictures(32)),
-        (Squeezing, pictures(16)),
-        (Causal, pictures(8)[:, :, 0]),
-        (lambda: nn.Sequential(nn.Conv2d(3, 8, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)), pictures(8)),
+        (imagenet_network, images(64)),
+        (lambda: dilated_network(2), images(32)),
+        (SqueezeExcitation, images(16)),
+        (CausalConvolutions, images(8)[:, :, 0]),
+        (lambda: nn.Sequential(nn.Conv2d(3, 8, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)), images(8)),
     ],
+    ids=["ImageNet strides", "dilation", "squeeze and excitation", "causal", "kernel as large as the map"],
 )
-def test_maps_of_a_fitting_size_are_quiet(model: Callable[[], nn.Module], x: Tensor) -> None:
-    assert not found(model(), x)
+def test_shrunken_map_is_quiet_for_maps_of_sufficient_size(model: Callable[[], nn.Module], x: Tensor) -> None:
+    assert not findings(model(), x)
 
 
 @pytest.mark.parametrize(
     ("axis", "share"),
     [((1, 3, 1, 1, 1), 1 / 3), ((2, 3, 1, 1, 1), 1.0), ((2, 5, 1, 2, 1), 0.6), ((8, 3, 1, 12, 12), 1 / 3)],
 )
-def test_the_used_share_of_a_kernel_is_that_of_its_gradient(axis: tuple[int, ...], share: float) -> None:
+def test_compute_axis_coverage_equals_share_of_kernel_with_gradient(axis: tuple[int, ...], share: float) -> None:
     size, kernel, stride, padding, dilation = axis
     layer = nn.Conv1d(1, 1, kernel, stride, padding, dilation, bias=False)
     layer(torch.ones(1, 1, size)).sum().backward()

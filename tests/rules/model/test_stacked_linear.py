@@ -1,4 +1,4 @@
-"""M308: two linear layers in a row are found; the projections of an attention are not."""
+"""Tests of M308: consecutive linear layers, and the projections of attention."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 X, Y = torch.randn(32, 6, 8, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 3
-Read = Callable[[Tensor, Tensor, Tensor], Tensor]
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-class Reader(nn.Module):
-    """An attention by hand, whose output projection the head reads."""
+class ManualAttention(nn.Module):
+    """Manual attention with an output projection before the head."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, attend: Attention) -> None:
         super().__init__()
-        self.qkv, self.out, self.head, self.read = nn.Linear(8, 24), nn.Linear(8, 8), nn.Linear(8, 3), read
+        self.qkv, self.out, self.head, self.attend = nn.Linear(8, 24), nn.Linear(8, 8), nn.Linear(8, 3), attend
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.out(self.read(*self.qkv(x).chunk(3, -1)))[:, 0])
+        return self.head(self.out(self.attend(*self.qkv(x).chunk(3, -1)))[:, 0])
 
 
-class Projected(nn.Module):
-    """Features that are brought to the width of torch's own attention."""
+class ProjectedAttention(nn.Module):
+    """Features projected to the width of ``nn.MultiheadAttention``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,33 +41,33 @@ class Projected(nn.Module):
         return self.head(self.attend(x, x, x)[0][:, -1])
 
 
-def of(model: nn.Module) -> Setup:
+def setup_of(model: nn.Module) -> Setup:
     return minimal_setup(model, X, Y, nn.CrossEntropyLoss())
 
 
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
-    "attention by hand": lambda: Reader(lambda q, k, v: F.softmax(q @ k.transpose(1, 2) / 3, -1) @ v),
-    "torch's attention of products": lambda: Reader(F.scaled_dot_product_attention),
-    "torch's attention": Projected,
-    "linear attention": lambda: Reader(lambda q, k, v: q.softmax(-1) @ (k.softmax(1).transpose(1, 2) @ v)),
+    "manual attention": lambda: ManualAttention(lambda q, k, v: F.softmax(q @ k.transpose(1, 2) / 3, -1) @ v),
+    "scaled_dot_product_attention": lambda: ManualAttention(F.scaled_dot_product_attention),
+    "MultiheadAttention": ProjectedAttention,
+    "linear attention": lambda: ManualAttention(lambda q, k, v: q.softmax(-1) @ (k.softmax(1).transpose(1, 2) @ v)),
 }
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_projections_of_an_attention_are_left_alone(name: str) -> None:
-    assert said(of(HEALTHY[name]()), "M308") == []
+def test_stacked_linear_ignores_attention_projections(name: str) -> None:
+    assert rule_findings(setup_of(HEALTHY[name]()), "M308") == []
 
 
-FAULTY: dict[str, Callable[[], nn.Module]] = {
+FAULTS: dict[str, Callable[[], nn.Module]] = {
     "two layers": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Linear(16, 3)),
     "with dropout between": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Dropout(0.1), nn.Linear(16, 3)),
-    "after an attention": lambda: Reader(
+    "after an attention": lambda: ManualAttention(
         lambda q, k, v: F.linear(F.relu(F.softmax(q @ k.transpose(1, 2), -1) @ v), torch.eye(8))
     ),
 }
 
 
-@pytest.mark.parametrize("name", FAULTY)
-def test_layers_with_nothing_between_are_found(name: str) -> None:
-    (one,) = said(of(FAULTY[name]()), "M308")
-    assert one.severity == "warning"
+@pytest.mark.parametrize("name", FAULTS)
+def test_stacked_linear_of_consecutive_layers_is_warning(name: str) -> None:
+    (finding,) = rule_findings(setup_of(FAULTS[name]()), "M308")
+    assert finding.severity == "warning"

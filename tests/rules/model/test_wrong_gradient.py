@@ -1,4 +1,4 @@
-"""M316: a wrong derivative is found in whatever style; surrogates that are meant are not accused."""
+"""Tests of M316: wrong backward passes, and surrogate gradients by design."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from torch.autograd import Function
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.rule_findings import fault_messages, rule_findings
+from tests.rules.signal.networks import HiddenFunction
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
 
 
-def function(forward: Callable[..., Any], backward: Callable[..., Any]) -> type[Function]:
-    """A function of one input, from two lambdas: ``forward(x)`` and ``backward(x, gradient)``."""
+def make_function(forward: Callable[..., Any], backward: Callable[..., Any]) -> type[Function]:
+    """Return a function of one input with ``forward(x)`` and ``backward(x, gradient)``."""
 
-    class Written(Function):
+    class CustomFunction(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
@@ -32,11 +33,11 @@ def function(forward: Callable[..., Any], backward: Callable[..., Any]) -> type[
         def backward(ctx: Any, gradient: Tensor) -> Tensor:
             return backward(*ctx.saved_tensors, gradient)
 
-    return Written
+    return CustomFunction
 
 
-class Weighted(Function):
-    """A linear layer that sums the gradient of its bias over the wrong axis, in the newer style."""
+class LinearFunction(Function):
+    """A linear layer that averages the gradient of its bias, with ``setup_context``."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -52,8 +53,8 @@ class Weighted(Function):
         return gradient @ weight, gradient.t() @ x, gradient.mean(0)
 
 
-class Loss(Function):
-    """Squared error with the sign of its gradient turned."""
+class SquaredErrorFunction(Function):
+    """Squared error with the wrong sign of its gradient."""
 
     @staticmethod
     def forward(ctx: Any, output: Tensor, target: Tensor) -> Tensor:
@@ -66,79 +67,68 @@ class Loss(Function):
         return gradient * 2 * (target - output) / output.numel(), None
 
 
-class Between(nn.Module):
-    """A network with a call in its middle, kept under a name as many do."""
-
-    def __init__(self, middle: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.body, self.head, self.middle = nn.Linear(4, 8), nn.Linear(8, 3), middle
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.middle(self.body(x)))
-
-
-class ByHand(nn.Module):
+class CustomLinear(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(Weighted.apply(x, self.layer.weight, self.layer.bias).relu())
+        return self.head(LinearFunction.apply(x, self.layer.weight, self.layer.bias).relu())
 
 
-def between(forward: Callable[..., Any], backward: Callable[..., Any]) -> Setup:
-    return minimal_setup(Between(function(forward, backward).apply), X, Y, CE)
+def setup_of(forward: Callable[..., Any], backward: Callable[..., Any]) -> Setup:
+    return minimal_setup(HiddenFunction(make_function(forward, backward).apply), X, Y, CE)
 
 
-def sigmoid(x: Tensor, gradient: Tensor) -> Tensor:
+def sigmoid_backward(x: Tensor, gradient: Tensor) -> Tensor:
     return gradient * x.sigmoid() * (1 - x.sigmoid())
 
 
-WRONG: dict[str, tuple[Callable[[], Setup], str]] = {
-    "factor lost": (lambda: between(lambda x: x**3, lambda x, g: g * x**2), "error"),
-    "chain rule lost": (lambda: between(torch.tanh, lambda x, g: 1 - x.tanh() ** 2), "error"),
-    "derivative of another": (lambda: between(torch.tanh, sigmoid), "error"),
-    "no mask": (lambda: between(torch.relu, lambda x, g: g), "warning"),
-    "bias by the mean": (lambda: minimal_setup(ByHand(), X, Y, CE), "error"),
+FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
+    "missing factor": (lambda: setup_of(lambda x: x**3, lambda x, g: g * x**2), "error"),
+    "missing chain rule": (lambda: setup_of(torch.tanh, lambda x, g: 1 - x.tanh() ** 2), "error"),
+    "derivative of another function": (lambda: setup_of(torch.tanh, sigmoid_backward), "error"),
+    "no mask": (lambda: setup_of(torch.relu, lambda x, g: g), "warning"),
+    "mean for the bias": (lambda: minimal_setup(CustomLinear(), X, Y, CE), "error"),
     "loss with the wrong sign": (
-        lambda: minimal_setup(network(1), X, X.sum(1, keepdim=True), lambda o, t: Loss.apply(o, t)),
+        lambda: minimal_setup(network(1), X, X.sum(1, keepdim=True), lambda o, t: SquaredErrorFunction.apply(o, t)),
         "error",
     ),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_derivative_is_found(name: str) -> None:
-    build, severity = WRONG[name]
-    (found,) = said(build(), "M316")
-    assert found.severity == severity
-    assert "def backward" in (found.where.source or "")
+@pytest.mark.parametrize("name", FAULTS)
+def test_wrong_gradient_of_wrong_backward_points_to_it(name: str) -> None:
+    build, severity = FAULTS[name]
+    (finding,) = rule_findings(build(), "M316")
+    assert finding.severity == severity
+    assert "def backward" in (finding.where.source or "")
 
 
-MEANT: dict[str, Callable[[], Setup]] = {
-    "right sigmoid": lambda: between(torch.sigmoid, sigmoid),
-    "right relu": lambda: between(torch.relu, lambda x, g: g * (x > 0)),
-    "kinked": lambda: between(torch.abs, lambda x, g: g * x.sign()),
-    "gradient reversal": lambda: between(lambda x: x.view_as(x), lambda x, g: -0.5 * g),
-    "straight through rounding": lambda: between(torch.round, lambda x, g: g),
-    "spikes": lambda: between(lambda x: (x > 0).to(x), lambda x, g: g / (1 + x.abs()) ** 2),
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "right sigmoid": lambda: setup_of(torch.sigmoid, sigmoid_backward),
+    "right relu": lambda: setup_of(torch.relu, lambda x, g: g * (x > 0)),
+    "absolute value": lambda: setup_of(torch.abs, lambda x, g: g * x.sign()),
+    "gradient reversal": lambda: setup_of(lambda x: x.view_as(x), lambda x, g: -0.5 * g),
+    "straight through rounding": lambda: setup_of(torch.round, lambda x, g: g),
+    "spike surrogate": lambda: setup_of(lambda x: (x > 0).to(x), lambda x, g: g / (1 + x.abs()) ** 2),
     "no function": classifier,
 }
 
 
-@pytest.mark.parametrize("name", MEANT)
-def test_a_gradient_that_is_right_or_meant_is_not_accused(name: str) -> None:
-    assert loud(MEANT[name](), "M316") == []
+@pytest.mark.parametrize("name", HEALTHY)
+def test_wrong_gradient_ignores_correct_and_surrogate_gradients(name: str) -> None:
+    assert fault_messages(HEALTHY[name](), "M316") == []
 
 
-def test_the_functions_are_as_they_were() -> None:
-    kind = function(torch.sigmoid, sigmoid)
-    before = dict(vars(kind))
-    said(minimal_setup(Between(kind.apply), X, Y, CE), "M316")
-    assert dict(vars(kind)) == before
+def test_wrong_gradient_leaves_function_class_unchanged() -> None:
+    function_class = make_function(torch.sigmoid, sigmoid_backward)
+    before = dict(vars(function_class))
+    rule_findings(minimal_setup(HiddenFunction(function_class.apply), X, Y, CE), "M316")
+    assert dict(vars(function_class)) == before
 
 
-class Scaled(Function):
+class ScaleFunction(Function):
     """A product whose second factor gets no gradient."""
 
     @staticmethod
@@ -151,15 +141,15 @@ class Scaled(Function):
         return gradient * ctx.saved_tensors[0], None
 
 
-class ScaledByOnes(nn.Module):
+class ScaledNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.body, self.head, self.scale = nn.Linear(4, 8), nn.Linear(8, 3), nn.Parameter(torch.ones(8))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(Scaled.apply(self.body(x), self.scale))
+        return self.head(ScaleFunction.apply(self.body(x), self.scale))
 
 
-def test_a_factor_of_one_does_not_excuse_the_gradient_that_it_lacks() -> None:
-    report = Debugger.of(minimal_setup(ScaledByOnes(), X, Y, CE)).checkup()
+def test_wrong_gradient_of_missing_gradient_for_factor_of_one_is_error() -> None:
+    report = Debugger.of(minimal_setup(ScaledNetwork(), X, Y, CE)).checkup()
     assert (report[0].code, report[0].severity) == ("M316", "error")

@@ -1,4 +1,4 @@
-"""O513: overlapping groups, and groups that only look as if they did."""
+"""Tests of O513: overlapping groups, and groups that only seem to overlap."""
 
 from __future__ import annotations
 
@@ -13,67 +13,69 @@ from torch import nn
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
+from tests.rules.rule_findings import checkup_findings
 
 Optimizers = tuple[torch.optim.Optimizer, ...]
 X, Y = points()
 
 
-def found(model: nn.Module, *optimizers: torch.optim.Optimizer) -> list[Finding]:
+def findings(model: nn.Module, *optimizers: torch.optim.Optimizer) -> list[Finding]:
     setup = minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=optimizers)
-    return [one for one in Debugger.of(setup).checkup() if one.code == "O513"]
+    return checkup_findings(setup, "O513")
 
 
-def twice_in_one_group(model: nn.Sequential) -> Optimizers:
+def duplicate_in_one_group(model: nn.Sequential) -> Optimizers:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return (torch.optim.Adam([*model.parameters(), *model[2].parameters()]),)
 
 
-def group_changed_later(model: nn.Sequential) -> Optimizers:
+def group_extended_later(model: nn.Sequential) -> Optimizers:
     optimizer = torch.optim.AdamW([{"params": model[0].parameters()}, {"params": model[2].parameters()}])
     optimizer.param_groups[0]["params"] += list(model[2].parameters())
     return (optimizer,)
 
 
-def weight_alone(model: nn.Sequential) -> Optimizers:
+def duplicate_weight(model: nn.Sequential) -> Optimizers:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return (torch.optim.SGD([*model.parameters(), model[2].weight], lr=0.1),)
 
 
-@pytest.mark.parametrize("build", [twice_in_one_group, group_changed_later, weight_alone])
-def test_twice_in_one_optimizer_is_an_error(build: Callable[[nn.Sequential], Optimizers]) -> None:
+@pytest.mark.parametrize("build", [duplicate_in_one_group, group_extended_later, duplicate_weight])
+def test_parameter_in_two_groups_of_same_optimizer_is_error(build: Callable[[nn.Sequential], Optimizers]) -> None:
     model = network(3)
-    (one,) = found(model, *build(model))
-    assert one.severity == "error"
-    assert one.where.module == "2"
+    (finding,) = findings(model, *build(model))
+    assert finding.severity == "error"
+    assert finding.where.module == "2"
 
 
-def test_two_optimizers_that_may_take_turns_are_a_note() -> None:
+def test_parameter_in_two_groups_of_separate_optimizers_is_note() -> None:
     model = network(3)
-    both = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
-    assert {one.severity for one in found(model, *both)} == {"note"}
+    optimizers = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
+    assert {finding.severity for finding in findings(model, *optimizers)} == {"note"}
 
 
-def test_disjoint_groups_and_optimizers_draw_nothing() -> None:
+def test_parameter_in_two_groups_ignores_disjoint_groups_and_optimizers() -> None:
     model = network(3)
     groups = torch.optim.SGD([{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.2}], lr=0.1)
-    assert found(model, groups) == []
-    assert found(model, torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())) == []
+    assert findings(model, groups) == []
+    separate = torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())
+    assert findings(model, *separate) == []
 
 
-def test_tied_weights_and_frozen_parameters_draw_nothing() -> None:
+def test_parameter_in_two_groups_ignores_tied_weights_and_frozen_parameters() -> None:
     tied = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 4, bias=False), nn.Linear(4, 3))
     tied[2].weight = tied[0].weight
-    assert found(tied, torch.optim.SGD(tied.parameters(), lr=0.1)) == []
+    assert findings(tied, torch.optim.SGD(tied.parameters(), lr=0.1)) == []
     frozen = network(3)
-    optimizers = weight_alone(frozen)
+    optimizers = duplicate_weight(frozen)
     frozen[2].requires_grad_(False)
-    assert found(frozen, *optimizers) == []
+    assert findings(frozen, *optimizers) == []
 
 
-class Wrapped(torch.optim.SGD):
-    """An optimizer that lets another one step for it."""
+class WrapperOptimizer(torch.optim.SGD):
+    """An optimizer whose step is that of another optimizer."""
 
     def __init__(self, inner: torch.optim.Optimizer) -> None:
         super().__init__(inner.param_groups, lr=0.1)
@@ -83,20 +85,23 @@ class Wrapped(torch.optim.SGD):
         return self.inner.step(closure)
 
 
-@pytest.mark.parametrize(("together", "says"), [(True, ["error"]), (False, [])])
-def test_a_loop_in_which_two_optimizers_step_after_one_backward_pass(together: bool, says: list[str]) -> None:
+@pytest.mark.parametrize(("same_backward", "severities"), [(True, ["error"]), (False, [])])
+def test_parameter_in_two_groups_in_loop_is_error_if_both_step_after_same_backward(
+    same_backward: bool, severities: list[str]
+) -> None:
     model = network(3)
-    several = [torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(model[2].parameters(), lr=0.1)]
-    assert stepped(model, [several] if together else [[one] for one in several]) == says
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(model[2].parameters(), lr=0.1)]
+    turns = [optimizers] if same_backward else [[optimizer] for optimizer in optimizers]
+    assert loop_severities(model, turns) == severities
 
 
-def test_an_optimizer_that_wraps_another_steps_once() -> None:
+def test_parameter_in_two_groups_in_loop_ignores_wrapper_optimizer() -> None:
     model = network(3)
-    assert stepped(model, [[Wrapped(torch.optim.SGD(model.parameters(), lr=0.1))]]) == []
+    assert loop_severities(model, [[WrapperOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))]]) == []
 
 
-def stepped(model: nn.Module, turns: list[list[torch.optim.Optimizer]]) -> list[str | None]:
-    """The severity of what is said of a loop with a backward pass before each turn of some optimizers."""
+def loop_severities(model: nn.Module, turns: list[list[torch.optim.Optimizer]]) -> list[str | None]:
+    """Return the severities of O513 in a loop with one backward pass before each turn of optimizers."""
     setup = minimal_setup(model, X, Y, nn.CrossEntropyLoss(), optimizers=(turns[0][0],))
     debugger = Debugger.of(setup)
     with debugger.watch():
@@ -104,6 +109,6 @@ def stepped(model: nn.Module, turns: list[list[torch.optim.Optimizer]]) -> list[
             for turn in turns:
                 model.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()
-                for one in turn:
-                    one.step()
-    return [one.severity for one in debugger.findings if one.code == "O513"]
+                for optimizer in turn:
+                    optimizer.step()
+    return [finding.severity for finding in debugger.findings if finding.code == "O513"]

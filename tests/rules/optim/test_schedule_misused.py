@@ -1,4 +1,4 @@
-"""O507 tells schedules that run too fast, too seldom or the wrong way from such as do what they are made for."""
+"""Tests of O507: schedules that change too fast, too often or in the wrong direction, and sound schedules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 EPOCHS, BATCHES = 8, 4
-Made = Callable[[torch.optim.Optimizer], Any]
+MakeScheduler = Callable[[torch.optim.Optimizer], Any]
 
 
-def said(made: Made, *, batch: bool = False, told: Callable[[int], float] | None = None) -> list[str]:
-    """The causes of what is said of a schedule that is stepped with each batch or epoch, or told a value."""
+def loop_causes(
+    make_scheduler: MakeScheduler, *, per_batch: bool = False, metric: Callable[[int], float] | None = None
+) -> list[str]:
+    """Return the causes of O507 in a loop that steps a schedule per batch or epoch, or with a metric."""
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = made(optimizer)
+    scheduler = make_scheduler(optimizer)
     setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=scheduler)
     debugger = Debugger.of(Setup(**{**vars(setup), "val_loader": setup.train_loader}))
     with debugger.watch():
@@ -31,48 +33,52 @@ def said(made: Made, *, batch: bool = False, told: Callable[[int], float] | None
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()
                 optimizer.step()
-                if batch:
+                if per_batch:
                     scheduler.step()
-            if told:
-                val_acc = told(epoch)
+            if metric:
+                val_acc = metric(epoch)
                 scheduler.step(val_acc)
-            elif not batch:
+            elif not per_batch:
                 scheduler.step()
-    return [one.cause for one in debugger.findings if one.code == "O507"]
+    return [finding.cause for finding in debugger.findings if finding.code == "O507"]
 
 
 def one_cycle(optimizer: torch.optim.Optimizer) -> Any:
     return lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=EPOCHS, steps_per_epoch=BATCHES)
 
 
-def plateau(mode: Any) -> Made:
+def plateau(mode: Any) -> MakeScheduler:
     return lambda optimizer: lr_scheduler.ReduceLROnPlateau(optimizer, mode=mode, patience=1)
 
 
 @pytest.mark.parametrize(
-    ("made", "given", "cause"),
+    ("make_scheduler", "options", "cause"),
     [
         (one_cycle, {}, "length counts batches"),
         (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "reduces the rate too much"),
-        (lambda o: lr_scheduler.StepLR(o, 3), {"batch": True}, "with every batch"),
-        (plateau("min"), {"told": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
+        (lambda o: lr_scheduler.StepLR(o, 3), {"per_batch": True}, "with every batch"),
+        (plateau("min"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
     ],
+    ids=["one cycle per epoch", "fast decay", "step per batch", "plateau of a score"],
 )
-def test_a_schedule_that_spoils_the_run_is_told_of(made: Made, given: dict[str, Any], cause: str) -> None:
-    (found,) = said(made, **given)
-    assert cause in found
+def test_schedule_misused_of_harmful_schedule_states_cause(
+    make_scheduler: MakeScheduler, options: dict[str, Any], cause: str
+) -> None:
+    (reported_cause,) = loop_causes(make_scheduler, **options)
+    assert cause in reported_cause
 
 
 @pytest.mark.parametrize(
-    ("made", "given"),
+    ("make_scheduler", "options"),
     [
-        (one_cycle, {"batch": True}),
+        (one_cycle, {"per_batch": True}),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, EPOCHS), {}),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 10 * EPOCHS), {}),
         (lambda o: lr_scheduler.MultiStepLR(o, [3, 6]), {}),
-        (plateau("max"), {"told": lambda epoch: (8 + 4 * epoch) / 64}),
-        (plateau("min"), {"told": lambda epoch: 1 - epoch / 10}),
+        (plateau("max"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}),
+        (plateau("min"), {"metric": lambda epoch: 1 - epoch / 10}),
     ],
+    ids=["one cycle per batch", "cosine", "slow cosine", "multi-step", "plateau of a score", "plateau of an error"],
 )
-def test_a_schedule_that_does_what_it_is_made_for_is_left_alone(made: Made, given: dict[str, Any]) -> None:
-    assert said(made, **given) == []
+def test_schedule_misused_ignores_sound_schedules(make_scheduler: MakeScheduler, options: dict[str, Any]) -> None:
+    assert loop_causes(make_scheduler, **options) == []

@@ -1,4 +1,4 @@
-"""O517: small steps in few bits are found for each optimizer; full precision, large steps and masters are not."""
+"""Tests of O517: steps that the dtype of the weights cannot represent, and steps that it can."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from torch.nn import functional as F
 
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import loud, said
+from tests.rules.optim.setups import setup_with_optimizer
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 X, Y = points()
 CE = nn.CrossEntropyLoss()
 IMAGES = torch.rand(16, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 
 
-def trained(make: Callable[[Any], torch.optim.Optimizer], dtype: torch.dtype = torch.bfloat16) -> Setup:
-    model = network(3).to(dtype)
-    return minimal_setup(model, X.to(dtype), Y, CE, optimizers=(make(model.parameters()),))
-
-
-def images(seed: int = 0) -> Setup:
+def image_setup(seed: int = 0) -> Setup:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).half()
     loss = lambda logits, target: F.cross_entropy(logits.float(), target)  # noqa: E731
@@ -33,8 +29,8 @@ def images(seed: int = 0) -> Setup:
     return minimal_setup(model, IMAGES.half(), torch.arange(16) % 3, loss, optimizers=optimizers)
 
 
-class Wide(nn.Module):
-    """Weights in bfloat16 inside a model in float32."""
+class PartlyBfloat16(nn.Module):
+    """A float32 model with one layer in bfloat16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,44 +40,46 @@ class Wide(nn.Module):
         return self.head(self.body(x.bfloat16()).relu().float())
 
 
-def mixed() -> Setup:
-    model = Wide()
+def partly_bfloat16_setup() -> Setup:
+    model = PartlyBfloat16()
     return minimal_setup(model, X, Y, CE, optimizers=(torch.optim.RMSprop(model.parameters(), lr=1e-6),))
 
 
-LOST: dict[str, Callable[[], Setup]] = {
-    "adam": lambda: trained(partial(torch.optim.Adam, lr=1e-5)),
-    "adamw with decay": lambda: trained(partial(torch.optim.AdamW, lr=2e-5, weight_decay=0.1)),
-    "sgd": lambda: trained(partial(torch.optim.SGD, lr=1e-4)),
-    "float16 images": images,
-    "a part in bfloat16": mixed,
+FAULTS: dict[str, Callable[[], Setup]] = {
+    "adam": lambda: setup_with_optimizer(partial(torch.optim.Adam, lr=1e-5), torch.bfloat16),
+    "adamw with decay": lambda: setup_with_optimizer(
+        partial(torch.optim.AdamW, lr=2e-5, weight_decay=0.1), torch.bfloat16
+    ),
+    "sgd": lambda: setup_with_optimizer(partial(torch.optim.SGD, lr=1e-4), torch.bfloat16),
+    "float16 images": image_setup,
+    "a part in bfloat16": partly_bfloat16_setup,
 }
 
 
-@pytest.mark.parametrize("name", LOST)
-def test_lost_steps_are_found(name: str) -> None:
-    (found,) = said(LOST[name](), "O517")
-    assert found.severity == "error"
-    lost = found.evidence[found.where.parameter]
-    assert lost["moved"] < lost["asked"] / 2
+@pytest.mark.parametrize("name", FAULTS)
+def test_update_lost_to_precision_of_small_steps_is_error(name: str) -> None:
+    (finding,) = rule_findings(FAULTS[name](), "O517")
+    assert finding.severity == "error"
+    step_sizes = finding.evidence[finding.where.parameter]
+    assert step_sizes["moved"] < step_sizes["asked"] / 2
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
-def test_steps_that_an_eps_of_zero_breaks_do_not_count_as_kept(seed: int) -> None:
-    setup = images(seed)
-    assert said(setup, "O510")
-    (found,) = said(setup, "O517")
-    assert found.evidence[found.where.parameter]["moved"] == 0
+def test_update_lost_to_precision_counts_steps_broken_by_zero_eps_as_lost(seed: int) -> None:
+    setup = image_setup(seed)
+    assert rule_findings(setup, "O510")
+    (finding,) = rule_findings(setup, "O517")
+    assert finding.evidence[finding.where.parameter]["moved"] == 0
 
 
-def warming_up() -> Setup:
-    setup = trained(partial(torch.optim.Adam, lr=1e-2))
+def warm_up_setup() -> Setup:
+    setup = setup_with_optimizer(partial(torch.optim.Adam, lr=1e-2), torch.bfloat16)
     torch.optim.lr_scheduler.LinearLR(setup.optimizers[0], start_factor=1e-4, total_iters=100)
     return setup
 
 
-def autocast() -> Setup:
-    class Mixed(nn.Module):
+def autocast_setup() -> Setup:
+    class AutocastNetwork(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.inner = network(3)
@@ -90,44 +88,46 @@ def autocast() -> Setup:
             with torch.autocast("cpu", torch.bfloat16):
                 return self.inner(x)
 
-    model = Mixed()
+    model = AutocastNetwork()
     optimizers = (torch.optim.Adam(model.parameters(), lr=1e-5),)
     return minimal_setup(model, X, Y, lambda o, t: F.cross_entropy(o.float(), t), optimizers=optimizers)
 
 
-KEPT: dict[str, Callable[[], Setup]] = {
-    "large steps": lambda: trained(partial(torch.optim.Adam, lr=1e-2)),
-    "momentum that adds up": lambda: trained(partial(torch.optim.SGD, lr=0.5, momentum=0.9)),
-    "warm-up": warming_up,
-    "small steps in float32": lambda: trained(partial(torch.optim.Adam, lr=1e-6), torch.float32),
-    "autocast": autocast,
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "large steps": lambda: setup_with_optimizer(partial(torch.optim.Adam, lr=1e-2), torch.bfloat16),
+    "momentum that adds up": lambda: setup_with_optimizer(
+        partial(torch.optim.SGD, lr=0.5, momentum=0.9), torch.bfloat16
+    ),
+    "warm-up": warm_up_setup,
+    "small steps in float32": lambda: setup_with_optimizer(partial(torch.optim.Adam, lr=1e-6)),
+    "autocast": autocast_setup,
     "float32": classifier,
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_steps_that_are_kept_are_left_alone(name: str) -> None:
-    assert loud(KEPT[name](), "O517") == []
+@pytest.mark.parametrize("name", HEALTHY)
+def test_update_lost_to_precision_ignores_representable_steps(name: str) -> None:
+    assert fault_messages(HEALTHY[name](), "O517") == []
 
 
-def test_the_parameters_and_the_optimizer_are_as_they_were() -> None:
-    setup = LOST["adam"]()
+def test_update_lost_to_precision_leaves_parameters_and_optimizer_unchanged() -> None:
+    setup = FAULTS["adam"]()
     before = [p.detach().clone() for p in setup.model.parameters()]
-    said(setup, "O517")
+    rule_findings(setup, "O517")
     assert all(torch.equal(p, old) for p, old in zip(setup.model.parameters(), before, strict=True))
     assert not setup.optimizers[0].state
 
 
-def test_an_optimizer_that_may_keep_what_is_lost_is_not_judged() -> None:
-    class Compensated(torch.optim.SGD):
-        """Sums the lost parts elsewhere."""
+def test_update_lost_to_precision_skips_custom_optimizer() -> None:
+    class CompensatedSGD(torch.optim.SGD):
+        """May keep the rounding errors elsewhere."""
 
-    setup = trained(partial(Compensated, lr=1e-5))
-    assert said(setup, "O517") == []
+    setup = setup_with_optimizer(partial(CompensatedSGD, lr=1e-5), torch.bfloat16)
+    assert rule_findings(setup, "O517") == []
 
 
-def taught(outputs: int, target: Tensor, loss: Any) -> Setup:
-    """Trained in float32, and then fine-tuned in bfloat16 by small steps."""
+def fine_tuned_setup(outputs: int, target: Tensor, loss: Any) -> Setup:
+    """Return a model that was trained in float32 and is fine-tuned in bfloat16 with small steps."""
     model = network(outputs)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(300):
@@ -139,14 +139,14 @@ def taught(outputs: int, target: Tensor, loss: Any) -> Setup:
     return minimal_setup(model, X.bfloat16(), half, loss, optimizers=(torch.optim.AdamW(model.parameters(), lr=1e-5),))
 
 
-TAUGHT: dict[str, Callable[[], Setup]] = {
-    "classes": lambda: taught(3, Y, CE),
-    "classes, in a loss of ones own": lambda: taught(3, Y, lambda o, t: 8 * F.cross_entropy(o, t, ignore_index=-1)),
-    "values": lambda: taught(1, X.sum(1, keepdim=True), nn.MSELoss()),
-    "yes or no": lambda: taught(1, (X.sum(1, keepdim=True) > 0).float(), nn.BCEWithLogitsLoss()),
+FINE_TUNED: dict[str, Callable[[], Setup]] = {
+    "classes": lambda: fine_tuned_setup(3, Y, CE),
+    "classes, custom loss": lambda: fine_tuned_setup(3, Y, lambda o, t: 8 * F.cross_entropy(o, t, ignore_index=-1)),
+    "values": lambda: fine_tuned_setup(1, X.sum(1, keepdim=True), nn.MSELoss()),
+    "binary": lambda: fine_tuned_setup(1, (X.sum(1, keepdim=True) > 0).float(), nn.BCEWithLogitsLoss()),
 }
 
 
-@pytest.mark.parametrize("name", TAUGHT)
-def test_a_model_that_is_fine_tuned_draws_a_note(name: str) -> None:
-    assert [one.severity for one in said(TAUGHT[name](), "O517")] == ["note"]
+@pytest.mark.parametrize("name", FINE_TUNED)
+def test_update_lost_to_precision_of_fine_tuned_model_is_note(name: str) -> None:
+    assert [finding.severity for finding in rule_findings(FINE_TUNED[name](), "O517")] == ["note"]

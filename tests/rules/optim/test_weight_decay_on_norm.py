@@ -1,4 +1,4 @@
-"""O514: one note for a group that decays biases with weights; none for groups made on purpose."""
+"""Tests of O514: decayed biases are one note per group, and intended groups are not reported."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import nn
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 
-def trained(groups: Any, **settings: Any) -> Setup:
+def setup_with_groups(groups: Any, **settings: Any) -> Setup:
     model = network(3)
     optimizer = torch.optim.AdamW(groups(model), **settings)
     return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,))
 
 
-def split(model: nn.Module) -> list[dict[str, Any]]:
+def split_by_dimension(model: nn.Module) -> list[dict[str, Any]]:
     weights = [p for p in model.parameters() if p.dim() > 1]
     return [{"params": weights}, {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
 
@@ -29,27 +29,29 @@ def by_layer(model: nn.Sequential) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("groups", "named"),
+    ("groups", "parameters"),
     [
         (lambda m: m.parameters(), ["0.bias", "2.bias"]),
         (by_layer, ["2.bias"]),
         (lambda m: [{"params": [m[0].weight, m[0].bias]}], ["0.bias"]),
     ],
+    ids=["all parameters", "by layer", "one layer"],
 )
-def test_biases_under_decay_are_named(groups: Any, named: list[str]) -> None:
-    (found,) = said(trained(groups), "O514")
-    assert found.evidence["parameters"] == named
-    assert found.severity == "note"
+def test_weight_decay_on_norm_of_decayed_biases_is_note_with_parameters(groups: Any, parameters: list[str]) -> None:
+    (finding,) = rule_findings(setup_with_groups(groups), "O514")
+    assert finding.evidence["parameters"] == parameters
+    assert finding.severity == "note"
 
 
 @pytest.mark.parametrize(
     ("groups", "settings"),
     [
-        (split, {}),
+        (split_by_dimension, {}),
         (lambda m: m.parameters(), {"weight_decay": 0.0}),
         (lambda m: [m[0].weight, m[2].weight], {}),
         (lambda m: [m[0].bias, m[2].bias], {}),
     ],
+    ids=["by dimension", "no decay", "weights only", "biases only"],
 )
-def test_groups_made_on_purpose_are_left_alone(groups: Any, settings: dict[str, Any]) -> None:
-    assert said(trained(groups, **settings), "O514") == []
+def test_weight_decay_on_norm_ignores_intended_groups(groups: Any, settings: dict[str, Any]) -> None:
+    assert rule_findings(setup_with_groups(groups, **settings), "O514") == []

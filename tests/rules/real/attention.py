@@ -1,4 +1,4 @@
-"""Torch's own attention and Transformers, with every mask that they take."""
+"""Attention and Transformers of torch, with all kinds of masks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import PAD, digits, padded, sentences, split
+from tests.rules.real.datasets import PAD, digits, padded, sentences, split
 
 BOS = 1
 
 
-class Embed(nn.Module):
+class PositionalEmbedding(nn.Module):
     """Token and learned position embeddings."""
 
     def __init__(self, vocabulary: int, width: int, length: int = 32) -> None:
@@ -29,7 +29,7 @@ class Embed(nn.Module):
 class Seq2Seq(nn.Module):
     def __init__(self, vocabulary: int = 20, width: int = 32) -> None:
         super().__init__()
-        self.src, self.tgt = Embed(vocabulary, width), Embed(vocabulary, width)
+        self.src, self.tgt = PositionalEmbedding(vocabulary, width), PositionalEmbedding(vocabulary, width)
         self.transformer = nn.Transformer(width, 4, 2, 2, 64, dropout=0.1, batch_first=True)
         self.out = nn.Linear(width, vocabulary)
 
@@ -52,15 +52,15 @@ def token_loss(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def reversed_pairs() -> tuple[Tensor, Tensor]:
-    """Sentences, and each of them backwards behind a mark of its beginning."""
+    """Return sentences, and each of them reversed after a start token."""
     words, lengths = padded()
-    place = (lengths[:, None] - 1 - torch.arange(words.shape[1])).clamp(min=0)
-    back = words.gather(1, place).masked_fill(words == PAD, PAD)
-    return words, torch.cat([torch.full((len(words), 1), BOS), back], 1)
+    index = (lengths[:, None] - 1 - torch.arange(words.shape[1])).clamp(min=0)
+    reversed_words = words.gather(1, index).masked_fill(words == PAD, PAD)
+    return words, torch.cat([torch.full((len(words), 1), BOS), reversed_words], 1)
 
 
-def forced(batch: Any) -> Any:
-    """The decoder is given the target up to the word that it is to say."""
+def teacher_forcing(batch: Any) -> Any:
+    """Split a batch into the inputs of encoder and decoder, and the shifted target."""
     src, tgt = batch
     return (src, tgt[:, :-1]), tgt[:, 1:]
 
@@ -70,7 +70,7 @@ def encoder_and_decoder() -> Debugger:
     model = Seq2Seq()
     train, val = split(*reversed_pairs())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    return Debugger(model, train, val, loss_fn=token_loss, optimizer=optimizer, unpack=forced)
+    return Debugger(model, train, val, loss_fn=token_loss, optimizer=optimizer, unpack=teacher_forcing)
 
 
 @healthy
@@ -85,12 +85,12 @@ def encoder_and_decoder_by_step() -> Debugger:
     return Debugger(model, train, val, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3), step_fn=step)
 
 
-class SeqFirst(nn.Module):
-    """A language model in the layout that nn.Transformer has by default: time first, batch second."""
+class TimeFirstModel(nn.Module):
+    """A language model in the default layout of ``nn.Transformer``: time first, batch second."""
 
     def __init__(self, vocabulary: int = 20, width: int = 32) -> None:
         super().__init__()
-        self.embed = Embed(vocabulary, width)
+        self.embed = PositionalEmbedding(vocabulary, width)
         layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.1, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(width), enable_nested_tensor=False)
         self.out = nn.Linear(width, vocabulary)
@@ -103,37 +103,37 @@ class SeqFirst(nn.Module):
 
 @healthy
 def causal_encoder_time_first() -> Debugger:
-    words, model = sentences(), SeqFirst()
+    words, model = sentences(), TimeFirstModel()
     train, val = split(words[:, :-1], words[:, 1:])
     return Debugger(model, train, val, loss_fn=token_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
 
-class Classifier(nn.Module):
-    """A sentence classifier that hides the padding and takes the mean over the words that are there."""
+class MaskedClassifier(nn.Module):
+    """A sentence classifier that masks the padding and averages over the words."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.embed = Embed(20, width)
+        self.embed = PositionalEmbedding(20, width)
         layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
         self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(width, 3)
 
     def forward(self, tokens: Tensor) -> Tensor:
         hidden = self.encoder(self.embed(tokens), src_key_padding_mask=tokens == PAD)
-        there = (tokens != PAD).unsqueeze(-1)
-        return self.head((hidden * there).sum(1) / there.sum(1))
+        valid = (tokens != PAD).unsqueeze(-1)
+        return self.head((hidden * valid).sum(1) / valid.sum(1))
 
 
 @healthy
 def encoder_with_padding_mask() -> Debugger:
     words, _ = padded()
-    model = Classifier()
+    model = MaskedClassifier()
     train, val = split(words, words[:, 0] % 3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
-class Pooled(nn.Module):
-    """Rows of a picture as tokens, read by self-attention and by a learned query."""
+class QueryPooling(nn.Module):
+    """Self-attention over the rows of an image, pooled by a learned query."""
 
     def __init__(self, width: int = 24) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class Pooled(nn.Module):
 
 @healthy
 def attention_with_masks() -> Debugger:
-    model = Pooled()
+    model = QueryPooling()
     train, val = split(*digits())
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
 

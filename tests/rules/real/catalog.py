@@ -1,4 +1,4 @@
-"""The programs of this folder by name, each a function that gives the debugger of a sound training set-up."""
+"""The healthy programs of this folder by name; each builds the debugger of a sound training setup."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ PROGRAMS: dict[str, Callable[[], Debugger]] = {}
 
 
 def healthy(build: Callable[[], Debugger]) -> Callable[[], Debugger]:
-    """Enters a program under the name of its function."""
+    """Register a program under the name of its function."""
     PROGRAMS[build.__name__.replace("_", " ")] = build
     return build

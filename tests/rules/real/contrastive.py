@@ -1,4 +1,4 @@
-"""Losses between samples: pairs, triplets, the rest of the batch, a slow teacher."""
+"""Losses between samples: pairs, triplets, in-batch negatives, averaged teachers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import digits, loader, padded, split, tumors
+from tests.rules.real.datasets import digits, loader, padded, split, tumors
 
 
 def encoder(width: int = 16) -> nn.Sequential:
@@ -23,7 +23,7 @@ def encoder(width: int = 16) -> nn.Sequential:
 
 
 class Pairs(Dataset[Any]):
-    """Two pictures, and whether they show one digit."""
+    """Two images, and 1 if they show the same digit."""
 
     def __init__(self) -> None:
         self.x, self.y = digits()
@@ -33,9 +33,9 @@ class Pairs(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
         same = torch.rand(()) < 0.5
-        others = torch.nonzero((self.y == self.y[index]) == same).squeeze(1)
-        other = int(others[torch.randint(len(others), ())])
-        return self.x[index], self.x[other], same.float()
+        candidates = torch.nonzero((self.y == self.y[index]) == same).squeeze(1)
+        second = int(candidates[torch.randint(len(candidates), ())])
+        return self.x[index], self.x[second], same.float()
 
 
 class Siamese(nn.Module):
@@ -43,8 +43,8 @@ class Siamese(nn.Module):
         super().__init__()
         self.encoder = encoder()
 
-    def forward(self, one: Tensor, other: Tensor) -> Any:
-        return self.encoder(one), self.encoder(other)
+    def forward(self, first: Tensor, second: Tensor) -> Any:
+        return self.encoder(first), self.encoder(second)
 
 
 class ContrastiveLoss(nn.Module):
@@ -73,13 +73,13 @@ class Triplets(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.x)
 
-    def one_of(self, chosen: Tensor) -> Tensor:
-        places = torch.nonzero(chosen).squeeze(1)
-        return self.x[places[torch.randint(len(places), ())]]
+    def sample_from(self, mask: Tensor) -> Tensor:
+        indices = torch.nonzero(mask).squeeze(1)
+        return self.x[indices[torch.randint(len(indices), ())]]
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
         same = self.y == self.y[index]
-        return self.x[index], self.one_of(same), self.one_of(~same)
+        return self.x[index], self.sample_from(same), self.sample_from(~same)
 
 
 @healthy
@@ -90,7 +90,7 @@ def triplets_by_step() -> Debugger:
     return Debugger(model, train, optimizer=optimizer, step_fn=lambda batch: loss(*map(model, batch)))
 
 
-class Tripled(nn.Module):
+class TripletNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.net = encoder()
@@ -101,7 +101,7 @@ class Tripled(nn.Module):
 
 @healthy
 def triplets_in_the_model() -> Debugger:
-    model = Tripled()
+    model = TripletNetwork()
     return Debugger(
         model,
         DataLoader(Triplets(), 32, shuffle=True),
@@ -115,18 +115,18 @@ def triplets_in_the_model() -> Debugger:
 def batch_hard_triplets() -> Debugger:
     model = encoder()
 
-    def hardest(output: Tensor, label: Tensor) -> Tensor:
-        apart, same = torch.cdist(output, output), label[:, None] == label[None]
-        positive = (apart * same).amax(1)
-        negative = (apart + 1e6 * same).amin(1)
+    def batch_hard_loss(output: Tensor, label: Tensor) -> Tensor:
+        distances, same = torch.cdist(output, output), label[:, None] == label[None]
+        positive = (distances * same).amax(1)
+        negative = (distances + 1e6 * same).amin(1)
         return F.relu(positive - negative + 0.5).mean()
 
     train, val = split(*digits())
-    return Debugger(model, train, val, loss_fn=hardest, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
+    return Debugger(model, train, val, loss_fn=batch_hard_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
 
 
 class CLIP(nn.Module):
-    """Pictures and the words about them, each in the direction of the other."""
+    """Embeddings of images and of their labels, trained to match."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def clip_loss(logits: Tensor) -> Tensor:
 
 
 @healthy
-def pictures_and_words() -> Debugger:
+def clip() -> Debugger:
     model = CLIP()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     train, val = split(*digits())
@@ -153,8 +153,8 @@ def pictures_and_words() -> Debugger:
     )
 
 
-class Views(Dataset[Any]):
-    """Two noisy views of each picture."""
+class NoisyViews(Dataset[Any]):
+    """Two noisy views of each image."""
 
     def __init__(self) -> None:
         self.x = digits()[0]
@@ -175,62 +175,66 @@ class SimCLR(nn.Module):
         self.backbone = encoder(32)
         self.projector = nn.Sequential(nn.ReLU(), nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16))
 
-    def forward(self, one: Tensor, other: Tensor) -> Tensor:
-        return F.normalize(self.projector(self.backbone(torch.cat([one, other]))), dim=1)
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return F.normalize(self.projector(self.backbone(torch.cat([first, second]))), dim=1)
 
 
 def nt_xent(z: Tensor, temperature: float = 0.5) -> Tensor:
-    alike = (z @ z.t() / temperature).masked_fill(torch.eye(len(z), dtype=torch.bool), float("-inf"))
-    half = len(z) // 2
-    return F.cross_entropy(alike, torch.cat([torch.arange(half, 2 * half), torch.arange(half)]))
+    similarities = (z @ z.t() / temperature).masked_fill(torch.eye(len(z), dtype=torch.bool), float("-inf"))
+    pairs = len(z) // 2
+    return F.cross_entropy(similarities, torch.cat([torch.arange(pairs, 2 * pairs), torch.arange(pairs)]))
 
 
 @healthy
-def two_views_of_a_batch() -> Debugger:
+def simclr() -> Debugger:
     model = SimCLR()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    train = DataLoader(Views(), 32, shuffle=True, drop_last=True)
+    train = DataLoader(NoisyViews(), 32, shuffle=True, drop_last=True)
     return Debugger(model, train, loss_fn=nt_xent, optimizer=optimizer, unpack=lambda batch: (tuple(batch), None))
 
 
 @healthy
-def views_against_a_slow_teacher() -> Debugger:
-    """BYOL: a predictor follows an average of its own past."""
+def byol() -> Debugger:
+    """BYOL: a predictor follows a fixed target network."""
     online, predictor = encoder(16), nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
     target = copy.deepcopy(online).requires_grad_(False)
     model = nn.ModuleDict({"online": online, "predictor": predictor})
 
-    def half(one: Tensor, other: Tensor) -> Tensor:
+    def byol_loss(first: Tensor, second: Tensor) -> Tensor:
         with torch.no_grad():
-            goal = target(other)
-        return 2 - 2 * F.cosine_similarity(predictor(online(one)), goal).mean()
+            target_projection = target(second)
+        return 2 - 2 * F.cosine_similarity(predictor(online(first)), target_projection).mean()
 
     return Debugger(
         model,
-        DataLoader(Views(), 32, shuffle=True),
+        DataLoader(NoisyViews(), 32, shuffle=True),
         optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
-        step_fn=lambda batch: half(*batch) + half(*reversed(batch)),
+        step_fn=lambda batch: byol_loss(*batch) + byol_loss(*reversed(batch)),
         extra_state=[target],
     )
 
 
 @healthy
 def mean_teacher() -> Debugger:
-    """A loss of consistency with averaged weights beside that of the labels, most of which are missing (-1)."""
+    """A consistency loss with averaged weights, and a loss of the labels, most of which are missing (-1)."""
     x, y = tumors()
     model = nn.Sequential(nn.Linear(30, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
     teacher = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.99))
-    few = torch.where(torch.arange(len(y)) % 4 == 0, y, -1)
+    partial_labels = torch.where(torch.arange(len(y)) % 4 == 0, y, -1)
 
     def step(batch: list[Tensor]) -> Tensor:
         inputs, target = batch
         logits = model(inputs)
         with torch.no_grad():
-            wanted = teacher(inputs).softmax(1)
-        return F.cross_entropy(logits, target, ignore_index=-1) + F.mse_loss(logits.softmax(1), wanted)
+            teacher_probabilities = teacher(inputs).softmax(1)
+        return F.cross_entropy(logits, target, ignore_index=-1) + F.mse_loss(logits.softmax(1), teacher_probabilities)
 
     return Debugger(
-        model, loader(x, few), optimizer=torch.optim.Adam(model.parameters()), step_fn=step, extra_state=[teacher]
+        model,
+        loader(x, partial_labels),
+        optimizer=torch.optim.Adam(model.parameters()),
+        step_fn=step,
+        extra_state=[teacher],
     )
 
 

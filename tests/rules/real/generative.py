@@ -1,4 +1,4 @@
-"""Models that make data: by variation, against a critic, by flow and by diffusion."""
+"""Generative models: variational, adversarial, flows and diffusion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import digits, loader, moons
+from tests.rules.real.datasets import digits, loader, moons
 
 
 class VAE(nn.Module):
@@ -29,9 +29,9 @@ class VAE(nn.Module):
 
 
 def elbo(output: Any, x: Tensor) -> Tensor:
-    """As in torch's own example: everything summed over the batch."""
-    picture, mu, logvar = output
-    bce = F.binary_cross_entropy(picture, x, reduction="sum")
+    """Sum over the batch, as in the example of torch."""
+    reconstruction, mu, logvar = output
+    bce = F.binary_cross_entropy(reconstruction, x, reduction="sum")
     return bce - 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
 
 
@@ -63,98 +63,100 @@ class Discriminator(nn.Module):
         return self.net(x)
 
 
-def pictures() -> Any:
+def image_loader() -> Any:
     return loader(digits()[0] * 2 - 1)
 
 
 @healthy
 def gan_discriminator_step() -> Debugger:
-    maker, judge = Generator(), Discriminator()
+    generator, discriminator = Generator(), Discriminator()
     bce = nn.BCEWithLogitsLoss()
 
     def step(batch: list[Tensor]) -> Tensor:
         (real,) = batch
         with torch.no_grad():
-            fake = maker(torch.randn(len(real), 8))
-        return bce(judge(real), torch.ones(len(real), 1)) + bce(judge(fake), torch.zeros(len(real), 1))
+            fake = generator(torch.randn(len(real), 8))
+        return bce(discriminator(real), torch.ones(len(real), 1)) + bce(discriminator(fake), torch.zeros(len(real), 1))
 
-    optimizer = torch.optim.Adam(judge.parameters(), lr=2e-4, betas=(0.5, 0.999))
-    return Debugger(judge, pictures(), optimizer=optimizer, step_fn=step, extra_state=[maker])
+    optimizer = torch.optim.Adam(discriminator.parameters(), lr=2e-4, betas=(0.5, 0.999))
+    return Debugger(discriminator, image_loader(), optimizer=optimizer, step_fn=step, extra_state=[generator])
 
 
 @healthy
 def gan_generator_step() -> Debugger:
-    maker, judge = Generator(), Discriminator()
+    generator, discriminator = Generator(), Discriminator()
 
     def step(batch: list[Tensor]) -> Tensor:
         size = len(batch[0])
-        return F.binary_cross_entropy_with_logits(judge(maker(torch.randn(size, 8))), torch.ones(size, 1))
+        return F.binary_cross_entropy_with_logits(discriminator(generator(torch.randn(size, 8))), torch.ones(size, 1))
 
-    optimizer = torch.optim.Adam(maker.parameters(), lr=2e-4, betas=(0.5, 0.999))
-    return Debugger(maker, pictures(), optimizer=optimizer, step_fn=step, extra_state=[judge])
+    optimizer = torch.optim.Adam(generator.parameters(), lr=2e-4, betas=(0.5, 0.999))
+    return Debugger(generator, image_loader(), optimizer=optimizer, step_fn=step, extra_state=[discriminator])
 
 
 class GAN(nn.Module):
-    """Both players in one module, as Lightning users have them."""
+    """Generator and discriminator in one module, as with Lightning."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.maker, self.judge = Generator(), Discriminator()
+        self.generator, self.discriminator = Generator(), Discriminator()
 
     def forward(self, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        fake = self.maker(torch.randn(len(real), 8))
-        return self.judge(real), self.judge(fake.detach()), self.judge(fake)
+        fake = self.generator(torch.randn(len(real), 8))
+        return self.discriminator(real), self.discriminator(fake.detach()), self.discriminator(fake)
 
 
 def both_losses(output: Any, _: Tensor) -> Tensor:
-    real, fake, fooling = output
+    real, fake, generator_scores = output
     critic = F.softplus(-real).mean() + F.softplus(fake).mean()
-    return critic + F.softplus(-fooling).mean()
+    return critic + F.softplus(-generator_scores).mean()
 
 
 @healthy
 def gan_in_one_module() -> Debugger:
     model = GAN()
-    makers = torch.optim.Adam(model.maker.parameters(), lr=2e-4, betas=(0.5, 0.999))
-    judges = torch.optim.Adam(model.judge.parameters(), lr=2e-4, betas=(0.5, 0.999))
-    return Debugger(model, pictures(), loss_fn=both_losses, optimizer=[makers, judges])
+    generator_optimizer = torch.optim.Adam(model.generator.parameters(), lr=2e-4, betas=(0.5, 0.999))
+    discriminator_optimizer = torch.optim.Adam(model.discriminator.parameters(), lr=2e-4, betas=(0.5, 0.999))
+    return Debugger(
+        model, image_loader(), loss_fn=both_losses, optimizer=[generator_optimizer, discriminator_optimizer]
+    )
 
 
 @healthy
 def wasserstein_critic_with_gradient_penalty() -> Debugger:
-    maker = Generator()
+    generator = Generator()
     critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 1))
 
     def step(batch: list[Tensor]) -> Tensor:
         (real,) = batch
-        fake = maker(torch.randn(len(real), 8)).detach()
+        fake = generator(torch.randn(len(real), 8)).detach()
         weight = torch.rand(len(real), 1, 1, 1)
-        between = (weight * real + (1 - weight) * fake).requires_grad_(True)
-        score = critic(between)
-        (slope,) = torch.autograd.grad(score, between, torch.ones_like(score), create_graph=True)
-        penalty = ((slope.flatten(1).norm(2, dim=1) - 1) ** 2).mean()
+        interpolated = (weight * real + (1 - weight) * fake).requires_grad_(True)
+        score = critic(interpolated)
+        (gradient,) = torch.autograd.grad(score, interpolated, torch.ones_like(score), create_graph=True)
+        penalty = ((gradient.flatten(1).norm(2, dim=1) - 1) ** 2).mean()
         return critic(fake).mean() - critic(real).mean() + 10 * penalty
 
     optimizer = torch.optim.Adam(critic.parameters(), lr=1e-4, betas=(0.0, 0.9))
-    return Debugger(critic, pictures(), optimizer=optimizer, step_fn=step, extra_state=[maker])
+    return Debugger(critic, image_loader(), optimizer=optimizer, step_fn=step, extra_state=[generator])
 
 
 class Denoiser(nn.Module):
-    """Predicts the noise in a picture from the picture and a sinusoidal embedding of the time."""
+    """Predicts the noise in an image from the image and a sinusoidal embedding of the time."""
 
     def __init__(self, width: int = 16, steps: int = 100) -> None:
         super().__init__()
-        self.register_buffer("kept", torch.cumprod(1 - torch.linspace(1e-4, 0.05, steps), 0))
+        self.register_buffer("signal_share", torch.cumprod(1 - torch.linspace(1e-4, 0.05, steps), 0))
         self.time = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
-        self.into, self.mid = nn.Conv2d(1, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.input, self.middle = nn.Conv2d(1, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
         self.norm, self.out = nn.GroupNorm(4, width), nn.Conv2d(width, 1, 3, padding=1)
         nn.init.zeros_(self.out.weight)
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
         angle = t[:, None] * torch.exp(torch.arange(8) * -1.0)
         time = self.time(torch.cat([angle.sin(), angle.cos()], 1))[:, :, None, None]
-        h = F.silu(self.into(x) + time)
-        return self.out(F.silu(self.norm(h + self.mid(h))))
+        h = F.silu(self.input(x) + time)
+        return self.out(F.silu(self.norm(h + self.middle(h))))
 
 
 @healthy
@@ -164,45 +166,45 @@ def diffusion_by_step() -> Debugger:
     def step(batch: list[Tensor]) -> Tensor:
         (x,) = batch
         t, noise = torch.randint(0, 100, (len(x),)), torch.randn_like(x)
-        kept = model.kept[t].view(-1, 1, 1, 1)
-        return F.mse_loss(model(kept.sqrt() * x + (1 - kept).sqrt() * noise, t), noise)
+        signal_share = model.signal_share[t].view(-1, 1, 1, 1)
+        return F.mse_loss(model(signal_share.sqrt() * x + (1 - signal_share).sqrt() * noise, t), noise)
 
-    return Debugger(model, pictures(), optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3), step_fn=step)
+    return Debugger(model, image_loader(), optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3), step_fn=step)
 
 
-class Noised:
-    """A data set that draws a time and a noise for every picture."""
+class NoisyImages:
+    """A data set that samples a time and noise for every image."""
 
     def __init__(self, x: Tensor) -> None:
-        self.x, self.kept = x, torch.cumprod(1 - torch.linspace(1e-4, 0.05, 100), 0)
+        self.x, self.signal_share = x, torch.cumprod(1 - torch.linspace(1e-4, 0.05, 100), 0)
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
         t, noise = torch.randint(0, 100, ()), torch.randn_like(self.x[index])
-        return self.kept[t].sqrt() * self.x[index] + (1 - self.kept[t]).sqrt() * noise, t, noise
+        return self.signal_share[t].sqrt() * self.x[index] + (1 - self.signal_share[t]).sqrt() * noise, t, noise
 
 
 @healthy
 def diffusion_from_a_data_set() -> Debugger:
     model = Denoiser()
-    train: Any = DataLoader(Noised(digits()[0] * 2 - 1), batch_size=32, shuffle=True)  # type: ignore[arg-type]
+    train: Any = DataLoader(NoisyImages(digits()[0] * 2 - 1), batch_size=32, shuffle=True)  # type: ignore[arg-type]
     return Debugger(model, train, loss_fn=nn.MSELoss(), optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3))
 
 
 class Coupling(nn.Module):
-    """One half of the axes scales and moves the other."""
+    """Scales and shifts one half of the axes by a function of the other."""
 
     def __init__(self, flip: bool) -> None:
         super().__init__()
         self.flip, self.net = flip, nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, 2))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = x.flip(1).chunk(2, 1) if self.flip else x.chunk(2, 1)
-        scale, move = self.net(a).chunk(2, 1)
+        fixed, transformed = x.flip(1).chunk(2, 1) if self.flip else x.chunk(2, 1)
+        scale, shift = self.net(fixed).chunk(2, 1)
         scale = torch.tanh(scale)
-        return torch.cat([a, b * scale.exp() + move], 1), scale.squeeze(1)
+        return torch.cat([fixed, transformed * scale.exp() + shift], 1), scale.squeeze(1)
 
 
 class Flow(nn.Module):

@@ -1,4 +1,4 @@
-"""Recurrent networks in both layouts, packed and not."""
+"""Recurrent networks in both layouts, packed and unpacked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import digits, loader, padded, sentences, split
+from tests.rules.real.datasets import digits, loader, padded, sentences, split
 
 
-class Packed(nn.Module):
-    """Reads words up to their length and answers from the last state of both directions."""
+class PackedClassifier(nn.Module):
+    """A classifier of packed sentences by the last states of both directions."""
 
     def __init__(self, width: int = 24) -> None:
         super().__init__()
@@ -33,22 +33,22 @@ class Packed(nn.Module):
 @healthy
 def packed_bidirectional_lstm() -> Debugger:
     words, lengths = padded()
-    model = Packed()
+    model = PackedClassifier()
     train, val = split(words, lengths, words[:, 0] % 3)
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
 
 
-def collate(samples: list[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+def collate_tags(samples: list[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
     words, tags = zip(*samples, strict=True)
     return {
         "words": pad_sequence(words, batch_first=True),
-        "lengths": torch.tensor([len(one) for one in words]),
+        "lengths": torch.tensor([len(sentence) for sentence in words]),
         "labels": pad_sequence(tags, batch_first=True, padding_value=-100),
     }
 
 
 class Tagger(nn.Module):
-    """One tag a word, from batches that are padded to their longest sentence."""
+    """One tag per word, for batches that are padded to their longest sentence."""
 
     def __init__(self, width: int = 24) -> None:
         super().__init__()
@@ -64,15 +64,18 @@ class Tagger(nn.Module):
 @healthy
 def tagger_of_dict_batches() -> Debugger:
     words, lengths = padded()
-    data = [(one[:n], (one[:n] + F.pad(one[: n - 1], (1, 0))) % 4) for one, n in zip(words, lengths, strict=True)]
-    train: Any = DataLoader(data, batch_size=16, shuffle=True, collate_fn=collate)  # type: ignore[arg-type]
+    data = [
+        (sentence[:n], (sentence[:n] + F.pad(sentence[: n - 1], (1, 0))) % 4)
+        for sentence, n in zip(words, lengths, strict=True)
+    ]
+    train: Any = DataLoader(data, batch_size=16, shuffle=True, collate_fn=collate_tags)  # type: ignore[arg-type]
     model = Tagger()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     return Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
 class RowReader(nn.Module):
-    """Rows of a picture in time, in torch's default layout (time, batch, features)."""
+    """Reads the rows of an image as time steps, in the default layout (time, batch, features)."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
@@ -91,7 +94,7 @@ def gru_time_first() -> Debugger:
 
 
 class Forecaster(nn.Module):
-    """The next value of a wave from those before it."""
+    """Predicts the next value of a wave."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +114,7 @@ def forecast_of_waves() -> Debugger:
 
 
 class WordModel(nn.Module):
-    """A language model of words, time first, that is given the state to go on from."""
+    """A time-first language model that continues from a state."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
@@ -135,8 +138,8 @@ def word_model_with_carried_state() -> Debugger:
 
     def step(batch: list[Tensor]) -> Tensor:
         words, target = batch[0][0], batch[1][0]
-        logits, after = model(words, state[0])
-        state[0] = tuple(one.detach() for one in after)
+        logits, next_state = model(words, state[0])
+        state[0] = tuple(part.detach() for part in next_state)
         return F.cross_entropy(logits.flatten(0, 1), target.flatten())
 
     return Debugger(model, chunks, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), step_fn=step)

@@ -1,4 +1,4 @@
-"""Layers and losses that bend the gradient or look past the output: codebooks, margins, equations, frozen critics."""
+"""Special layers and losses: codebooks, margins, differential equations, perceptual losses."""
 
 from __future__ import annotations
 
@@ -11,34 +11,31 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import digits, loader, moons, split, tumors
-
-
-def adam(model: nn.Module, rate: float = 1e-3) -> torch.optim.Optimizer:
-    return torch.optim.Adam(model.parameters(), lr=rate)
+from tests.rules.real.datasets import digits, loader, moons, split, tumors
+from tests.rules.real.optimizers import adam
 
 
 class VQVAE(nn.Module):
-    """A codebook between encoder and decoder, passed by the gradient straight through."""
+    """A codebook between encoder and decoder, with a straight-through gradient."""
 
-    def __init__(self, codes: int = 16, width: int = 8) -> None:
+    def __init__(self, code_count: int = 16, width: int = 8) -> None:
         super().__init__()
         self.encode = nn.Sequential(nn.Conv2d(1, 16, 4, 2, 1), nn.ReLU(), nn.Conv2d(16, width, 3, 1, 1))
-        self.book = nn.Embedding(codes, width)
+        self.book = nn.Embedding(code_count, width)
         self.decode = nn.Sequential(nn.Conv2d(width, 16, 3, 1, 1), nn.ReLU(), nn.ConvTranspose2d(16, 1, 4, 2, 1))
-        nn.init.uniform_(self.book.weight, -1 / codes, 1 / codes)
+        nn.init.uniform_(self.book.weight, -1 / code_count, 1 / code_count)
 
     def forward(self, x: Tensor) -> Any:
         z = self.encode(x).permute(0, 2, 3, 1)
-        apart = torch.cdist(z.reshape(-1, z.shape[-1]), self.book.weight)
-        q = self.book(apart.argmin(1)).view_as(z)
-        codebook, commitment = F.mse_loss(q, z.detach()), F.mse_loss(z, q.detach())
-        q = z + (q - z).detach()
-        return self.decode(q.permute(0, 3, 1, 2)), codebook + 0.25 * commitment
+        distances = torch.cdist(z.reshape(-1, z.shape[-1]), self.book.weight)
+        codes = self.book(distances.argmin(1)).view_as(z)
+        codebook, commitment = F.mse_loss(codes, z.detach()), F.mse_loss(z, codes.detach())
+        codes = z + (codes - z).detach()
+        return self.decode(codes.permute(0, 3, 1, 2)), codebook + 0.25 * commitment
 
 
 @healthy
-def codebook_passed_straight_through() -> Debugger:
+def vq_vae() -> Debugger:
     x, y = digits()
     model = VQVAE()
     return Debugger(
@@ -67,7 +64,7 @@ class ArcFace(nn.Module):
 
 
 @healthy
-def angles_with_a_margin() -> Debugger:
+def arcface() -> Debugger:
     model = ArcFace()
     train, val = split(*digits())
     return Debugger(
@@ -81,7 +78,7 @@ def angles_with_a_margin() -> Debugger:
 
 
 class Solution(nn.Module):
-    """u(t) of a damped spring; the equation is asked in the loss."""
+    """u(t) of a damped spring; the loss is the residual of its equation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,24 +103,24 @@ def differential_equation() -> Debugger:
     return Debugger(model, loader(torch.rand(256, 1) * 3), optimizer=adam(model), step_fn=step)
 
 
-class Perceptual(nn.Module):
-    """The distance of two pictures, in pixels and in the features of a frozen network."""
+class PerceptualLoss(nn.Module):
+    """The distance of two images, in pixels and in features of a frozen network."""
 
     def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
         self.features.eval().requires_grad_(False)
 
-    def forward(self, picture: Tensor, target: Tensor) -> Tensor:
-        return F.l1_loss(picture, target) + 0.1 * F.mse_loss(self.features(picture), self.features(target))
+    def forward(self, image: Tensor, target: Tensor) -> Tensor:
+        return F.l1_loss(image, target) + 0.1 * F.mse_loss(self.features(image), self.features(target))
 
 
 @healthy
-def larger_pictures_by_a_frozen_critic() -> Debugger:
+def super_resolution_with_perceptual_loss() -> Debugger:
     x, _ = digits()
     model = nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.Tanh(), nn.Conv2d(16, 4, 3, padding=1), nn.PixelShuffle(2))
     train, val = split(F.avg_pool2d(x, 2), x)
-    return Debugger(model, train, val, loss_fn=Perceptual(), optimizer=adam(model))
+    return Debugger(model, train, val, loss_fn=PerceptualLoss(), optimizer=adam(model))
 
 
 @healthy
@@ -145,42 +142,42 @@ def logistic_regression() -> Debugger:
     )
 
 
-class Choice(nn.Module):
-    """One of several filters, drawn by Gumbel's trick, hard in the forward pass and soft in the backward pass."""
+class GumbelChoice(nn.Module):
+    """One of several filters by Gumbel-softmax, hard in the forward pass and soft in the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
         self.which, self.filters, self.head = nn.Linear(2, 4), nn.Linear(2, 4 * 16), nn.Linear(16, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        chosen = F.gumbel_softmax(self.which(x), tau=1.0, hard=True)
-        made = torch.relu(self.filters(x)).view(-1, 4, 16)
-        return self.head(torch.einsum("bk,bkd->bd", chosen, made))
+        choice = F.gumbel_softmax(self.which(x), tau=1.0, hard=True)
+        features = torch.relu(self.filters(x)).view(-1, 4, 16)
+        return self.head(torch.einsum("bk,bkd->bd", choice, features))
 
 
 @healthy
-def hard_choice_by_chance() -> Debugger:
-    model = Choice()
+def gumbel_softmax() -> Debugger:
+    model = GumbelChoice()
     train, val = split(*moons())
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=adam(model, 3e-3))
 
 
-class Fourier(nn.Module):
-    """A picture as a function of its coordinates, through fixed random frequencies."""
+class FourierFeatures(nn.Module):
+    """An image as a function of its coordinates, through random Fourier features."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("frequency", torch.randn(2, 32) * 3)
         self.net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1), nn.Sigmoid())
 
-    def forward(self, place: Tensor) -> Tensor:
-        angle = 2 * math.pi * place @ self.frequency
+    def forward(self, coordinates: Tensor) -> Tensor:
+        angle = 2 * math.pi * coordinates @ self.frequency
         return self.net(torch.cat([angle.sin(), angle.cos()], -1))
 
 
 @healthy
-def picture_as_a_function() -> Debugger:
+def image_as_function_of_coordinates() -> Debugger:
     grid = torch.stack(torch.meshgrid(torch.linspace(0, 1, 16), torch.linspace(0, 1, 16), indexing="ij"), -1)
-    picture = F.interpolate(digits()[0][:1], size=16, mode="bilinear").flatten()[:, None]
-    model = Fourier()
-    return Debugger(model, loader(grid.view(-1, 2), picture), loss_fn=nn.MSELoss(), optimizer=adam(model))
+    image = F.interpolate(digits()[0][:1], size=16, mode="bilinear").flatten()[:, None]
+    model = FourierFeatures()
+    return Debugger(model, loader(grid.view(-1, 2), image), loss_fn=nn.MSELoss(), optimizer=adam(model))

@@ -1,4 +1,4 @@
-"""Pictures: transfer from pretrained weights, segmentation, detection, autoencoders."""
+"""Images: transfer learning, segmentation, detection, autoencoders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from tests.rules.real.catalog import healthy
-from tests.rules.real.data import digits, patches, split
+from tests.rules.real.datasets import digits, patches, split
 
 
 def efficientnet() -> Any:
@@ -56,17 +56,17 @@ def fine_tuned_with_frozen_batch_norms() -> Debugger:
             module.eval()
             module.requires_grad_(False)
     train, _ = split(*patches(), batch_size=4)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=1e-3, momentum=0.9)
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trainable, lr=1e-3, momentum=0.9)
     return Debugger(model, train, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
 
 
-def double(inside: int, outside: int) -> nn.Sequential:
+def double_conv(in_channels: int, out_channels: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for channels in (inside, outside):
+    for channels in (in_channels, out_channels):
         layers += [
-            nn.Conv2d(channels, outside, 3, padding=1, bias=False),
-            nn.BatchNorm2d(outside),
+            nn.Conv2d(channels, out_channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(out_channels),
             nn.ReLU(inplace=True),
         ]
     return nn.Sequential(*layers)
@@ -75,22 +75,22 @@ def double(inside: int, outside: int) -> nn.Sequential:
 class UNet(nn.Module):
     def __init__(self, classes: int = 3) -> None:
         super().__init__()
-        self.down1, self.down2, self.bottom = double(1, 8), double(8, 16), double(16, 32)
+        self.down1, self.down2, self.bottom = double_conv(1, 8), double_conv(8, 16), double_conv(16, 32)
         self.pool = nn.MaxPool2d(2)
-        self.up2, self.dec2 = nn.ConvTranspose2d(32, 16, 2, stride=2), double(32, 16)
-        self.up1, self.dec1 = nn.ConvTranspose2d(16, 8, 2, stride=2), double(16, 8)
+        self.up2, self.dec2 = nn.ConvTranspose2d(32, 16, 2, stride=2), double_conv(32, 16)
+        self.up1, self.dec1 = nn.ConvTranspose2d(16, 8, 2, stride=2), double_conv(16, 8)
         self.out = nn.Conv2d(8, classes, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        one = self.down1(x)
-        two = self.down2(self.pool(one))
-        y = self.up2(self.bottom(self.pool(two)))
-        y = self.dec2(torch.cat([y, two], dim=1))
-        return self.out(self.dec1(torch.cat([self.up1(y), one], dim=1)))
+        first = self.down1(x)
+        second = self.down2(self.pool(first))
+        y = self.up2(self.bottom(self.pool(second)))
+        y = self.dec2(torch.cat([y, second], dim=1))
+        return self.out(self.dec1(torch.cat([self.up1(y), first], dim=1)))
 
 
 def masks(images: Tensor) -> Tensor:
-    """Ink, edge of the ink and paper; a border of unlabeled pixels."""
+    """Masks with ink, edge and paper, and a border of unlabeled pixels (255)."""
     ink = (images > 0.5).float()
     mask = (ink + F.max_pool2d(ink, 3, 1, 1)).long().squeeze(1)
     mask[:, 0] = 255
@@ -122,7 +122,7 @@ def segmentation_with_dice() -> Debugger:
 
 
 class Detector(nn.Module):
-    """A grid of boxes; in training it takes a list of dictionaries and gives a dictionary of losses."""
+    """A detector that returns boxes, or a dictionary of losses if it gets targets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,10 +133,10 @@ class Detector(nn.Module):
         features = self.body(torch.stack(images))
         boxes, logits = self.boxes(features).sigmoid(), self.classes(features)
         if targets is None:
-            return [{"boxes": box[None], "scores": one.softmax(0)} for box, one in zip(boxes, logits, strict=True)]
-        wanted = torch.cat([one["boxes"] for one in targets])
-        labels = torch.cat([one["labels"] for one in targets])
-        return {"box": F.smooth_l1_loss(boxes, wanted), "class": F.cross_entropy(logits, labels)}
+            return [{"boxes": box[None], "scores": row.softmax(0)} for box, row in zip(boxes, logits, strict=True)]
+        target_boxes = torch.cat([target["boxes"] for target in targets])
+        labels = torch.cat([target["labels"] for target in targets])
+        return {"box": F.smooth_l1_loss(boxes, target_boxes), "class": F.cross_entropy(logits, labels)}
 
 
 @healthy
@@ -196,11 +196,11 @@ def detection_with_a_dictionary_of_losses() -> Debugger:
 
 
 class DeeplySupervised(nn.Module):
-    """A second head half way up, in training only."""
+    """A second head on a hidden layer, in training only."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.low, self.high = double(1, 8), double(8, 16)
+        self.low, self.high = double_conv(1, 8), double_conv(8, 16)
         self.second, self.head = nn.Linear(8, 10), nn.Linear(16, 10)
 
     def forward(self, x: Tensor) -> Any:
@@ -213,22 +213,22 @@ class DeeplySupervised(nn.Module):
 def second_head_in_training() -> Debugger:
     model = DeeplySupervised()
 
-    def both(output: Any, target: Tensor) -> Tensor:
+    def total_loss(output: Any, target: Tensor) -> Tensor:
         if isinstance(output, Tensor):
             return F.cross_entropy(output, target)
         return F.cross_entropy(output[0], target) + 0.4 * F.cross_entropy(output[1], target)
 
     train, val = split(*digits())
-    return Debugger(model, train, val, loss_fn=both, optimizer=torch.optim.Adam(model.parameters()))
+    return Debugger(model, train, val, loss_fn=total_loss, optimizer=torch.optim.Adam(model.parameters()))
 
 
-class Shortened(nn.Module):
-    """A residual network whose blocks are left out by chance in training (Huang and others 2016)."""
+class StochasticDepth(nn.Module):
+    """A residual network that skips random blocks in training (Huang and others 2016)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stem, self.head = nn.Conv2d(1, 16, 3, padding=1), nn.Linear(16, 10)
-        self.blocks = nn.ModuleList(double(16, 16) for _ in range(4))
+        self.blocks = nn.ModuleList(double_conv(16, 16) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(x)
@@ -239,7 +239,7 @@ class Shortened(nn.Module):
 
 
 @healthy
-def blocks_left_out_by_chance() -> Debugger:
-    model = Shortened()
+def stochastic_depth() -> Debugger:
+    model = StochasticDepth()
     train, val = split(*digits())
     return Debugger(model, train, val, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))

@@ -1,4 +1,4 @@
-"""R901: a generator that holds bits of the operating system is named; one with a seed is not."""
+"""Tests of R901: generators with and without an explicit seed."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from torch import Generator
 from nbdebug.rules.examples import classifier
 from nbdebug.rules.repro.unseeded import shuffled_setup
 from nbdebug.setup import Setup
-from tests.rules.said import said
+from tests.rules.rule_findings import rule_findings
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
+def _fixed_seed() -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         yield
 
 
-def drawn(generator: Generator) -> Generator:
+def with_system_seed(generator: Generator) -> Generator:
     generator.manual_seed(2**40)
     return generator
 
 
-def test_the_global_generator_is_named() -> None:
+def test_unseeded_reports_global_generator() -> None:
     torch.manual_seed(2**40)
-    (found,) = said(classifier(), "R901")
-    assert "CPU" in found.message
+    (finding,) = rule_findings(classifier(), "R901")
+    assert "CPU" in finding.message
 
 
-def test_the_generator_of_a_loader_is_named() -> None:
-    (found,) = said(shuffled_setup(drawn(Generator())), "R901")
-    assert found.evidence["source"] == "the generator of train_loader"
+def test_unseeded_reports_generator_of_train_loader() -> None:
+    (finding,) = rule_findings(shuffled_setup(with_system_seed(Generator())), "R901")
+    assert finding.evidence["source"] == "the generator of train_loader"
 
 
-def test_the_generator_of_the_validation_loader_is_named() -> None:
+def test_unseeded_reports_generator_of_val_loader() -> None:
     setup = classifier()
-    setup.val_loader = shuffled_setup(drawn(Generator())).train_loader
-    (found,) = said(setup, "R901")
-    assert found.evidence["source"] == "the generator of val_loader"
+    setup.val_loader = shuffled_setup(with_system_seed(Generator())).train_loader
+    (finding,) = rule_findings(setup, "R901")
+    assert finding.evidence["source"] == "the generator of val_loader"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 42, 2**32 - 1])
-def test_seeds_given_by_hand_are_left_alone(seed: int) -> None:
+def test_unseeded_ignores_explicit_seeds(seed: int) -> None:
     torch.manual_seed(seed)
-    assert said(classifier(), "R901") == []
-    assert said(with_seed(seed), "R901") == []
+    assert rule_findings(classifier(), "R901") == []
+    assert rule_findings(setup_with_seed(seed), "R901") == []
 
 
-def with_seed(seed: int) -> Setup:
+def setup_with_seed(seed: int) -> Setup:
     return shuffled_setup(Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""Runs with one mistake each, and their repaired twins, by the codes that name the mistake."""
+"""Runs with one fault each and their repaired twins, by the codes that report the fault."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.rules.signal.trials import (
+from tests.rules.signal.training_runs import (
     SGD,
     Adam,
     AdamW,
     ConvNet,
-    Recurrent,
-    Trial,
-    drawn,
-    pictures,
-    points,
-    series,
-    stack,
+    RecurrentNetwork,
+    TrainingRun,
+    class_points,
+    mlp,
+    number_sequences,
+    regression_data,
+    reinitialize,
+    stripe_images,
     supervised,
-    values,
 )
 
-Build = Callable[[bool], Trial]
+BuildRun = Callable[[bool], TrainingRun]
 NORMAL, XAVIER = nn.init.normal_, nn.init.xavier_uniform_
 
 
-def he(weight: Tensor) -> Tensor:
+def he_init(weight: Tensor) -> Tensor:
     return nn.init.kaiming_normal_(weight, nonlinearity="relu")
 
 
-def sigmoid_stack(fixed: bool) -> Trial:
-    model = stack(8, nn.ReLU if fixed else nn.Sigmoid)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+def sigmoid_stack(fixed: bool) -> TrainingRun:
+    model = mlp(8, nn.ReLU if fixed else nn.Sigmoid)
+    return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
 
 
-def tanh_small(fixed: bool) -> Trial:
-    model = drawn(stack(10, nn.Tanh), XAVIER if fixed else lambda w: NORMAL(w, std=0.03), 0.0)
-    return Trial(model, SGD(model.parameters(), 0.1), supervised(model, points()))
+def tanh_small(fixed: bool) -> TrainingRun:
+    model = reinitialize(mlp(10, nn.Tanh), XAVIER if fixed else lambda w: NORMAL(w, std=0.03), 0.0)
+    return TrainingRun(model, SGD(model.parameters(), 0.1), supervised(model, class_points()))
 
 
-def relu_small(fixed: bool) -> Trial:
-    model = drawn(stack(8, nn.ReLU), he if fixed else lambda w: NORMAL(w, std=0.02), 0.0)
-    return Trial(model, SGD(model.parameters(), 0.05, momentum=0.9), supervised(model, points()))
+def relu_small(fixed: bool) -> TrainingRun:
+    model = reinitialize(mlp(8, nn.ReLU), he_init if fixed else lambda w: NORMAL(w, std=0.02), 0.0)
+    return TrainingRun(model, SGD(model.parameters(), 0.05, momentum=0.9), supervised(model, class_points()))
 
 
-def conv_small(fixed: bool) -> Trial:
-    model = drawn(ConvNet(norm=False), he if fixed else lambda w: NORMAL(w, std=0.005), 0.0)
-    return Trial(model, SGD(model.parameters(), 0.05, momentum=0.9), supervised(model, pictures()))
+def conv_small(fixed: bool) -> TrainingRun:
+    model = reinitialize(ConvNet(norm=False), he_init if fixed else lambda w: NORMAL(w, std=0.005), 0.0)
+    return TrainingRun(model, SGD(model.parameters(), 0.05, momentum=0.9), supervised(model, stripe_images()))
 
 
-class Scaled(nn.Module):
-    """A residual network whose branches are followed by a factor."""
+class ScaledBranches(nn.Module):
+    """A network whose branches are multiplied by a factor; residual if the factor is one."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -67,172 +67,174 @@ class Scaled(nn.Module):
         return self.head(x)
 
 
-def scaled_down(fixed: bool) -> Trial:
-    model = Scaled(1.0 if fixed else 0.1)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+def scaled_down(fixed: bool) -> TrainingRun:
+    model = ScaledBranches(1.0 if fixed else 0.1)
+    return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
 
 
-def dying(rate: float) -> Build:
-    def build(fixed: bool) -> Trial:
-        model = stack(3, nn.ReLU, 64)
-        return Trial(model, SGD(model.parameters(), 0.05 if fixed else rate), supervised(model, points()))
+def high_rate(rate: float) -> BuildRun:
+    def build(fixed: bool) -> TrainingRun:
+        model = mlp(3, nn.ReLU, 64)
+        return TrainingRun(model, SGD(model.parameters(), 0.05 if fixed else rate), supervised(model, class_points()))
 
     return build
 
 
-def negative_bias(fixed: bool) -> Trial:
-    model = stack(2, nn.ReLU, 64)
+def negative_bias(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.ReLU, 64)
     nn.init.constant_(model[2].bias, 0.0 if fixed else -6.0)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+    return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
 
 
-def negative_bias_of_most(fixed: bool) -> Trial:
-    model = stack(2, nn.ReLU, 64)
+def negative_bias_of_most(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.ReLU, 64)
     with torch.no_grad():
         model[2].bias[:56] -= 0.0 if fixed else 6.0
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+    return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
 
 
-def act(fixed: bool) -> nn.Module:
-    return nn.LeakyReLU() if fixed else nn.Sigmoid()
+def adam_kills_relus(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.ReLU, 64, inputs=8, outputs=1)
+    return TrainingRun(
+        model, Adam(model.parameters(), 3e-3 if fixed else 0.3), supervised(model, regression_data(), F.mse_loss)
+    )
 
 
-def adam_kills(fixed: bool) -> Trial:
-    model = stack(3, nn.ReLU, 64, inputs=8, outputs=1)
-    return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 0.3), supervised(model, values(), F.mse_loss))
-
-
-class Functional(nn.Module):
-    """A network that calls its activations as functions."""
+class FunctionalNetwork(nn.Module):
+    """A network with functional activations."""
 
     def __init__(self, bias: float) -> None:
         super().__init__()
-        self.one, self.two, self.head = nn.Linear(16, 64), nn.Linear(64, 64), nn.Linear(64, 4)
-        nn.init.constant_(self.two.bias, bias)
+        self.first, self.second, self.head = nn.Linear(16, 64), nn.Linear(64, 64), nn.Linear(64, 4)
+        nn.init.constant_(self.second.bias, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(F.relu(self.two(F.relu(self.one(x)))))
+        return self.head(F.relu(self.second(F.relu(self.first(x)))))
 
 
-def functional_dead(fixed: bool) -> Trial:
-    model = Functional(0.0 if fixed else -1.6)
-    return Trial(model, Adam(model.parameters(), 1e-3), supervised(model, points()))
+def functional_dead_relus(fixed: bool) -> TrainingRun:
+    model = FunctionalNetwork(0.0 if fixed else -1.6)
+    return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
 
 
-def wide_sigmoid(fixed: bool) -> Trial:
-    model = drawn(stack(3, nn.Sigmoid), XAVIER if fixed else lambda w: NORMAL(w, std=8.0))
-    return Trial(model, Adam(model.parameters(), 3e-3), supervised(model, points()))
+def wide_sigmoid(fixed: bool) -> TrainingRun:
+    model = reinitialize(mlp(3, nn.Sigmoid), XAVIER if fixed else lambda w: NORMAL(w, std=8.0))
+    return TrainingRun(model, Adam(model.parameters(), 3e-3), supervised(model, class_points()))
 
 
-def tanh_pushed(fixed: bool) -> Trial:
-    model = stack(3, nn.Tanh)
-    return Trial(model, Adam(model.parameters(), 1e-3 if fixed else 0.5), supervised(model, points()))
+def saturated_tanhs(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.Tanh)
+    return TrainingRun(model, Adam(model.parameters(), 1e-3 if fixed else 0.5), supervised(model, class_points()))
 
 
-def unclipped(scale: float, rate: float, length: int, clip: float, act: str) -> Build:
-    def build(fixed: bool) -> Trial:
-        model = Recurrent(partial(nn.RNN, nonlinearity=act), scale=scale)
-        if act == "relu":
+def unclipped_rnn(scale: float, rate: float, length: int, clip: float, activation: str) -> BuildRun:
+    def build(fixed: bool) -> TrainingRun:
+        model = RecurrentNetwork(partial(nn.RNN, nonlinearity=activation), scale=scale)
+        if activation == "relu":
             nn.init.eye_(model.body.weight_hh_l0).data.mul_(scale)
-        loss = supervised(model, series(length, length), F.mse_loss)
-        return Trial(model, SGD(model.parameters(), rate), loss, clip=clip if fixed else None)
+        loss = supervised(model, number_sequences(length, length), F.mse_loss)
+        return TrainingRun(model, SGD(model.parameters(), rate), loss, clip=clip if fixed else None)
 
     return build
 
 
-def rate_diverges(fixed: bool) -> Trial:
-    model = stack(3, nn.ReLU, inputs=8, outputs=1)
-    return Trial(model, SGD(model.parameters(), 0.02 if fixed else 2.0), supervised(model, values(), F.mse_loss), 100)
+def rate_diverges(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.ReLU, inputs=8, outputs=1)
+    return TrainingRun(
+        model, SGD(model.parameters(), 0.02 if fixed else 2.0), supervised(model, regression_data(), F.mse_loss), 100
+    )
 
 
-def deep_large(fixed: bool) -> Trial:
-    model = drawn(stack(8, nn.ReLU), he if fixed else lambda w: NORMAL(w, std=1.0), 0.0)
-    return Trial(model, SGD(model.parameters(), 1e-2), supervised(model, points()))
+def deep_large(fixed: bool) -> TrainingRun:
+    model = reinitialize(mlp(8, nn.ReLU), he_init if fixed else lambda w: NORMAL(w, std=1.0), 0.0)
+    return TrainingRun(model, SGD(model.parameters(), 1e-2), supervised(model, class_points()))
 
 
-def warmup_overshoots(fixed: bool) -> Trial:
-    model = stack(3, nn.ReLU, inputs=8, outputs=1)
+def warmup_overshoots(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.ReLU, inputs=8, outputs=1)
     optimizer = SGD(model.parameters(), 1e-2)
     peak = 1.0 if fixed else 80.0
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: min(1.0, 0.01 + i / 50) * peak)
-    return Trial(model, optimizer, supervised(model, values(), F.mse_loss), scheduler=scheduler)
+    return TrainingRun(model, optimizer, supervised(model, regression_data(), F.mse_loss), scheduler=scheduler)
 
 
-def tiny_rate(optimizer: type[torch.optim.Optimizer], wrong: float, right: float) -> Build:
-    def build(fixed: bool) -> Trial:
-        model = stack(2, nn.ReLU)
-        return Trial(model, optimizer(model.parameters(), lr=right if fixed else wrong), supervised(model, points()))
+def tiny_rate(optimizer: type[torch.optim.Optimizer], wrong: float, right: float) -> BuildRun:
+    def build(fixed: bool) -> TrainingRun:
+        model = mlp(2, nn.ReLU)
+        return TrainingRun(
+            model, optimizer(model.parameters(), lr=right if fixed else wrong), supervised(model, class_points())
+        )
 
     return build
 
 
-def tiny_conv(fixed: bool) -> Trial:
+def tiny_conv(fixed: bool) -> TrainingRun:
     model = ConvNet()
-    return Trial(model, Adam(model.parameters(), 3e-3 if fixed else 1e-7), supervised(model, pictures()))
+    return TrainingRun(model, Adam(model.parameters(), 3e-3 if fixed else 1e-7), supervised(model, stripe_images()))
 
 
-def tiny_group(fixed: bool) -> Trial:
-    model = stack(3, nn.ReLU)
+def tiny_group(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.ReLU)
     groups = [{"params": model[:4].parameters(), "lr": 1e-3 if fixed else 1e-8}, {"params": model[4:].parameters()}]
-    return Trial(model, Adam(groups, lr=1e-3), supervised(model, points()))
+    return TrainingRun(model, Adam(groups, lr=1e-3), supervised(model, class_points()))
 
 
-def rescaled_loss(fixed: bool) -> Trial:
-    model = stack(2, nn.ReLU)
-    loss = supervised(model, points())
-    return Trial(model, SGD(model.parameters(), 0.1), lambda: loss() * (1.0 if fixed else 1e-6))
+def rescaled_loss(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.ReLU)
+    loss = supervised(model, class_points())
+    return TrainingRun(model, SGD(model.parameters(), 0.1), lambda: loss() * (1.0 if fixed else 1e-6))
 
 
-def huge_rate(optimizer: type[torch.optim.Optimizer], wrong: float, right: float, model: str = "mlp") -> Build:
-    def build(fixed: bool) -> Trial:
-        net = stack(2, nn.ReLU) if model == "mlp" else ConvNet(norm=False)
-        data = points() if model == "mlp" else pictures()
-        return Trial(net, optimizer(net.parameters(), lr=right if fixed else wrong), supervised(net, data))
+def huge_rate(optimizer: type[torch.optim.Optimizer], wrong: float, right: float, model: str = "mlp") -> BuildRun:
+    def build(fixed: bool) -> TrainingRun:
+        net = mlp(2, nn.ReLU) if model == "mlp" else ConvNet(norm=False)
+        data = class_points() if model == "mlp" else stripe_images()
+        return TrainingRun(net, optimizer(net.parameters(), lr=right if fixed else wrong), supervised(net, data))
 
     return build
 
 
-def huge_group(fixed: bool) -> Trial:
-    model = stack(3, nn.Tanh)
+def huge_group(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.Tanh)
     groups = [{"params": model[:4].parameters()}, {"params": model[4:].parameters(), "lr": 1e-3 if fixed else 1.0}]
-    return Trial(model, Adam(groups, lr=1e-3), supervised(model, points()))
+    return TrainingRun(model, Adam(groups, lr=1e-3), supervised(model, class_points()))
 
 
-def decayed(optimizer: type[torch.optim.Optimizer], rate: float, decay: float) -> Build:
-    def build(fixed: bool) -> Trial:
-        model = stack(3, nn.ReLU)
-        made = optimizer(model.parameters(), lr=rate, weight_decay=1e-4 if fixed else decay)
-        return Trial(model, made, supervised(model, points()), 200)
+def strong_decay(optimizer: type[torch.optim.Optimizer], rate: float, decay: float) -> BuildRun:
+    def build(fixed: bool) -> TrainingRun:
+        model = mlp(3, nn.ReLU)
+        decaying = optimizer(model.parameters(), lr=rate, weight_decay=1e-4 if fixed else decay)
+        return TrainingRun(model, decaying, supervised(model, class_points()), 200)
 
     return build
 
 
-def decayed_layer(fixed: bool) -> Trial:
-    model = stack(3, nn.Tanh)
+def strong_decay_of_layers(fixed: bool) -> TrainingRun:
+    model = mlp(3, nn.Tanh)
     groups = [{"params": model[:4].parameters()}, {"params": model[4:].parameters(), "weight_decay": 0 if fixed else 5}]
-    return Trial(model, SGD(groups, lr=0.03), supervised(model, points()), 200)
+    return TrainingRun(model, SGD(groups, lr=0.03), supervised(model, class_points()), 200)
 
 
-def upside_down(fixed: bool) -> Trial:
-    model = stack(2, nn.ReLU)
-    loss = supervised(model, points())
-    return Trial(model, Adam(model.parameters(), 1e-2), lambda: loss() * (1 if fixed else -1), 300)
+def negated_loss(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.ReLU)
+    loss = supervised(model, class_points())
+    return TrainingRun(model, Adam(model.parameters(), 1e-2), lambda: loss() * (1 if fixed else -1), 300)
 
 
-def maximized(fixed: bool) -> Trial:
-    model = stack(2, nn.Tanh)
+def maximized_loss(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.Tanh)
     optimizer = SGD(model.parameters(), 0.1, maximize=not fixed)
-    return Trial(model, optimizer, supervised(model, points()), 300)
+    return TrainingRun(model, optimizer, supervised(model, class_points()), 300)
 
 
-def one_column(fixed: bool) -> Trial:
-    model, (x, y) = stack(2, nn.Tanh), points()
+def unscaled_column(fixed: bool) -> TrainingRun:
+    model, (x, y) = mlp(2, nn.Tanh), class_points()
     x[:, 0] *= 1 if fixed else 1000.0
-    return Trial(model, SGD(model.parameters(), 0.1), supervised(model, (x, y)))
+    return TrainingRun(model, SGD(model.parameters(), 0.1), supervised(model, (x, y)))
 
 
-class Copied(torch.optim.SGD):
-    """Descent that writes some of its steps into a copy."""
+class LostStepSGD(torch.optim.SGD):
+    """SGD that applies some of its steps to a copy of the parameter."""
 
     def __init__(self, parameters: list[nn.Parameter], lr: float, lost: set[int]) -> None:
         super().__init__(parameters, lr)
@@ -244,54 +246,56 @@ class Copied(torch.optim.SGD):
             (p.clone() if i in self.lost else p).sub_(self.param_groups[0]["lr"] * p.grad)
 
 
-def copied(fixed: bool) -> Trial:
-    model = stack(2, nn.ReLU)
-    return Trial(model, Copied(list(model.parameters()), 0.1, set() if fixed else {2}), supervised(model, points()))
+def steps_into_copy(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.ReLU)
+    return TrainingRun(
+        model, LostStepSGD(list(model.parameters()), 0.1, set() if fixed else {2}), supervised(model, class_points())
+    )
 
 
-def put_back(fixed: bool) -> Trial:
-    model = stack(2, nn.ReLU)
+def restored_weight(fixed: bool) -> TrainingRun:
+    model = mlp(2, nn.ReLU)
     optimizer = SGD(model.parameters(), 0.1)
-    kept = {"weight": model[0].weight.detach().clone()}
+    initial = {"weight": model[0].weight.detach().clone()}
 
     def undo(*_: object) -> None:
         if not fixed:
-            model[0].weight.data.copy_(kept["weight"])
+            model[0].weight.data.copy_(initial["weight"])
 
     optimizer.register_step_post_hook(undo)
-    return Trial(model, optimizer, supervised(model, points()))
+    return TrainingRun(model, optimizer, supervised(model, class_points()))
 
 
-FAULTS: dict[str, tuple[tuple[str, ...], Build]] = {
+FAULTS: dict[str, tuple[tuple[str, ...], BuildRun]] = {
     "eight sigmoids": (("G403",), sigmoid_stack),
-    "ten tanhs, small": (("G403",), tanh_small),
-    "eight ReLUs, small": (("G403",), relu_small),
-    "convolutions, small": (("G403",), conv_small),
-    "branches scaled down": (("G403",), scaled_down),
-    "a rate that kills ReLUs": (("G401", "G404", "G410", "G412"), dying(5.0)),
+    "ten tanhs, small weights": (("G403",), tanh_small),
+    "eight ReLUs, small weights": (("G403",), relu_small),
+    "convolutions, small weights": (("G403",), conv_small),
+    "small branches": (("G403",), scaled_down),
+    "a learning rate that kills ReLUs": (("G401", "G404", "G410", "G412"), high_rate(5.0)),
     "a bias that kills ReLUs": (("G401",), negative_bias),
-    "Adam kills ReLUs": (("G401", "G410"), adam_kills),
-    "functional ReLUs are dead": (("G401",), functional_dead),
-    "sigmoids drawn wide": (("G402",), wide_sigmoid),
-    "tanhs pushed to their ends": (("G402", "G410"), tanh_pushed),
-    "an identity RNN without clipping": (("G404", "G410", "G412"), unclipped(1.0, 0.01, 30, 0.3, "relu")),
-    "a damped RNN without clipping": (("G404", "G410", "G412"), unclipped(0.95, 0.01, 60, 0.1, "relu")),
-    "a rate that diverges": (("G404", "G410", "G412"), rate_diverges),
-    "eight ReLUs, large": (("G404", "G410", "G412", "G401"), deep_large),
+    "Adam kills ReLUs": (("G401", "G410"), adam_kills_relus),
+    "functional ReLUs are dead": (("G401",), functional_dead_relus),
+    "wide initialization of sigmoids": (("G402",), wide_sigmoid),
+    "saturated tanhs": (("G402", "G410"), saturated_tanhs),
+    "an identity RNN without clipping": (("G404", "G410", "G412"), unclipped_rnn(1.0, 0.01, 30, 0.3, "relu")),
+    "a damped RNN without clipping": (("G404", "G410", "G412"), unclipped_rnn(0.95, 0.01, 60, 0.1, "relu")),
+    "a diverging learning rate": (("G404", "G410", "G412"), rate_diverges),
+    "eight ReLUs, large weights": (("G404", "G410", "G412", "G401"), deep_large),
     "a warm-up that overshoots": (("G404", "G410", "G412", "G401"), warmup_overshoots),
     "Adam at 1e-8": (("G409",), tiny_rate(Adam, 1e-8, 1e-3)),
     "a convolutional net at 1e-7": (("G409",), tiny_conv),
     "one group at 1e-8": (("G409",), tiny_group),
-    "a loss scaled down": (("G409",), rescaled_loss),
+    "a small loss": (("G409",), rescaled_loss),
     "Adam at 1": (("G410",), huge_rate(Adam, 1.0, 1e-3)),
     "one group at 1": (("G410",), huge_group),
     "a bias that kills most ReLUs": (("G401",), negative_bias_of_most),
-    "AdamW with decay 50": (("G411",), decayed(AdamW, 1e-3, 50.0)),
-    "SGD with decay 1": (("G411",), decayed(SGD, 0.05, 1.0)),
-    "decay on two layers": (("G411",), decayed_layer),
-    "a loss upside down": (("G412", "G404"), upside_down),
-    "a loss maximized": (("G412", "G404", "G402"), maximized),
-    "one column a thousand times larger": (("G402", "G404", "G412"), one_column),
-    "steps into a copy": (("G414",), copied),
-    "a weight put back": (("G414",), put_back),
+    "AdamW with decay 50": (("G411",), strong_decay(AdamW, 1e-3, 50.0)),
+    "SGD with decay 1": (("G411",), strong_decay(SGD, 0.05, 1.0)),
+    "decay of two layers": (("G411",), strong_decay_of_layers),
+    "a negated loss": (("G412", "G404"), negated_loss),
+    "a maximized loss": (("G412", "G404", "G402"), maximized_loss),
+    "one column a thousand times larger": (("G402", "G404", "G412"), unscaled_column),
+    "steps into a copy": (("G414",), steps_into_copy),
+    "a restored weight": (("G414",), restored_weight),
 }

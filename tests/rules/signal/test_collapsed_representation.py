@@ -1,4 +1,4 @@
-"""G415: samples that become alike on the way, and those that only seem to."""
+"""Tests of G415: samples that become alike in a hidden layer, and samples that only seem to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torch.nn import functional as F
 from nbdebug.rules.examples import network
 from nbdebug.rules.signal.collapsed_representation import bad
 from nbdebug.setup import Setup
-from tests.rules.asking import on, said
+from tests.rules.model.networks import zero_head_network
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 
-class Deep(nn.Module):
-    """Twenty narrow layers; ``skip`` adds what went in to what comes out."""
+class DeepNetwork(nn.Module):
+    """Twenty narrow layers, with skip connections if ``skip``."""
 
     def __init__(self, skip: bool = False, width: int = 12, norm: type[nn.Module] = nn.Identity) -> None:
         super().__init__()
@@ -33,8 +34,8 @@ class Deep(nn.Module):
         return self.head(x)
 
 
-class ByHand(nn.Module):
-    """Weights that are far smaller than the biases, without any module."""
+class ManualNetwork(nn.Module):
+    """Parameters without modules, with weights far smaller than the biases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,8 +47,8 @@ class ByHand(nn.Module):
         return F.linear(torch.tanh(F.linear(x, self.first, self.shift)), self.second)
 
 
-class LastStep(nn.Module):
-    """A recurrent layer of which only the last state is used."""
+class LastState(nn.Module):
+    """A classifier of the last state of a recurrent layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,19 +61,13 @@ class LastStep(nn.Module):
 
 def convolutional() -> nn.Module:
     torch.manual_seed(0)
-    layers = [one for _ in range(12) for one in (nn.Conv2d(4, 4, 3, padding=1), nn.Sigmoid())]
+    layers = [layer for _ in range(12) for layer in (nn.Conv2d(4, 4, 3, padding=1), nn.Sigmoid())]
     return nn.Sequential(nn.Conv2d(1, 4, 3), *layers, nn.Flatten(), nn.Linear(64, 3))
 
 
 def tokens(padding: int) -> Tensor:
-    drawn = torch.randint(1, 20, (64, 6), generator=torch.Generator().manual_seed(0))
-    return F.pad(drawn, (0, padding))
-
-
-def zero_head() -> nn.Module:
-    model = network(3)
-    nn.init.zeros_(model.get_parameter("2.weight"))
-    return model
+    words = torch.randint(1, 20, (64, 6), generator=torch.Generator().manual_seed(0))
+    return F.pad(words, (0, padding))
 
 
 def two_sigmoids() -> nn.Module:
@@ -83,30 +78,30 @@ def two_sigmoids() -> nn.Module:
 POINTS = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
 FAULTS: dict[str, tuple[Callable[[], Setup], str | None]] = {
     "sigmoids in a sequential": (bad, None),
-    "module list and functional relu": (on(Deep()), "layers"),
-    "bfloat16": (on(Deep().bfloat16(), POINTS.bfloat16()), "layers"),
-    "convolutions": (on(convolutional(), torch.rand(64, 1, 6, 6)), None),
-    "parameters by hand": (on(ByHand()), None),
-    "last state after padding": (on(LastStep(), tokens(60)), "lstm"),
+    "module list and functional relu": (setup_builder(DeepNetwork()), "layers"),
+    "bfloat16": (setup_builder(DeepNetwork().bfloat16(), POINTS.bfloat16()), "layers"),
+    "convolutions": (setup_builder(convolutional(), torch.rand(64, 1, 6, 6)), None),
+    "parameters without modules": (setup_builder(ManualNetwork()), None),
+    "last state after padding": (setup_builder(LastState(), tokens(60)), "lstm"),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "residual": on(Deep(skip=True)),
-    "batch normalization in eval mode": on(Deep(norm=nn.BatchNorm1d)),
-    "a head of zeros": on(zero_head()),
-    "last state without padding": on(LastStep(), tokens(0)),
-    "samples that hardly differ": on(network(3), 300 + 1e-3 * POINTS),
-    "two sigmoids": on(two_sigmoids()),
+    "residual": setup_builder(DeepNetwork(skip=True)),
+    "batch normalization in eval mode": setup_builder(DeepNetwork(norm=nn.BatchNorm1d)),
+    "zero-initialized head": setup_builder(zero_head_network()),
+    "last state without padding": setup_builder(LastState(), tokens(0)),
+    "samples that hardly differ": setup_builder(network(3), 300 + 1e-3 * POINTS),
+    "two sigmoids": setup_builder(two_sigmoids()),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_samples_that_become_alike_are_found(name: str) -> None:
+def test_collapsed_representation_of_similar_samples_is_reported_at_layer(name: str) -> None:
     build, module = FAULTS[name]
-    (one,) = said("G415", build())
-    assert module is None or (one.where.module or "").startswith(module)
-    assert one.evidence["apart"][-1] <= 2**-11
+    (finding,) = checkup_findings(build(), "G415")
+    assert module is None or (finding.where.module or "").startswith(module)
+    assert finding.evidence["apart"][-1] <= 2**-11
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_samples_that_stay_apart_draw_nothing(name: str) -> None:
-    assert said("G415", HEALTHY[name]()) == []
+def test_collapsed_representation_ignores_distinct_samples(name: str) -> None:
+    assert checkup_findings(HEALTHY[name](), "G415") == []

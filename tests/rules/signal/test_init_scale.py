@@ -1,4 +1,4 @@
-"""G408: signals that grow or shrink with depth because of how the weights were drawn."""
+"""Tests of G408: activations that grow or decay with depth at initialization, and sound initializations."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup
+from tests.rules.rule_findings import rule_findings
 
 X = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 
 
-def found(model: nn.Module, x: Tensor = X, loss: Callable[..., Tensor] = F.cross_entropy) -> list[Finding]:
-    setup = minimal_setup(model, x, Y, loss)
-    return [one for one in Debugger.of(setup).checkup(select=["G408"]) if one.code == "G408"]
+def findings(model: nn.Module) -> list[Finding]:
+    setup = minimal_setup(model, X, Y, F.cross_entropy)
+    return rule_findings(setup, "G408")
 
 
-def plain(depth: int, act: Callable[[], nn.Module] = nn.ReLU, norm: bool = False) -> nn.Sequential:
+def mlp(depth: int, act: Callable[[], nn.Module] = nn.ReLU, norm: bool = False) -> nn.Sequential:
     layers: list[nn.Module] = []
     for _ in range(depth):
         layers += [nn.Linear(16, 16), *([nn.LayerNorm(16)] if norm else []), act()]
     return nn.Sequential(*layers, nn.Linear(16, 2))
 
 
-def drawn(model: nn.Module, draw: Callable[[Tensor], object]) -> nn.Module:
-    """A model whose matrices and kernels are drawn anew, with biases of zero."""
+def reinitialize(model: nn.Module, initialize: Callable[[Tensor], object]) -> nn.Module:
+    """Reinitialize the matrices and kernels of a model, and set the biases to zero."""
     for layer in model.modules():
         if isinstance(layer, (nn.Linear, nn.Conv2d)) and layer.bias is not None:
-            draw(layer.weight)
+            initialize(layer.weight)
             nn.init.zeros_(layer.bias)
     return model
 
 
-class Residual(nn.Module):
-    """Branches that are added, which make the sum grow a little with each."""
+class ResidualNetwork(nn.Module):
+    """Residual branches, each of which increases the sum slightly."""
 
     def __init__(self, depth: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Residual(nn.Module):
         return scores
 
 
-class Pictures(nn.Module):
+class ConvNet(nn.Module):
     """Convolutions in functional style, without normalization."""
 
     def __init__(self) -> None:
@@ -70,29 +70,32 @@ class Pictures(nn.Module):
 
 
 FAULTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "standard normal": (lambda: drawn(plain(11), lambda p: nn.init.normal_(p)), "activations grow"),
-    "uniform in 0 to 1": (lambda: drawn(plain(6), lambda p: nn.init.uniform_(p)), "activations grow"),
-    "kernels of one": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=1.5)), "activations grow"),
-    "standard normal, of a few layers": (
-        lambda: drawn(plain(4), lambda p: nn.init.normal_(p, std=1.3)),
+    "standard normal": (lambda: reinitialize(mlp(11), lambda p: nn.init.normal_(p)), "activations grow"),
+    "uniform in 0 to 1": (lambda: reinitialize(mlp(6), lambda p: nn.init.uniform_(p)), "activations grow"),
+    "large kernels": (lambda: reinitialize(ConvNet(), lambda p: nn.init.normal_(p, std=1.5)), "activations grow"),
+    "wide normal, few layers": (
+        lambda: reinitialize(mlp(4), lambda p: nn.init.normal_(p, std=1.3)),
         "activations grow",
     ),
-    "a hundredth": (lambda: drawn(plain(6), lambda p: nn.init.normal_(p, std=0.01)), "activations shrink"),
-    "tiny kernels": (lambda: drawn(Pictures(), lambda p: nn.init.normal_(p, std=0.01)), "activations shrink"),
-    "tiny without a kink": (
-        lambda: drawn(plain(6, nn.Tanh), lambda p: nn.init.uniform_(p, -0.02, 0.02)),
+    "normal with std 0.01": (
+        lambda: reinitialize(mlp(6), lambda p: nn.init.normal_(p, std=0.01)),
+        "activations shrink",
+    ),
+    "small kernels": (lambda: reinitialize(ConvNet(), lambda p: nn.init.normal_(p, std=0.01)), "activations shrink"),
+    "small uniform, tanh": (
+        lambda: reinitialize(mlp(6, nn.Tanh), lambda p: nn.init.uniform_(p, -0.02, 0.02)),
         "activations shrink",
     ),
 }
 
 
-class Recurrent(nn.Module):
-    """A recurrent layer over sixty-four sequences, its recurrent weights an orthogonal matrix times a gain."""
+class OrthogonalRecurrent(nn.Module):
+    """A recurrent layer over sequences of 32 steps, with orthogonal recurrent weights times a gain."""
 
     def __init__(self, gain: float, cell: bool = False) -> None:
         super().__init__()
-        given = {"nonlinearity": "relu"}
-        self.rnn: nn.Module = nn.RNNCell(1, 16, **given) if cell else nn.RNN(1, 16, batch_first=True, **given)
+        options = {"nonlinearity": "relu"}
+        self.rnn: nn.Module = nn.RNNCell(1, 16, **options) if cell else nn.RNN(1, 16, batch_first=True, **options)
         nn.init.orthogonal_(next(p for n, p in self.rnn.named_parameters() if n.startswith("weight_hh")), gain)
         self.head = nn.Linear(16, 2)
 
@@ -107,55 +110,55 @@ class Recurrent(nn.Module):
 
 
 @pytest.mark.parametrize("cell", [False, True])
-def test_a_recurrent_state_that_grows_with_every_step(cell: bool) -> None:
-    (one,) = found(Recurrent(2.5, cell))
-    assert one.where.module == "rnn"
-    assert "32 steps" in one.message
-    assert not found(Recurrent(1.0, cell))
+def test_init_scale_of_growing_recurrent_state_is_reported_at_module(cell: bool) -> None:
+    (finding,) = findings(OrthogonalRecurrent(2.5, cell))
+    assert finding.where.module == "rnn"
+    assert "32 steps" in finding.message
+    assert not findings(OrthogonalRecurrent(1.0, cell))
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_weights_drawn_out_of_scale(name: str) -> None:
-    build, way = FAULTS[name]
-    (one,) = found(build())
-    assert way in one.message
-    assert one.severity == "warning"
-    assert one.where.module is not None
+def test_init_scale_of_badly_scaled_weights_is_warning(name: str) -> None:
+    build, direction = FAULTS[name]
+    (finding,) = findings(build())
+    assert direction in finding.message
+    assert finding.severity == "warning"
+    assert finding.where.module is not None
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    body = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+    return nn.Sequential(nn.Unflatten(1, (4, 4)), nn.Linear(4, 16), body, nn.Flatten(), nn.Linear(64, 2))
 
 
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
-    "torch's own, deep": lambda: plain(12),
-    "torch's own, tanh": lambda: plain(10, nn.Tanh),
-    "he": lambda: drawn(plain(12), lambda p: nn.init.kaiming_normal_(p, nonlinearity="relu")),
-    "he, of a few layers": lambda: drawn(plain(4), lambda p: nn.init.kaiming_normal_(p)),
-    "xavier": lambda: drawn(plain(8, nn.Tanh), lambda p: nn.init.xavier_uniform_(p)),
-    "normalized, whatever is drawn": lambda: drawn(plain(8, norm=True), lambda p: nn.init.normal_(p)),
-    "residual": lambda: Residual(8),
-    "convolutions": Pictures,
-    "two layers out of scale": lambda: drawn(plain(1), lambda p: nn.init.normal_(p)),
+    "torch default, deep": lambda: mlp(12),
+    "torch default, tanh": lambda: mlp(10, nn.Tanh),
+    "he": lambda: reinitialize(mlp(12), lambda p: nn.init.kaiming_normal_(p, nonlinearity="relu")),
+    "he, few layers": lambda: reinitialize(mlp(4), lambda p: nn.init.kaiming_normal_(p)),
+    "xavier": lambda: reinitialize(mlp(8, nn.Tanh), lambda p: nn.init.xavier_uniform_(p)),
+    "layer norm, out of scale": lambda: reinitialize(mlp(8, norm=True), lambda p: nn.init.normal_(p)),
+    "residual": lambda: ResidualNetwork(8),
+    "convolutions": ConvNet,
+    "transformer": transformer,
+    "two layers out of scale": lambda: reinitialize(mlp(1), lambda p: nn.init.normal_(p)),
 }
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_sound_scales_are_quiet(name: str) -> None:
-    assert not found(HEALTHY[name]())
+def test_init_scale_ignores_sound_initializations(name: str) -> None:
+    assert not findings(HEALTHY[name]())
 
 
-def test_layer_norm_parameters_survive_the_draw() -> None:
-    """The healthy normalized network must have been drawn out of scale, or it would show nothing."""
-    model = HEALTHY["normalized, whatever is drawn"]()
+def test_reinitialize_of_normalized_network_puts_weights_out_of_scale() -> None:
+    """The normalized network is a useful case only if its weights are out of scale."""
+    model = HEALTHY["layer norm, out of scale"]()
     assert float(next(model.parameters()).std()) > 0.8
 
 
-def test_a_transformer_is_quiet() -> None:
-    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    body = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-    model = nn.Sequential(nn.Unflatten(1, (4, 4)), nn.Linear(4, 16), body, nn.Flatten(), nn.Linear(64, 2))
-    assert not found(model)
-
-
-class Unrolled(nn.Module):
-    """A cell over the steps of a sequence, of which the first is the same for all samples."""
+class UnrolledCell(nn.Module):
+    """A recurrent cell that is unrolled over a sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,10 +171,7 @@ class Unrolled(nn.Module):
         return self.head(state)
 
 
-def test_samples_that_begin_alike_are_no_growth() -> None:
+def test_init_scale_ignores_samples_with_equal_first_step() -> None:
     words = torch.randint(1, 9, (64, 6), generator=torch.Generator().manual_seed(0))
     words[:, 0] = 0
-    report = Debugger.of(minimal_setup(Unrolled(), words, words[:, 1] % 3, nn.CrossEntropyLoss())).checkup(
-        select=["G408"]
-    )
-    assert list(report) == []
+    assert rule_findings(minimal_setup(UnrolledCell(), words, words[:, 1] % 3, nn.CrossEntropyLoss()), "G408") == []

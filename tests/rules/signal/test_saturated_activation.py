@@ -1,4 +1,4 @@
-"""G402 on hidden activations and attention, and on gates and masks that only look pinned."""
+"""Tests of G402: saturated activations and attention, and gates and masks that are saturated by design."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.rules.examples import points
-from tests.rules.asking import on, said
+from tests.rules.rule_findings import checkup_findings, setup_builder
 
 SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))
 Y = points()[1]
 
 
-class Attending(nn.Module):
-    """Attention by hand, over scores that ``scale`` and ``mask`` change."""
+class ScaledAttention(nn.Module):
+    """Manual attention with ``scale`` and ``mask`` for its scores."""
 
     def __init__(self, width: int, scale: float, mask: Callable[[Tensor], Tensor] = lambda scores: scores) -> None:
         super().__init__()
@@ -30,42 +30,44 @@ class Attending(nn.Module):
         return self.head((weights @ x).mean(1))
 
 
-def large(layer: nn.Linear) -> nn.Linear:
+def large_weights(layer: nn.Linear) -> nn.Linear:
     nn.init.normal_(layer.weight, std=30.0)
     return layer
 
 
-def diagonal(scores: Tensor) -> Tensor:
+def diagonal_mask(scores: Tensor) -> Tensor:
     return scores.masked_fill(~torch.eye(6, dtype=torch.bool), -torch.inf)
 
 
-def closed(layer: nn.Linear) -> nn.Linear:
+def closed_gate(layer: nn.Linear) -> nn.Linear:
     nn.init.constant_(layer.bias, -4.0)
     return layer
 
 
 FAULTS: dict[str, tuple[nn.Module, str]] = {
-    "scores without a scale": (Attending(1024, 10.0), "torch.softmax("),
-    "large weights": (nn.Sequential(nn.Flatten(), large(nn.Linear(24, 8)), nn.Sigmoid(), nn.Linear(8, 3)), "2"),
+    "unscaled scores": (ScaledAttention(1024, 10.0), "torch.softmax("),
+    "large weights": (nn.Sequential(nn.Flatten(), large_weights(nn.Linear(24, 8)), nn.Sigmoid(), nn.Linear(8, 3)), "2"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_is_pinned_is_found_at_its_place(name: str) -> None:
-    model, place = FAULTS[name]
-    (found,) = said("G402", on(model, SERIES, Y)())
-    assert found.severity == "warning"
-    assert place in (found.where.source or "") or place == found.where.module
+def test_saturated_activation_is_warning_at_its_location(name: str) -> None:
+    model, location = FAULTS[name]
+    (finding,) = checkup_findings(setup_builder(model, SERIES, Y)(), "G402")
+    assert finding.severity == "warning"
+    assert location in (finding.where.source or "") or location == finding.where.module
 
 
 HEALTHY: dict[str, nn.Module] = {
-    "scores with a scale": Attending(1024, 1 / math.sqrt(1024)),
-    "each place sees itself": Attending(8, 1.0, diagonal),
-    "a gate that begins closed": nn.Sequential(nn.Flatten(), closed(nn.Linear(24, 8)), nn.Sigmoid(), nn.Linear(8, 3)),
-    "probabilities at the end": nn.Sequential(nn.Flatten(), large(nn.Linear(24, 3)), nn.Sigmoid()),
+    "scaled scores": ScaledAttention(1024, 1 / math.sqrt(1024)),
+    "attention to the same position only": ScaledAttention(8, 1.0, diagonal_mask),
+    "a gate that starts closed": nn.Sequential(
+        nn.Flatten(), closed_gate(nn.Linear(24, 8)), nn.Sigmoid(), nn.Linear(8, 3)
+    ),
+    "probabilities at the end": nn.Sequential(nn.Flatten(), large_weights(nn.Linear(24, 3)), nn.Sigmoid()),
 }
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_what_only_looks_pinned_is_left_alone(name: str) -> None:
-    assert said("G402", on(HEALTHY[name], SERIES, Y)()) == []
+def test_saturated_activation_ignores_saturation_by_design(name: str) -> None:
+    assert checkup_findings(setup_builder(HEALTHY[name], SERIES, Y)(), "G402") == []

@@ -1,4 +1,4 @@
-"""G416: gradients that end on the way, and gradients that only begin at zero."""
+"""Tests of G416: gradients that are zero behind an operation, and gradients that are zero only at the start."""
 
 from __future__ import annotations
 
@@ -9,27 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.healthy_models import Adapter, TakingTurns
+from tests.rules.healthy_models import Adapter, AlternatingHeads
+from tests.rules.rule_findings import rule_findings
+from tests.rules.signal.networks import HiddenFunction
 
 X, Y = points()
 
 
-class Hidden(nn.Module):
-    """A network that changes its hidden layer in some way."""
-
-    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.body, self.head, self.change = nn.Linear(4, 8), nn.Linear(8, 3), change
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.change(self.body(x)))
-
-
-class Residual(nn.Module):
+class ZeroBranch(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inner, self.last, self.head = nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(4, 3)
@@ -39,20 +28,16 @@ class Residual(nn.Module):
         return self.head(x + self.last(torch.relu(self.inner(x))))
 
 
-def of(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy) -> Setup:
+def setup_of(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy) -> Setup:
     return minimal_setup(model, X, Y, loss)
 
 
-def found(setup: Setup) -> list[Finding]:
-    return [one for one in Debugger.of(setup).checkup(select=["G416"]) if one.code == "G416"]
-
-
-def margin(output: Tensor, target: Tensor) -> Tensor:
+def margin_loss(output: Tensor, target: Tensor) -> Tensor:
     return F.relu(output.abs().sum(1) - 1e6).mean()
 
 
 FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
-    "all units off": (lambda h: F.relu(h - 100.0), "F.relu(h - 100.0)"),
+    "inactive units": (lambda h: F.relu(h - 100.0), "F.relu(h - 100.0)"),
     "clamped": (lambda h: (h + 50).clamp(0, 1), "clamp(0, 1)"),
     "rounded": (torch.round, ""),
     "hard signs": (torch.sign, ""),
@@ -64,28 +49,28 @@ FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_line_where_the_gradient_ends_is_named(name: str) -> None:
-    change, line = FAULTS[name]
+def test_zero_gradient_points_to_line_where_gradient_ends(name: str) -> None:
+    function, line = FAULTS[name]
     torch.manual_seed(0)
-    (one,) = found(of(Hidden(change)))
-    assert one.severity == "error"
-    assert one.evidence["parameters"] == ["body.weight", "body.bias"]
-    assert line in (one.where.source or "")
+    (finding,) = rule_findings(setup_of(HiddenFunction(function)), "G416")
+    assert finding.severity == "error"
+    assert finding.evidence["parameters"] == ["body.weight", "body.bias"]
+    assert line in (finding.where.source or "")
 
 
-def test_a_dropout_module_of_rate_one_is_found() -> None:
-    (one,) = found(of(nn.Sequential(nn.Linear(4, 8), nn.Dropout(1.0), nn.Linear(8, 3))))
-    assert one.where.module == "1"
+def test_zero_gradient_of_dropout_with_rate_one_points_to_module() -> None:
+    (finding,) = rule_findings(setup_of(nn.Sequential(nn.Linear(4, 8), nn.Dropout(1.0), nn.Linear(8, 3))), "G416")
+    assert finding.where.module == "1"
 
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "residual branch of zero": lambda: of(Residual()),
-    "low-rank adapter": lambda: of(Adapter()),
-    "heads in turns": lambda: minimal_setup(TakingTurns(), X, torch.randn(64, 1), nn.MSELoss()),
-    "many units off": lambda: of(Hidden(lambda h: F.relu(h - 1.0))),
-    "heavy dropout": lambda: of(Hidden(lambda h: F.dropout(h, 0.8))),
-    "straight through": lambda: of(Hidden(lambda h: h + (h.round() - h).detach())),
-    "bias in front of a normalization": lambda: of(
+    "residual branch of zero": lambda: setup_of(ZeroBranch()),
+    "low-rank adapter": lambda: setup_of(Adapter()),
+    "alternating heads": lambda: minimal_setup(AlternatingHeads(), X, torch.randn(64, 1), nn.MSELoss()),
+    "many inactive units": lambda: setup_of(HiddenFunction(lambda h: F.relu(h - 1.0))),
+    "heavy dropout": lambda: setup_of(HiddenFunction(lambda h: F.dropout(h, 0.8))),
+    "straight-through rounding": lambda: setup_of(HiddenFunction(lambda h: h + (h.round() - h).detach())),
+    "bias in front of a normalization": lambda: setup_of(
         nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     ),
     "plain": classifier,
@@ -93,10 +78,10 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_gradients_that_flow_sooner_or_later_draw_nothing(name: str) -> None:
+def test_zero_gradient_ignores_delayed_and_sparse_gradients(name: str) -> None:
     torch.manual_seed(0)
-    assert found(HEALTHY[name]()) == []
+    assert rule_findings(HEALTHY[name](), "G416") == []
 
 
-def test_a_margin_that_all_samples_keep_is_a_note() -> None:
-    assert {one.severity for one in found(of(network(3), margin))} == {"note"}
+def test_zero_gradient_of_satisfied_margin_loss_is_note() -> None:
+    assert {finding.severity for finding in rule_findings(setup_of(network(3), margin_loss), "G416")} == {"note"}

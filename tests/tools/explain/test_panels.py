@@ -105,16 +105,16 @@ def fitting_panels(explanation: Explanation) -> list[str]:
 
 
 def test_panels_of_table_classifier_with_training_data_all_fit() -> None:
-    assert fitting_panels(tabular_explanation()) == ["difference", "counterfactual", "examples"]
+    assert fitting_panels(tabular_explanation()) == ["contrast", "counterfactuals", "examples"]
 
 
 @pytest.mark.parametrize(
     ("model", "background", "options", "expected"),
     [
-        (nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), (torch.rand(9, 1, 8, 8),), {}, ["difference"]),
-        (nn.Sequential(nn.Linear(4, 1)), (torch.rand(9, 4),), {}, ["counterfactual"]),
-        (MixedInputModel(), (torch.rand(9, 4), torch.randint(5, (9, 2))), {}, ["difference", "counterfactual"]),
-        (TokenTransformer(), (torch.randint(20, (9, 6)),), {"decode": [f"word{i}" for i in range(20)]}, ["difference"]),
+        (nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), (torch.rand(9, 1, 8, 8),), {}, ["contrast"]),
+        (nn.Sequential(nn.Linear(4, 1)), (torch.rand(9, 4),), {}, ["counterfactuals"]),
+        (MixedInputModel(), (torch.rand(9, 4), torch.randint(5, (9, 2))), {}, ["contrast", "counterfactuals"]),
+        (TokenTransformer(), (torch.randint(20, (9, 6)),), {"decode": [f"word{i}" for i in range(20)]}, ["contrast"]),
     ],
     ids=["image classifier", "regression", "mixed inputs", "tokens"],
 )

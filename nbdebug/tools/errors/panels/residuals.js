@@ -16,7 +16,7 @@ export function residualsPanel(state, go, ask) {
   /** @param {Record<string, any>} options */
   async function refresh(options) {
     node.ariaBusy = "true";
-    const next = await requestState(ask, "scatter", options);
+    const next = await requestState(ask, "residuals", options);
     node.ariaBusy = "false";
     note.replaceChildren(...(next.trouble === undefined ? [] : [fallbackNote(next.trouble, `errors.to_frame().plot.scatter(${JSON.stringify(options.x ?? state.x)}, ${JSON.stringify(options.y ?? state.y)})`)]));
     if (next.trouble !== undefined) return;

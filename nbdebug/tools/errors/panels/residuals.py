@@ -93,4 +93,4 @@ def _html(state: dict[str, Any]) -> str:
     return html_paragraph(state["said"]) + html_table(rows, head)
 
 
-PANEL = Panel("scatter", "Residuals", _fits, state, _html)
+PANEL = Panel("residuals", "Residuals", _fits, state, _html)

@@ -36,7 +36,7 @@ def explain_difference(
     request of the explanation. Raises SetupError for unknown classes.
     """
     request = request or explanation.request
-    key = ("difference", row, first, second, request.replace(target="predicted", options=request.options).key)
+    key = ("contrast", row, first, second, request.replace(target="predicted", options=request.options).key)
     if key not in explanation._cache:
         truth = true_target(explanation, row)
         inputs = explanation.inputs_of_one(row)
@@ -100,5 +100,5 @@ def _html(state: dict[str, Any]) -> str:
 
 _FOLLOWS = ("method", "background", "space", "layer")
 PANEL: Panel[ExplanationData] = Panel(
-    "difference", "Comparison of two classes", _fits, state, _html, quick=False, follows=_FOLLOWS
+    "contrast", "Comparison of two classes", _fits, state, _html, quick=False, follows=_FOLLOWS
 )

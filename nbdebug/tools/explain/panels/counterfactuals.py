@@ -55,7 +55,7 @@ def find_counterfactuals(
     ``options`` are those of ``nbdebug.counterfactuals.counterfactuals``: by, fixed, answers, features, budget. Raises
     SetupError for images, texts and impossible targets.
     """
-    key = ("counterfactual", row, target, repr(sorted(options.items())))
+    key = ("counterfactuals", row, target, repr(sorted(options.items())))
     if key not in explanation._cache:
         setup = explanation.setup
         reference_samples = (
@@ -153,4 +153,4 @@ def _html(state: dict[str, Any]) -> str:
     return "".join(parts) + html_list(state["notes"])
 
 
-PANEL: Panel[ExplanationData] = Panel("counterfactual", "Counterfactuals", _fits, state, _html, quick=False)
+PANEL: Panel[ExplanationData] = Panel("counterfactuals", "Counterfactuals", _fits, state, _html, quick=False)

@@ -26,7 +26,7 @@ def measure_reliability(explanation: ExplanationData, **request: Any) -> Reliabi
     from nbdebug.attribution.reliability import examine
 
     query = explanation.request.replace(**request)
-    key = ("trust", query.key)
+    key = ("reliability", query.key)
     if key not in explanation._cache:
         background = get_background(explanation.inputs, explanation.background_inputs, query)
         args = (
@@ -97,4 +97,4 @@ def _html(state: dict[str, Any]) -> str:
 
 
 _FOLLOWS = ("method", "target", "background", "space", "layer")
-PANEL = Panel("trust", "Reliability", _fits, state, _html, quick=False, follows=_FOLLOWS)
+PANEL = Panel("reliability", "Reliability", _fits, state, _html, quick=False, follows=_FOLLOWS)

@@ -1,0 +1,37 @@
+"""Tests of summarize_run(): is the loss of the loop comparable with chance level?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nbdebug.loss_curves.run_summary import summarize_run
+from tests.loss_curves.synthetic_records import falling_loss, make_record
+
+FALLING_EVALS = {"sample_train_loss": [2.3, 0.8, 0.45, 0.38, 0.35]}
+UNSTABLE = np.exp(np.random.default_rng(0).normal(3, 1.5, 40))  # as at a far too high learning rate: from 1 to 300
+
+
+def test_summary_of_loop_with_the_loss_of_the_setup_has_its_chance_level() -> None:
+    summary = summarize_run(make_record(falling_loss(2.3, 0.33), evals=FALLING_EVALS))
+    assert (summary.loss_is_known, summary.chance) == (True, 2.3)
+
+
+@pytest.mark.parametrize("factor", [0.1, 16.0])
+def test_summary_of_loop_with_scaled_loss_scales_its_chance_level(factor: float) -> None:
+    summary = summarize_run(make_record(factor * falling_loss(2.3, 0.33), evals=FALLING_EVALS))
+    assert summary.loss_is_known
+    assert summary.chance == pytest.approx(2.3 * factor, rel=0.1)
+
+
+def test_summary_of_loop_with_another_loss_has_no_chance_level() -> None:
+    summary = summarize_run(make_record(falling_loss(2.3, 90.0), evals=FALLING_EVALS))
+    assert (summary.loss_is_known, summary.chance) == (False, None)
+
+
+def test_summary_of_unstable_loss_tolerates_distance_from_fixed_samples() -> None:
+    loss = np.concatenate([[2.3], UNSTABLE])
+    summary = summarize_run(make_record(loss, evals={"sample_train_loss": [2.3, 2.0, 4.0, 2.0]}))
+    assert (summary.loss_is_known, summary.chance) == (True, 2.3)
+    stable = np.concatenate([[2.3], np.full(40, np.median(UNSTABLE))])
+    assert not summarize_run(make_record(stable, evals={"sample_train_loss": [2.3, 2.0, 4.0, 2.0]})).loss_is_known

@@ -1,0 +1,95 @@
+"""Tests of D108 with near copies and overlapping windows, and with samples that are close by nature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset, random_split
+
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import fault_messages, rule_findings
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(300, 8, generator=GENERATOR)
+Y = (X.sum(1) > 0).long()
+SERIES = torch.randn(500, 1, generator=GENERATOR).cumsum(0)
+WINDOWS = torch.stack([SERIES[i : i + 16] for i in range(480)])
+NEXT = SERIES[16:496]
+
+
+def noisy_copies(x: Tensor, copies: int = 3) -> Tensor:
+    return torch.cat([x + 0.02 * torch.randn(x.shape, generator=GENERATOR) for _ in range(copies)])
+
+
+def random_split_setup(x: Tensor, y: Tensor, width: int = 8) -> Setup:
+    train, val = random_split(TensorDataset(x, y), [0.8, 0.2], generator=torch.Generator().manual_seed(1))
+    return two_split_setup(train, val, width, y)
+
+
+def two_split_setup(train: object, val: object, width: int, y: Tensor) -> Setup:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(width, 2 if y.dim() == 1 else 1))
+    loss_fn = nn.CrossEntropyLoss() if y.dim() == 1 else nn.MSELoss()
+    return Setup(model, DataLoader(train, 20, shuffle=True), DataLoader(val, 20), loss_fn=loss_fn)  # type: ignore[arg-type]
+
+
+def augmentation_after_split() -> Setup:
+    train = TensorDataset(noisy_copies(X[:200]), Y[:200].repeat(3))
+    return two_split_setup(train, TensorDataset(X[200:], Y[200:]), 8, Y)
+
+
+def oversampling_before_split() -> Setup:
+    rare_indices = (X[:, 0] > 1.5).nonzero().flatten()
+    indices = rare_indices[torch.randint(len(rare_indices), (250,), generator=GENERATOR)]
+    noisy_samples = X[indices] + 0.01 * torch.randn(250, 8, generator=GENERATOR)
+    return random_split_setup(
+        torch.cat([X, noisy_samples]), torch.cat([(X[:, 0] > 1.5).long(), torch.ones(250).long()])
+    )
+
+
+def left_padded_sequences() -> Setup:
+    """Sequences of 2 to 12 values, left-padded with zeros; the short sequences are close to each other."""
+    steps = 12 - torch.randint(2, 13, (2400, 1), generator=GENERATOR)
+    x = torch.randn(2400, 12, generator=GENERATOR) * (torch.arange(12) >= steps)
+    return random_split_setup(x, x.sum(1, keepdim=True), 12)
+
+
+def windows_split_in_time() -> Setup:
+    train, val = TensorDataset(WINDOWS[:380], NEXT[:380]), TensorDataset(WINDOWS[396:], NEXT[396:])
+    return two_split_setup(train, val, 16, NEXT)
+
+
+FAULTY: dict[str, Callable[[], Setup]] = {
+    "augmented before the split": lambda: random_split_setup(noisy_copies(X), Y.repeat(3)),
+    "oversampled before the split": oversampling_before_split,
+    "repeated before the split": lambda: random_split_setup(X.repeat(4, 1), Y.repeat(4)),
+    "windows split at random": lambda: random_split_setup(WINDOWS, NEXT, 16),
+}
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    "augmented after the split": augmentation_after_split,
+    "windows split in time": windows_split_in_time,
+    "short sequences among zeros": left_padded_sequences,
+    "noise": lambda: random_split_setup(X, Y),
+    "points along a line": lambda: random_split_setup(X[:, :1] * torch.ones(8), Y),
+    "points in a plane": lambda: random_split_setup(X[:, :2].repeat(1, 4), Y),
+    "large clusters": lambda: random_split_setup(X[:4].repeat(75, 1) + 0.05 * X, torch.arange(4).repeat(75) % 2),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_split_overlap_of_near_copies_is_reported(name: str) -> None:
+    assert len(fault_messages(FAULTY[name](), "D108")) == 1
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_split_overlap_of_naturally_close_samples_is_quiet(name: str) -> None:
+    assert fault_messages(HEALTHY[name](), "D108") == []
+
+
+def test_split_overlap_of_windows_names_a_pair() -> None:
+    finding = rule_findings(FAULTY["windows split at random"](), "D108")[0]
+    train_index, val_index = finding.evidence["pairs of train and val"][0]
+    assert abs(train_index - val_index) > 0 or train_index == val_index
+    assert finding.where.sample == val_index

@@ -1,0 +1,117 @@
+"""Tests of M304: outputs that depend on the position of a sample in its batch, or on the previous batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.rules.examples import points
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import checkup_findings
+
+SERIES = torch.randn(64, 6, 4, generator=torch.Generator().manual_seed(2))
+Y = points()[1]
+
+
+def setup_of(model: nn.Module, shuffle: bool = True) -> Setup:
+    loader = DataLoader(TensorDataset(SERIES, Y), batch_size=16, shuffle=shuffle)
+    return Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters()),))
+
+
+class CarriedState(nn.Module):
+    """A recurrent network that carries its state from batch to batch."""
+
+    def __init__(self, body: type[nn.RNNBase] = nn.GRU) -> None:
+        super().__init__()
+        self.body, self.head = body(4, 8, batch_first=True), nn.Linear(8, 3)
+        self.state = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        states, state = self.body(x, self.state)
+        self.state = tuple(t.detach() for t in state) if isinstance(state, tuple) else state.detach()
+        return self.head(states[:, -1])
+
+
+class ResetState(CarriedState):
+    """Resets the state before each batch and keeps the last one for inspection."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state = None
+        return super().forward(x)
+
+
+class SampleQueue(nn.Module):
+    """Compares samples with a queue of samples from earlier batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.queue, self.start = nn.Linear(4, 8), torch.randn(64, 8), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        codes = self.body(x.mean(1))
+        scores = codes @ self.queue.t()
+        self.queue = self.queue.clone()
+        self.queue[self.start : self.start + len(x)] = codes.detach()
+        self.start = (self.start + len(x)) % 64
+        return scores[:, :3]
+
+
+class PositionalAttention(nn.Module):
+    """Attention with learned positions along the samples (axis 0) or the steps (axis 1)."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis, self.attention = axis, nn.MultiheadAttention(4, 1, batch_first=True)
+        self.positions, self.head = nn.Parameter(torch.randn(16, 4)), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.positions[: x.shape[self.axis]].unsqueeze(1 - self.axis)
+        return self.head(self.attention(x, x, x)[0].mean(1))
+
+
+class LatentSampling(nn.Module):
+    """Samples a latent code in training and in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        code = self.body(x.mean(1))
+        return self.head(code + torch.randn_like(code))
+
+
+@pytest.mark.parametrize("body", [nn.GRU, nn.LSTM])
+def test_batch_mixing_by_state_carried_over_shuffled_batches_is_error_at_its_line(body: type[nn.RNNBase]) -> None:
+    (finding,) = checkup_findings(setup_of(CarriedState(body)), "M304")
+    assert finding.severity == "error"
+    assert "self.state = tuple(" in (finding.where.source or "")
+
+
+def test_batch_mixing_by_state_carried_over_ordered_batches_is_note() -> None:
+    findings = checkup_findings(setup_of(CarriedState(), shuffle=False), "M304")
+    assert [finding.severity for finding in findings] == ["note"]
+
+
+def test_batch_mixing_by_positions_along_batch_axis_is_error_at_its_line() -> None:
+    (finding,) = checkup_findings(setup_of(PositionalAttention(0)), "M304")
+    assert finding.severity == "error"
+    assert "self.positions" in (finding.where.source or "")
+
+
+HEALTHY: dict[str, Callable[[], nn.Module]] = {
+    "state that is reset": ResetState,
+    "queue": SampleQueue,
+    "positions along the sequence": lambda: PositionalAttention(1),
+    "random codes": LatentSampling,
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_batch_mixing_of_independent_samples_is_at_most_note(name: str) -> None:
+    findings = checkup_findings(setup_of(HEALTHY[name]()), "M304")
+    assert [finding for finding in findings if finding.severity != "note"] == []

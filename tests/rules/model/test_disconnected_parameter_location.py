@@ -1,0 +1,78 @@
+"""Tests of the locations of M301: layers whose output is dropped, and layers that are never called."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.rules.rule_findings import checkup_findings, setup_builder
+
+
+class ShortcutBlock(nn.Module):
+    """A layer, a shortcut and a selection of samples; one of the first two may be unused."""
+
+    def __init__(self, unused: str) -> None:
+        super().__init__()
+        self.unused = unused
+        self.body = nn.Linear(4, 4)
+        self.shortcut = nn.Linear(4, 4)
+        self.scores = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = self.shortcut(x)
+        hidden = x.relu() if self.unused == "body" else self.body(x).relu()
+        best = self.scores(x).topk(2, dim=0).indices
+        hidden = hidden + 0.1 * x[best.flatten()].mean(0)
+        return hidden if self.unused == "shortcut" else hidden + shortcut
+
+
+CASES = [
+    ("shortcut", "shortcut", "shortcut = self.shortcut(x)"),
+    ("body", "body", "self.body = nn.Linear(4, 4)"),
+    ("", "scores", "self.scores(x).topk"),
+]
+
+
+@pytest.mark.parametrize(("unused", "module", "line"), CASES)
+def test_disconnected_parameter_of_unused_layer_points_to_its_line(unused: str, module: str, line: str) -> None:
+    model = nn.Sequential(ShortcutBlock(unused), nn.Linear(4, 3))
+    if unused:
+        model[0].scores.requires_grad_(False)
+    (finding,) = checkup_findings(setup_builder(model)(), "M301")
+    assert finding.where.module == f"0.{module}"
+    assert line in (finding.where.source or "")
+
+
+def test_disconnected_parameter_in_module_list_points_to_list() -> None:
+    class PartialLoop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers[:2]:
+                x = torch.relu(layer(x))
+            return self.head(x)
+
+    (finding,) = checkup_findings(setup_builder(PartialLoop())(), "M301")
+    assert finding.where.module == "layers.2"
+    assert "self.layers = nn.ModuleList" in (finding.where.source or "")
+
+
+def test_disconnected_parameter_under_no_grad_is_one_finding() -> None:
+    class NoGradBody(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                x = self.body(x)
+            return self.head(x)
+
+    (finding,) = checkup_findings(setup_builder(NoGradBody())(), "M301")
+    assert "with torch.no_grad()" in (finding.where.source or "")
+    assert len(finding.evidence["parameters"]) == 4

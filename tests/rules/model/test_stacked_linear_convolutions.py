@@ -1,0 +1,52 @@
+"""Tests of M308 on convolutions, and on bottlenecks by design."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.rules.rule_findings import checkup_findings, setup_builder
+
+IMAGES = torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(3))
+
+
+def conv_network(*layers: nn.Module, channels: int = 8) -> nn.Module:
+    tail = (nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 3))
+    return nn.Sequential(*layers, *tail)
+
+
+def conv3x3(inputs: int, outputs: int) -> nn.Module:
+    return nn.Conv2d(inputs, outputs, 3, padding=1)
+
+
+FAULTS = {
+    "adjacent": conv_network(conv3x3(3, 8), conv3x3(8, 8)),
+    "batch normalization between": conv_network(conv3x3(3, 8), nn.BatchNorm2d(8), conv3x3(8, 8)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_stacked_linear_of_adjacent_convolutions_points_to_first(name: str) -> None:
+    (finding,) = checkup_findings(setup_builder(FAULTS[name], IMAGES)(), "M308")
+    assert finding.where.module == "0"
+
+
+HEALTHY = {
+    "an activation": conv_network(conv3x3(3, 8), nn.BatchNorm2d(8), nn.ReLU(), conv3x3(8, 8)),
+    "a linear bottleneck": conv_network(
+        *(conv3x3(3, 16), nn.ReLU(), nn.Conv2d(16, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 24, 1), nn.BatchNorm2d(24)),
+        channels=24,
+    ),
+    "a bottleneck as wide as its input": conv_network(
+        *(conv3x3(3, 8), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 24, 1)), channels=24
+    ),
+    "a projector that ends in normalization": nn.Sequential(
+        nn.Flatten(), nn.Linear(192, 16), nn.BatchNorm1d(16), nn.Linear(16, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_stacked_linear_ignores_activations_and_bottlenecks(name: str) -> None:
+    assert checkup_findings(setup_builder(HEALTHY[name], IMAGES)(), "M308") == []

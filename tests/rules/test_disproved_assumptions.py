@@ -1,0 +1,92 @@
+"""Tests of checkup assumptions about the loop, which a watched loop can disprove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.debugger import Debugger
+from nbdebug.loop_monitor.grad_scaler import loss_operands
+from nbdebug.rules.examples import network, points
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def error_codes_after_loop(
+    model: nn.Module, loss_fn: Loss, y: Tensor, transform_output: Callable[[Tensor], Tensor]
+) -> set[str]:
+    """Return the error codes after a checkup and a loop that transforms the output before the loss."""
+    x, _ = points()
+    loader = DataLoader(TensorDataset(x, y), batch_size=16)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    debugger.checkup()
+    with debugger.watch():
+        for _ in range(2):
+            for inputs, target in loader:
+                optimizer.zero_grad()
+                loss_fn(transform_output(model(inputs)), target).backward()
+                optimizer.step()
+    return {finding.code for finding in debugger.findings if finding.severity == "error"}
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "y"),
+    [(nn.BCEWithLogitsLoss(), points()[1] > 0), (nn.MSELoss(), points()[0].sum(1))],
+    ids=["bce", "mse"],
+)
+def test_checkup_errors_when_loop_squeezes_output_are_disproved(loss_fn: nn.Module, y: Tensor) -> None:
+    assert error_codes_after_loop(network(1), loss_fn, y.float(), lambda output: output.squeeze(1)) == set()
+
+
+def test_broadcast_loss_when_loop_broadcasts_is_still_reported() -> None:
+    assert "L205" in error_codes_after_loop(network(1), nn.MSELoss(), points()[0].sum(1), lambda output: output)
+
+
+def test_untrained_head_findings_when_second_optimizer_trains_it_are_disproved() -> None:
+    x, y = points()
+    model = nn.ModuleDict({"body": nn.Linear(4, 8), "one": nn.Linear(8, 3), "two": nn.Linear(8, 3)})
+    model.forward = lambda x, head="one": model[head](model["body"](x).relu())
+    loader = DataLoader(TensorDataset(x, y), batch_size=16)
+    first_optimizer = torch.optim.SGD([*model["body"].parameters(), *model["one"].parameters()], lr=0.1)
+    second_optimizer = torch.optim.SGD(model["two"].parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=F.cross_entropy, optimizer=first_optimizer)
+    debugger.checkup(select=["O503", "M301"])
+    assert {finding.code for finding in debugger.findings} == {"O503", "M301"}
+    with debugger.watch():
+        for batch, label in loader:
+            for head, optimizer in (("one", first_optimizer), ("two", second_optimizer)):
+                optimizer.zero_grad()
+                F.cross_entropy(model(batch, head), label).backward()
+                optimizer.step()
+    assert not {"O503", "M301"} & {finding.code for finding in debugger.findings}
+
+
+def test_loss_operands_of_graph_tells_broadcast() -> None:
+    output, target = torch.zeros(4, 1, requires_grad=True), torch.ones(4)
+    assert loss_operands([F.mse_loss(output, target[:, None]) / 2]) is not None
+    with pytest.warns(UserWarning, match="target size"):
+        broadcast_operands = loss_operands([F.mse_loss(output[:, 0], target) + F.mse_loss(output, target)])
+    assert broadcast_operands is not None
+    assert broadcast_operands.broadcast
+    assert loss_operands([output.sum()]) is None
+
+
+def test_watch_report_after_loop_omits_disproved_findings() -> None:
+    model = nn.ModuleDict({"one": nn.Linear(4, 3), "two": nn.Linear(4, 3)})
+    model.forward = lambda x, head="one": model[head](x)
+    loader = DataLoader(TensorDataset(*points()), batch_size=16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=F.cross_entropy, optimizer=optimizer)
+    with debugger.watch() as run:
+        for number, (batch, label) in enumerate(loader):
+            optimizer.zero_grad()
+            F.cross_entropy(model(batch, ("one", "two")[number % 2]), label).backward()
+            optimizer.step()
+    assert run.result is not None
+    assert "M301" not in {finding.code for finding in debugger.reports["watch"]}

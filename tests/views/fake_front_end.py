@@ -1,0 +1,76 @@
+"""A fake notebook front end that records what a kernel sends."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from nbdebug.result import Result
+from nbdebug.views.line_chart import LineChart
+from nbdebug.views.page import View
+
+
+@dataclass(frozen=True)
+class LossResult(Result):
+    """A result with a loss curve."""
+
+    rows: tuple[tuple[float, float], ...] = ()
+
+    def view(self) -> View:
+        return LineChart(title="Done", series={"loss": self.rows})
+
+    def __str__(self) -> str:
+        return f"{len(self.rows)} rows"
+
+
+@dataclass
+class FrontEnd:
+    """Messages of comms, displays and updates of displays that a kernel has sent."""
+
+    messages: list[tuple[dict[str, Any], list[bytes]]] = field(default_factory=list)
+    displays: list[dict[str, Any]] = field(default_factory=list)
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    closed: int = 0
+
+
+def install_front_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[FrontEnd]:
+    """Run a shell with a kernel whose comms and displays write to a front end."""
+    import comm
+    from comm.base_comm import BaseComm
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+
+    front_end = FrontEnd()
+
+    class Comm(BaseComm):
+        def publish_msg(
+            self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any
+        ) -> None:
+            front_end.closed += msg_type == "comm_close"
+            if msg_type == "comm_msg" and data.get("method") == "custom":
+                front_end.messages.append((data["content"], buffers))
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data: Any, *_: Any, update: bool = False, **__: Any) -> None:
+            (front_end.updates if update else front_end.displays).append(data)
+
+    monkeypatch.setattr(comm, "create_comm", Comm)
+    shell = InteractiveShell.instance(display_pub_class=Publisher)
+    monkeypatch.setattr(shell, "kernel", object(), raising=False)
+    yield front_end
+    InteractiveShell.clear_instance()
+
+
+def received_rows(messages: list[tuple[dict[str, Any], list[bytes]]]) -> list[tuple[float, ...]]:
+    """All rows of the messages, after a check that each begins where the previous one ended."""
+    rows: list[tuple[float, ...]] = []
+    for content, buffers in messages:
+        numbers, width = array("f"), len(content["columns"])
+        numbers.frombytes(buffers[0])
+        assert content["first"] == len(rows)
+        rows += [tuple(numbers[i : i + width]) for i in range(0, len(numbers), width)]
+    return rows

@@ -1,0 +1,81 @@
+"""Tests of the findings view."""
+
+from __future__ import annotations
+
+from nbdebug.finding import Finding, Location
+from nbdebug.views.findings import FindingsView
+
+from .conftest import OpenPage
+from .sample_views import findings_view
+
+
+def test_findings_view_shows_source_line_and_nests_consequences(open_page: OpenPage) -> None:
+    page = open_page(findings_view())
+    assert page.locator(".nb-cards > .nb-card").count() == 3
+    first = page.locator(".nb-card").first
+    assert "In[12], line 7" in first.locator(".nb-place").first.inner_text()
+    assert first.locator(".nb-hit").inner_text().strip().endswith("return F.softmax(x, dim=1)")
+    assert first.locator(".nb-where .nb-code > div").count() == 5
+    page.get_by_text("Explains 2 more").click()
+    assert page.get_by_text("16 examples cannot be memorized.").is_visible()
+
+
+def test_finding_at_module_with_numeric_name_says_module(open_page: OpenPage) -> None:
+    finding = Finding(
+        "It ends in softmax.", Location(module="7", step=3), code="L201", name="softmax", severity="error"
+    )
+    page = open_page(FindingsView(findings=[finding.to_dict()]))
+    assert page.locator(".nb-place").inner_text() == str(finding.where) == "module 7 · step 3"
+    assert str(Location(module="7", parameter="7.weight")) == "7.weight"
+
+
+def test_findings_filter_hides_severity_and_unnests_consequences(open_page: OpenPage) -> None:
+    page = open_page(findings_view())
+    page.get_by_role("button", name="2 errors").click()
+    top = page.locator(".nb-cards > .nb-card")
+    assert top.locator(".nb-tag b").all_inner_texts() == ["O503", "L208", "D112"]
+    page.get_by_role("button", name="2 errors").click()
+    assert top.first.locator(".nb-tag b").first.inner_text() == "L201"
+
+
+def test_finding_copy_button_puts_fix_on_clipboard(open_page: OpenPage) -> None:
+    page = open_page(findings_view())
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the fix").first.click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "return x  # CrossEntropyLoss applies log_softmax itself"
+
+
+def test_findings_view_without_findings_says_nothing_found(open_page: OpenPage) -> None:
+    assert "Nothing found by 12 checks" in open_page(FindingsView(checked=12)).locator(".nb-good").inner_text()
+
+
+def test_findings_view_before_first_check_says_nothing(open_page: OpenPage) -> None:
+    assert open_page(FindingsView()).locator(".nb-good").count() == 0
+
+
+def test_findings_view_shows_progress_and_early_stop(open_page: OpenPage) -> None:
+    page = open_page(
+        FindingsView(progress={"done": 3, "total": 12, "name": "broadcast-loss", "seconds_left": 14.2}),
+        FindingsView(checked=3, stopped=True),
+    )
+    assert "3 of 12 · broadcast-loss · about 15 s left" in page.locator(".nb-progress").first.inner_text()
+    assert "Stopped after 3 checks" in page.locator(".nb-warning").inner_text()
+
+
+def test_finding_context_omits_blank_lines_at_its_ends(open_page: OpenPage) -> None:
+    context = ((2, ""), (3, "a = 1"), (4, ""), (5, "b = a / 0"), (6, " "), (7, ""))
+    location = Location(file="train.py", line=5, source="b = a / 0", context=context)
+    finding = Finding("It divides by zero.", location, code="G405", name="non-finite-forward", severity="error")
+    page = open_page(FindingsView(findings=[finding.to_dict()], checked=1))
+    assert page.locator(".nb-number").all_inner_texts() == ["3", "4", "5"]
+
+
+def test_findings_that_explain_each_other_are_nested_once() -> None:
+    view = findings_view()
+    first, second = (
+        {**finding, "code": code, "explains": explains}
+        for finding, code, explains in zip(view.findings, "AB", "BA", strict=False)
+    )
+    view.findings = [first, second]
+    assert [card["under"] for card in view.state()["findings"]] == [None, 0]
