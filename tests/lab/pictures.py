@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from nbdebug import demo
-from tests.browser import started
+from tests.browser import launch_chromium
 from tests.lab.lab_page import LabPage
 from tests.lab.server import ROOT, serving
 
@@ -21,7 +21,11 @@ WIDTH, MARGIN = 940, 12
 def main() -> None:
     """Runs the tutorial once for each theme."""
     PICTURES.mkdir(exist_ok=True)
-    with started() as browser, tempfile.TemporaryDirectory() as folder, serving(browser, Path(folder, "lab")) as lab:
+    with (
+        launch_chromium() as browser,
+        tempfile.TemporaryDirectory() as folder,
+        serving(browser, Path(folder, "lab")) as lab,
+    ):
         shutil.copyfile(demo.tutorial_path(), lab.notebooks / demo.FIRST_TUTORIAL)
         for theme in ("light", "dark"):
             with lab.open(demo.FIRST_TUTORIAL, theme, size=(WIDTH, 7000), scale=2) as page:
