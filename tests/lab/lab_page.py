@@ -1,128 +1,141 @@
-"""A notebook that is open in JupyterLab."""
+"""A JupyterLab window with one notebook."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-# Where the last notebook was closed a launcher may come, late, and take the focus from the one that was opened since.
-OPENED = """() => {
-  const all = [...(window.jupyterapp?.shell?.widgets("main") ?? [])];
-  return all.some((one) => one.context?.isReady && !one.isDisposed);
+# A launcher may open late after a notebook was closed, and take the focus from the next notebook.
+NOTEBOOK_IS_READY = """() => {
+  const widgets = [...(window.jupyterapp?.shell?.widgets("main") ?? [])];
+  return widgets.some((widget) => widget.context?.isReady && !widget.isDisposed);
 }"""
-READY = """() => {
-  window.panel = [...jupyterapp.shell.widgets("main")].find((one) => one.context?.isReady && !one.isDisposed);
+PREPARE_PANEL = """() => {
+  window.panel = [...jupyterapp.shell.widgets("main")].find((widget) => widget.context?.isReady && !widget.isDisposed);
   jupyterapp.shell.activateById(panel.id);
   window.running = 0;
   jupyterapp.shell.collapseLeft();
   jupyterapp.shell.collapseRight();
 }"""
-OPEN = """async ([notebook, theme]) => {
+OPEN_NOTEBOOK = """async ([notebook, theme]) => {
   await jupyterapp.commands.execute("apputils:change-theme", {theme});
   await jupyterapp.commands.execute("docmanager:open", {path: notebook});
 }"""
-LEAVE = """async () => {
+CLOSE_NOTEBOOK = """async () => {
   await panel.sessionContext.shutdown();
   panel.dispose();
   for (let i = 0; i < 10 && ![...jupyterapp.shell.widgets("main")].length; i++) {
     await new Promise((done) => setTimeout(done, 50));
   }
 }"""
-RUN = """command => {
+RUN_COMMAND = """command => {
   running += 1;
   jupyterapp.commands.execute(command).finally(() => { running -= 1; });
 }"""
-ABSENT = """() => {
+USE_ABSENT_KERNEL = """() => {
   panel.model.setMetadata("kernelspec", {name: "absent", display_name: "Absent", language: "absent"});
   panel.model.setMetadata("language_info", {name: "absent"});
 }"""
 OUTPUTS = "i => panel.content.model.cells.get(i).toJSON().outputs"
+FOCUS_STATE = "[panel.content.activeCellIndex, panel.content.mode, panel.content.model.cells.length]"
+KERNEL_IS_IDLE = "panel.sessionContext.session?.kernel?.status === 'idle'"
 
 
 @dataclass
 class LabPage:
-    """One window of JupyterLab with one notebook; ``errors`` is all that its pages complained of."""
+    """One window of JupyterLab with one notebook; ``errors`` collects the errors of its pages."""
 
     page: Any
     address: str
     errors: list[str]
-    left: bool = False
+    is_reusable: bool = False
 
-    def look(self, theme: str, size: tuple[int, int]) -> None:
-        """Gives the window its size, and its wish for light or dark."""
+    def set_appearance(self, theme: str, size: tuple[int, int]) -> None:
+        """Set the size of the window and its preference for light or dark."""
         self.page.set_viewport_size({"width": size[0], "height": size[1]})
         self.page.emulate_media(color_scheme=theme)
 
     def open(self, notebook: str, theme: str) -> None:
-        """Opens the notebook, in the JupyterLab that has been left here if there is one."""
-        if not self.left:
+        """Open the notebook, in the JupyterLab of the last notebook if there was one."""
+        if not self.is_reusable:
             return self.load()
-        self.left = False
-        self.errors.clear()  # what a kernel says that is ended in mid cell
-        self.page.evaluate(OPEN, [notebook, f"JupyterLab {theme.title()}"])
-        self.page.wait_for_function(OPENED, timeout=60_000)
-        self.page.evaluate(READY)
-        self.wait_ready()
+        self.is_reusable = False
+        self.errors.clear()  # those of the kernel that was shut down
+        self.page.evaluate(OPEN_NOTEBOOK, [notebook, f"JupyterLab {theme.title()}"])
+        self.page.wait_for_function(NOTEBOOK_IS_READY, timeout=60_000)
+        self.page.evaluate(PREPARE_PANEL)
+        self.wait_for_kernel()
 
-    def leave(self) -> None:
-        """Ends the kernel and closes the notebook, saved or not."""
-        self.page.evaluate(LEAVE)
-        self.left = True
+    def close_notebook(self) -> None:
+        """Shut down the kernel and close the notebook without saving."""
+        self.page.evaluate(CLOSE_NOTEBOOK)
+        self.is_reusable = True
 
     def load(self) -> None:
-        """Loads the window and waits until its notebook is there and its kernel can be asked."""
-        self.load_alone()
-        self.wait_ready()
+        """Load the window and wait for its notebook and its kernel."""
+        self.load_notebook()
+        self.wait_for_kernel()
 
-    def wait_ready(self) -> None:
-        """Waits until the kernel can be asked."""
+    def wait_for_kernel(self) -> None:
+        """Wait until the kernel is ready and idle."""
         self.page.wait_for_function("() => panel.sessionContext.isReady", timeout=60_000)
         self.wait_idle()
 
-    def load_alone(self) -> None:
-        """Loads the window and waits for its notebook, whatever its kernel does."""
+    def load_notebook(self) -> None:
+        """Load the window and wait for its notebook, but not for its kernel."""
         self.page.goto(self.address)
-        self.page.wait_for_function(OPENED, timeout=60_000)
-        self.page.evaluate(READY)
+        self.page.wait_for_function(NOTEBOOK_IS_READY, timeout=60_000)
+        self.page.evaluate(PREPARE_PANEL)
 
     def run_cell(self, index: int) -> None:
-        """Starts a cell and does not wait for it."""
+        """Start a cell without waiting for it."""
         self.page.evaluate("i => { panel.content.deselectAll(); panel.content.activeCellIndex = i; }", index)
-        self.page.evaluate(RUN, "notebook:run-cell")
+        self.page.evaluate(RUN_COMMAND, "notebook:run-cell")
+
+    def run_cells(self, *indices: int) -> None:
+        """Run cells one after the other, each to its end."""
+        for index in indices:
+            self.run_cell(index)
+            self.wait_idle()
 
     def run_all(self) -> None:
-        """Starts all cells and does not wait for them."""
-        self.page.evaluate(RUN, "notebook:run-all-cells")
+        """Start all cells without waiting for them."""
+        self.page.evaluate(RUN_COMMAND, "notebook:run-all-cells")
 
     def trust(self) -> None:
-        """Lets saved outputs run their scripts, as "Trust Notebook" does."""
+        """Allow the scripts of saved outputs, like "Trust Notebook"."""
         self.page.evaluate("() => { for (const cell of panel.content.model.cells) cell.trusted = true; }")
 
     def interrupt(self) -> None:
-        """Does what the interrupt button does."""
+        """Interrupt the kernel."""
         self.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
 
+    def restart_kernel(self) -> None:
+        """Restart the kernel and wait until it is idle."""
+        self.page.evaluate("() => panel.sessionContext.session.kernel.restart()")
+        self.page.wait_for_function(f"() => {KERNEL_IS_IDLE}")
+
     @property
-    def busy(self) -> bool:
-        """Whether a cell that was started here is still running."""
+    def is_busy(self) -> bool:
+        """True while a cell that was started here runs."""
         return bool(self.page.evaluate("running > 0"))
 
     def wait_idle(self, timeout: float = 120) -> None:
-        """Waits until every started cell has ended."""
-        idle = "() => running === 0 && panel.sessionContext.session?.kernel?.status === 'idle'"
-        self.page.wait_for_function(idle, timeout=1000 * timeout)
+        """Wait until every started cell has ended."""
+        self.page.wait_for_function(f"() => running === 0 && {KERNEL_IS_IDLE}", timeout=1000 * timeout)
 
     def save(self) -> None:
-        """Saves the notebook, as Ctrl+S does."""
+        """Save the notebook."""
         self.page.evaluate("() => panel.context.save()")
 
     def reopen_without_kernel(self) -> None:
-        """Saves for a machine that lacks the kernel, ends it, loads the window anew and says "No Kernel" there."""
-        self.page.evaluate(ABSENT)
+        """Save for a kernel that is not installed, shut down the kernel, reload the window and choose "No Kernel"."""
+        self.page.evaluate(USE_ABSENT_KERNEL)
         self.save()
         self.page.evaluate("() => panel.sessionContext.shutdown()")
-        self.load_alone()
+        self.load_notebook()
         dialog = self.page.locator(".jp-Dialog")
         dialog.get_by_role("button", name="No Kernel").click()
         dialog.wait_for(state="detached")
@@ -132,13 +145,20 @@ class LabPage:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def output(self, index: int) -> Any:
-        """What stands under a cell, as a locator."""
+        """The output area of a cell, as a locator."""
         return self.cell(index).locator(".jp-Cell-outputArea")
 
     def outputs(self, index: int) -> list[dict[str, Any]]:
-        """What would be saved under a cell."""
+        """The outputs of a cell as they would be saved."""
         return list(self.page.evaluate(OUTPUTS, index))
 
-    def screenshot(self, path: Path) -> None:
-        """A picture of the window."""
-        self.page.screenshot(path=path)
+    def display_formats(self, index: int) -> list[set[str]]:
+        """The formats of each display in the outputs of a cell."""
+        return [set(output["data"]) for output in self.outputs(index) if "data" in output]
+
+    def focus_state(self) -> list[Any]:
+        """The index of the active cell, the mode of the notebook and the number of cells."""
+        return list(self.page.evaluate(FOCUS_STATE))
+
+
+OpenNotebook = Callable[..., AbstractContextManager[LabPage]]

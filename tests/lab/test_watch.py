@@ -1,14 +1,13 @@
-"""A training cell under watch in real JupyterLab: layers move, open and are stopped while Python is busy."""
+"""Tests of a watched training cell in JupyterLab."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-from tests.lab.lab_page import LabPage
-from tests.lab.server import Lab
-from tests.lab.test_live_view import DRAWN, STATIC, kinds
+from tests.lab.charts import STATIC_FORMATS, is_drawn
+from tests.lab.lab_page import LabPage, OpenNotebook
+from tests.lab.server import LabServer
 
 SETUP = """
 import time
@@ -24,7 +23,7 @@ model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh(),
 loss_fn, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.1)
 dbg = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
 """
-TRAIN = """
+ENDLESS_RUN = """
 with dbg.watch(every=2) as run:
     while True:
         for x, y in loader:
@@ -33,15 +32,15 @@ with dbg.watch(every=2) as run:
             optimizer.step()
             time.sleep(0.03)
 """
-RATE = "print(optimizer.param_groups[0]['lr'], run.result.steps, run.record.events_of_kind('note')[0].text)"
+PRINT_RUN = "print(optimizer.param_groups[0]['lr'], run.result.steps, run.record.events_of_kind('note')[0].text)"
 
 
 def status(lab: LabPage) -> Any:
     return lab.output(1).locator(".nb-status").first
 
 
-def steps(lab: LabPage, at_least: int) -> None:
-    """Waits until the view speaks of so many steps."""
+def wait_for_steps(lab: LabPage, at_least: int) -> None:
+    """Wait until the status of the view reports so many steps."""
     lab.page.wait_for_function(
         "([node, least]) => Number(/(\\d+) steps/.exec(node.textContent)?.[1]) >= least",
         arg=[status(lab).element_handle(), at_least],
@@ -49,45 +48,41 @@ def steps(lab: LabPage, at_least: int) -> None:
     )
 
 
-def test_layers_are_seen_opened_scrubbed_and_the_loop_is_stopped_while_it_runs(
-    jupyter_lab: Lab, notebook: Callable[..., str]
-) -> None:
-    with jupyter_lab.open(notebook(SETUP, TRAIN, RATE)) as lab:
-        lab.run_cell(0)
-        lab.wait_idle()
+def test_watch_view_filters_opens_scrubs_and_stops_during_run(open_notebook: OpenNotebook) -> None:
+    with open_notebook(SETUP, ENDLESS_RUN, PRINT_RUN) as lab:
+        lab.run_cells(0)
         lab.run_cell(1)
-        steps(lab, 10)
-        out = lab.output(1)
-        rows = out.get_by_role("treegrid").get_by_role("row")
+        wait_for_steps(lab, 10)
+        output = lab.output(1)
+        rows = output.get_by_role("treegrid").get_by_role("row")
         assert rows.count() >= 3
-        picture = rows.nth(0).locator("canvas")
-        before = picture.evaluate("node => node.toDataURL()")
-        steps(lab, 40)
-        assert picture.evaluate(DRAWN.replace("> 5", "> 2"))
-        assert picture.evaluate("node => node.toDataURL()") != before
+        histogram = rows.nth(0).locator("canvas")
+        before = histogram.evaluate("node => node.toDataURL()")
+        wait_for_steps(lab, 40)
+        assert is_drawn(histogram, min_colors=3)
+        assert histogram.evaluate("node => node.toDataURL()") != before
 
-        out.get_by_label("Filter layers").fill("4")
+        output.get_by_label("Filter layers").fill("4")
         assert rows.count() == 1
-        out.get_by_label("Filter layers").fill("")
+        output.get_by_label("Filter layers").fill("")
         rows.nth(0).click()
-        out.get_by_label("layer over time").wait_for()
-        slider = out.get_by_label("recorded step")
+        output.get_by_label("layer over time").wait_for()
+        slider = output.get_by_label("recorded step")
         slider.focus()
         slider.press("Home")
-        out.get_by_text("step 1", exact=True).wait_for()
+        output.get_by_text("step 1", exact=True).wait_for()
 
-        out.get_by_role("button", name="learning rate ×½").click()
-        out.get_by_role("button", name="Pause").click()
-        out.get_by_role("button", name="Resume").wait_for(timeout=20_000)
-        out.get_by_role("button", name="Resume").click()
-        out.locator(".nb-stop").click()
+        output.get_by_role("button", name="learning rate ×½").click()
+        output.get_by_role("button", name="Pause").click()
+        output.get_by_role("button", name="Resume").wait_for(timeout=20_000)
+        output.get_by_role("button", name="Resume").click()
+        output.locator(".nb-stop").click()
         lab.wait_idle(30)
-        assert kinds(lab, 1)[:1] == STATIC
-        status(lab).get_by_text("interrupted").or_(out.get_by_text("steps, interrupted")).first.wait_for()
+        assert lab.display_formats(1)[:1] == STATIC_FORMATS
+        status(lab).get_by_text("interrupted").or_(output.get_by_text("steps, interrupted")).first.wait_for()
         assert "Traceback" not in lab.output(1).inner_text()
 
-        lab.run_cell(2)
-        lab.wait_idle()
+        lab.run_cells(2)
         assert lab.output(2).inner_text().startswith("0.05 ")
         assert "× 0.5, as you asked" in lab.output(2).inner_text()
         lab.reopen_without_kernel()
@@ -96,61 +91,58 @@ def test_layers_are_seen_opened_scrubbed_and_the_loop_is_stopped_while_it_runs(
         assert lab.errors == []
 
 
-DEEP = """
-middle = [one for _ in range(12) for one in (nn.Linear(32, 32), nn.ReLU())]
-model = nn.Sequential(nn.Linear(8, 32), *middle, nn.Linear(32, 2))
+DEEP_MODEL_RUN = """
+hidden = [layer for _ in range(12) for layer in (nn.Linear(32, 32), nn.ReLU())]
+model = nn.Sequential(nn.Linear(8, 32), *hidden, nn.Linear(32, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 dbg = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
-going = True
+is_running = True
 with dbg.watch(every=2) as run:
-    while going:
+    while is_running:
         for x, y in loader:
             optimizer.zero_grad()
             loss_fn(model(x), y).backward()
             optimizer.step()
             time.sleep(0.03)
-        going = not os.path.exists("enough")
+        is_running = not os.path.exists("end")
 """
 
 
-def test_what_was_open_in_the_live_view_is_open_in_the_picture_that_stays(
-    jupyter_lab: Lab, notebook: Callable[..., str]
-) -> None:
-    with jupyter_lab.open(notebook(f"import os{SETUP}", DEEP)) as lab:
-        lab.run_cell(0)
-        lab.wait_idle()
+def test_state_of_live_watch_view_is_kept_in_static_view(jupyter_lab: LabServer, open_notebook: OpenNotebook) -> None:
+    with open_notebook(f"import os{SETUP}", DEEP_MODEL_RUN) as lab:
+        lab.run_cells(0)
         lab.run_cell(1)
-        steps(lab, 10)
-        out = lab.output(1)
-        out.get_by_role("button", name="By module").click()
-        out.get_by_role("button", name="Gradient norm", exact=True).click()
-        rows = out.get_by_role("treegrid").get_by_role("row")
+        wait_for_steps(lab, 10)
+        output = lab.output(1)
+        output.get_by_role("button", name="By module").click()
+        output.get_by_role("button", name="Gradient norm", exact=True).click()
+        rows = output.get_by_role("treegrid").get_by_role("row")
         rows.nth(2).click()
-        out.get_by_role("button", name="Ridge").click()
-        find = out.get_by_label("Filter layers")
-        find.fill("linear")
-        out.get_by_role("treegrid").evaluate("node => { node.scrollTop = 90; }")
-        name = out.locator(".nb-panel b").first.inner_text()
-        find.focus()
-        place = out.locator(".nb-panel").bounding_box()
-        (jupyter_lab.notebooks / "enough").touch()
+        output.get_by_role("button", name="Ridge").click()
+        filter_field = output.get_by_label("Filter layers")
+        filter_field.fill("linear")
+        output.get_by_role("treegrid").evaluate("node => { node.scrollTop = 90; }")
+        name = output.locator(".nb-panel b").first.inner_text()
+        filter_field.focus()
+        box = output.locator(".nb-panel").bounding_box()
+        (jupyter_lab.notebooks / "end").touch()
         lab.wait_idle(60)
-        assert kinds(lab, 1)[:1] == STATIC
-        out.locator(".nb-panel b").first.get_by_text(name, exact=True).wait_for(timeout=10_000)
-        assert find.input_value() == "linear"
-        assert out.get_by_role("treegrid").evaluate("node => node.scrollTop") == 90
+        assert lab.display_formats(1)[:1] == STATIC_FORMATS
+        output.locator(".nb-panel b").first.get_by_text(name, exact=True).wait_for(timeout=10_000)
+        assert filter_field.input_value() == "linear"
+        assert output.get_by_role("treegrid").evaluate("node => node.scrollTop") == 90
         for pressed in ("By module", "Gradient norm", "Ridge"):
-            assert out.get_by_role("button", name=pressed, exact=True).get_attribute("aria-pressed") == "true"
-        assert find.evaluate("node => node === document.activeElement")
-        assert out.locator(".nb-panel").bounding_box()["y"] == place["y"]
+            assert output.get_by_role("button", name=pressed, exact=True).get_attribute("aria-pressed") == "true"
+        assert filter_field.evaluate("node => node === document.activeElement")
+        assert output.locator(".nb-panel").bounding_box()["y"] == box["y"]
 
 
-SHORT = """
+SHORT_RUN = """
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 with nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).watch():
-    for _ in range(8):  # ends too early, which is a note
+    for _ in range(8):  # stops early, which is a note
         for x, y in loader:
             optimizer.zero_grad()
             loss_fn(model(x), y).backward()
@@ -158,19 +150,16 @@ with nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).watch
 """
 
 
-def test_what_is_found_under_a_watch_is_headed_as_such_and_each_mark_has_its_card(
-    jupyter_lab: Lab, notebook: Callable[..., str]
-) -> None:
-    with jupyter_lab.open(notebook(SETUP, SHORT)) as lab:
-        lab.run_cell(0)
-        lab.wait_idle()
+def test_findings_of_run_have_heading_and_each_chart_mark_has_card(open_notebook: OpenNotebook) -> None:
+    with open_notebook(SETUP, SHORT_RUN) as lab:
+        lab.run_cells(0)
         lab.run_cell(1)
         lab.wait_idle(60)
-        out = lab.output(1)
-        out.get_by_role("heading", name="Findings of this run").wait_for()
-        assert out.get_by_role("heading", name="Checkup").count() == 0
-        said = out.locator(".nb-plot canvas").get_attribute("aria-label")
-        marked = re.findall(r"([A-Z]\d{3}) at \d+\.", said)
-        assert marked
-        for code in marked:
-            assert out.locator(f".nb-card:has-text('{code}')").count()
+        output = lab.output(1)
+        output.get_by_role("heading", name="Findings of this run").wait_for()
+        assert output.get_by_role("heading", name="Checkup").count() == 0
+        label = output.locator(".nb-plot canvas").get_attribute("aria-label")
+        codes = re.findall(r"([A-Z]\d{3}) at \d+\.", label)
+        assert codes
+        for code in codes:
+            assert output.locator(f".nb-card:has-text('{code}')").count()
