@@ -55,7 +55,7 @@ def main() -> None:
             sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         open_error_page(page, make_image_errors(600, side=64), Path(folder))
-        page.get_by_label("samples a page").select_option("50")
+        page.get_by_label("samples per page").select_option("50")
         page.wait_for_function("document.querySelectorAll('.nb-e-card img').length === 50")
         print(f"50 pictures after a click: {', '.join(f'{one:.0f}' for one in page.evaluate(SPEED))} ms")
         page = browser.new_page(viewport={"width": 1200, "height": 900})

@@ -18,8 +18,8 @@ class Clock:
         self.now += self.tick
         return self.now
 
-    def passes(self, seconds: float) -> None:
-        """Advance the clock."""
+    def advance(self, seconds: float) -> None:
+        """Add seconds to the time."""
         self.now += seconds
 
 

@@ -1,4 +1,4 @@
-"""Tests of the README, the pages in docs/ and the text of the tutorials."""
+"""Tests of the README, the pages in docs/, the text of the tutorials, and of retired words."""
 
 from __future__ import annotations
 
@@ -57,6 +57,13 @@ def test_tutorial_text_contains_no_retired_word(path: Path) -> None:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     prose = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     assert retired_words("\n".join(prose)) == []
+
+
+def test_package_contains_no_retired_word() -> None:
+    paths = [path for suffix in ("py", "js") for path in (ROOT / "nbdebug").rglob(f"*.{suffix}")]
+    retired = {path.name: retired_words(path.read_text(encoding="utf-8")) for path in paths}
+    assert len(paths) > 400
+    assert {name: words for name, words in retired.items() if words} == {}
 
 
 def retired_words(text: str) -> list[str]:

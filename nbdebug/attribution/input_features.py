@@ -93,7 +93,7 @@ def embedded_parts(
 def matching_column(ids: Tensor, leaf: Tensor) -> int | None:
     """Return the column of the leaf that the ids equal: -1 for the whole leaf, None for no match.
 
-    Equal columns are told apart by their memory address.
+    Equal columns are distinguished by their memory address.
     """
     if ids.shape == leaf.shape and torch.equal(ids.to(leaf.dtype), leaf):
         return -1

@@ -18,7 +18,7 @@ _CHUNK_ELEMENTS, _MIN_CHUNK_ROWS = (
     1 << 14,
     1 << 8,
 )  # elements per chunk, which fit into the cache; minimum rows per chunk
-_FORM_CHECK_ROWS = 1 << 11  # rows from which logits and probabilities are told apart
+_FORM_CHECK_ROWS = 1 << 11  # rows from which logits and probabilities are distinguished
 _MAX_COLUMN_MAJOR_CLASSES = 64  # up to this many classes, column-major arrays are faster
 _LOG_ZERO = -1e30  # replaces log(0) where it is multiplied by 0
 _PROBABILITY_TOLERANCE = 1e-3  # tolerance for the sum of a row of probabilities

@@ -52,7 +52,7 @@ def noise_level(values: NDArray[Any]) -> float:
 
 
 def bootstrap_means(values: NDArray[Any], seed: int = 0) -> Curve:
-    """Return RESAMPLES bootstrap means of ``values``, resampled in blocks of neighbors to preserve autocorrelation.
+    """Return 200 bootstrap means of ``values``, resampled in blocks of neighbors to preserve autocorrelation.
 
     The moving block bootstrap of Künsch (1989), with blocks of the cube root of the length.
     """

@@ -42,8 +42,8 @@ class TimeBudget:
     A snapshot of every layer is due at each ``every`` steps; by default at steps 1, 2, 3, 4, 6, 8, 12, … and otherwise
     at most ten times a second, within half of the budget. A quarter is for the gradient norms, and a quarter for
     tracking the order of events; with ``every`` the loop monitor schedules that itself. While all watching, including
-    the work of each step, exceeds the budget, these shares are multiplied by ``OVER_BUDGET_FACTOR``. A budget set by
-    the user is enforced: the factor is ``STRICT_BUDGET_FACTOR``, also for the display, and while it is exceeded most
+    the work of each step, exceeds the budget, these shares are multiplied by a quarter. A budget set by
+    the user is enforced: the factor is a tenth, also for the display, and while it is exceeded most
     steps record only their loss.
     """
 

@@ -108,7 +108,7 @@ class _RunControls:
         base_lrs = getattr(self.setup.scheduler, "base_lrs", None)
         if base_lrs is not None:
             self.setup.scheduler.base_lrs = [lr * factor for lr in base_lrs]
-        self.notes.append(f"learning rate × {factor:g}, as you asked")
+        self.notes.append(f"learning rate × {factor:g}, at your request")
 
 
 class Watch:

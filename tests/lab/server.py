@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 KERNEL_SPEC = {
     "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
     "display_name": "Python 3",
+    "language": "python",
 }
 QUIET_SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
@@ -142,7 +143,7 @@ def run_server(browser: Any, folder: Path) -> Iterator[LabServer]:
     lab.notebooks.mkdir(parents=True)
     kernel = folder / "jupyter_data_dir/kernels/python3/kernel.json"
     kernel.parent.mkdir(parents=True)
-    kernel.write_text(json.dumps({**KERNEL_SPEC, "language": "python"}))
+    kernel.write_text(json.dumps(KERNEL_SPEC))
     for plugin, values in QUIET_SETTINGS.items():
         lab.write_settings(plugin, values)
     with (folder / "log").open("wb") as log:

@@ -84,7 +84,7 @@ def test_watch_view_filters_opens_scrubs_and_stops_during_run(open_notebook: Ope
 
         lab.run_cells(2)
         assert lab.output(2).inner_text().startswith("0.05 ")
-        assert "× 0.5, as you asked" in lab.output(2).inner_text()
+        assert "× 0.5, at your request" in lab.output(2).inner_text()
         lab.reopen_without_kernel()
         assert lab.output(1).get_by_role("treegrid").get_by_role("row").count() >= 3
         assert "Error displaying widget" not in lab.page.content()

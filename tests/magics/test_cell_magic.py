@@ -178,9 +178,7 @@ def test_watch_cell_with_invalid_line_raises_and_does_not_run(shell: Interactive
         ("%%watch dbg --stop-on ", ["error", "warning"]),
     ],
 )
-def test_completion_of_watch_line_offers_valid_words(
-    shell: InteractiveShell, line: str, choices: list[str]
-) -> None:
+def test_completion_of_watch_line_offers_valid_words(shell: InteractiveShell, line: str, choices: list[str]) -> None:
     assert [word for word in sorted(shell.complete(None, line, len(line))[1]) if "/" not in word] == choices
 
 

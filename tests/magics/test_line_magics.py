@@ -143,9 +143,7 @@ def test_magic_without_name_and_no_or_several_debuggers_raises(shell: Interactiv
     assert "Create one" in usage_message(shell, "%checkup dbg")
 
 
-def test_nbdebug_magic_prints_rule_list_and_help(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nbdebug_magic_prints_rule_list_and_help(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     run(shell, "%nbdebug rule softmax-before-cross-entropy")
     assert "## How to fix" in capsys.readouterr().out
     run(shell, "%nbdebug rules")
@@ -156,9 +154,7 @@ def test_nbdebug_magic_prints_rule_list_and_help(
     assert all(option in overview for options in OPTIONS.values() for option in options)
 
 
-def test_nbdebug_restore_ends_preserve_block(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nbdebug_restore_ends_preserve_block(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     run(shell, "%nbdebug restore")
     assert capsys.readouterr().out == "nothing to restore\n"
     run(shell, "from nbdebug.preserve import Preserve\nblock = Preserve(dbg.setup.model).__enter__()")

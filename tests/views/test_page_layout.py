@@ -94,8 +94,8 @@ def test_confused_pair_interval_is_not_cut_off(open_page: OpenPage) -> None:
 def test_reliability_measures_are_stacked_vertically(open_page: OpenPage) -> None:
     explanation = tabular_explanation()
     view = explanation.view()
-    reliability_panel = next((panel, panel.state(explanation, 0)) for panel, _ in view.panels if panel.name == "reliability")
-    page = open_in_jupyterlab(open_page, replace(view, panels=[reliability_panel]), width=900)
+    panel = next(panel for panel, _ in view.panels if panel.name == "reliability")
+    page = open_in_jupyterlab(open_page, replace(view, panels=[(panel, panel.state(explanation, 0))]), width=900)
     offsets = page.locator(".nb-trustrow dt, .nb-trustrow dd").evaluate_all(
         "nodes => nodes.map((node) => node.offsetTop)"
     )

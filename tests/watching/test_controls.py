@@ -80,7 +80,7 @@ def test_stop_button_passes_through_except_exception_in_the_loop(monkeypatch: py
 def test_rate_button_scales_all_later_learning_rates_of_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = run(monkeypatch, {2: {"kind": "rate", "factor": 0.5}, 3: {"kind": "rate", "factor": 99.0}})
     assert watch.record.series("lr")[1].tolist() == pytest.approx([0.1, 0.1, *[0.05] * 2, *[0.005] * 4])
-    assert [event.text for event in watch.record.events_of_kind("note")] == ["learning rate × 0.5, as you asked"]
+    assert [event.text for event in watch.record.events_of_kind("note")] == ["learning rate × 0.5, at your request"]
 
 
 def test_pause_button_waits_for_resume_and_is_excluded_from_overhead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_save_writes_a_growing_record_while_the_loop_runs(tmp_path: Path, monkey
         for step in range(30):
             F.cross_entropy(model(X), Y).backward()
             optimizer.step()
-            CLOCK.passes(0.01)
+            CLOCK.advance(0.01)
             saved_steps.append(nbdebug.load(path).steps)
             if step == 29:
                 raise RuntimeError("error in the loop")

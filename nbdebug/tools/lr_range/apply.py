@@ -55,7 +55,7 @@ class Setter:
             self.hyperparameter.set(value)
         names = " and ".join(type(optimizer).__name__ for optimizer in self.hyperparameter.optimizers)
         if self.log is not None:
-            self.log(f"{self.hyperparameter.quantity} of {names}: {previous:.3g} → {value:.3g}, as you asked")
+            self.log(f"{self.hyperparameter.quantity} of {names}: {previous:.3g} → {value:.3g}, at your request")
 
     def rescale_schedule(self, value: float) -> None:
         """Scale all rates of a schedule so that the highest one equals the value."""

@@ -32,8 +32,8 @@ def test_apply_sets_recommended_rate_and_logs_it() -> None:
     result.apply(0.5)
     assert group_rates(setup) == [0.5]
     assert debugger.log == [
-        f"lr of Adam: 1e-06 → {result.suggestion:.3g}, as you asked",
-        f"lr of Adam: {result.suggestion:.3g} → 0.5, as you asked",
+        f"lr of Adam: 1e-06 → {result.suggestion:.3g}, at your request",
+        f"lr of Adam: {result.suggestion:.3g} → 0.5, at your request",
     ]
 
 
