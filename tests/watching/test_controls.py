@@ -85,7 +85,7 @@ def test_rate_button_scales_all_later_learning_rates_of_a_scheduler(monkeypatch:
 
 def test_pause_button_waits_for_resume_and_is_excluded_from_overhead(monkeypatch: pytest.MonkeyPatch) -> None:
     start = CLOCK.now
-    monkeypatch.setattr("nbdebug.watching.watch.time.sleep", CLOCK.passes)
+    monkeypatch.setattr("nbdebug.watching.watch.time.sleep", CLOCK.advance)
     watch = run(monkeypatch, {3: {"kind": "pause"}, 7: {"kind": "resume"}})
     assert watch.result.steps == 8
     assert CLOCK.now - start > 0.15
