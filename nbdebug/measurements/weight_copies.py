@@ -68,7 +68,7 @@ def _find_ties_in_source(model: nn.Module) -> Iterator[_TiedPair]:
             for line, *attribute_chains in _parse_tie_assignments(vars(cls)["__init__"]):
                 first, second = (_follow_attributes(module, attribute_chain) for attribute_chain in attribute_chains)
                 if isinstance(first, nn.Parameter) and isinstance(second, nn.Parameter):
-                    yield first, second, "a line of its class ties them", line
+                    yield first, second, "an assignment in the constructor of the model ties them", line
 
 
 def _follow_attributes(module: nn.Module, attributes: list[str]) -> Any:

@@ -121,9 +121,11 @@ def _class_target_mismatch(logits: Tensor, target: Tensor) -> _TargetMismatch | 
     if target.is_floating_point():
         if same and target.shape == logits.shape:
             return None
-        return "Class labels are floats", "target = target.long()" + (".squeeze(1)" if same else "")
+        return "Class labels are floats, but they should be integer indices", "target = target.long()" + (
+            ".squeeze(1)" if same else ""
+        )
     if same and target.shape == logits.shape and logits.dim() > 1:
-        return "Class labels are one-hot integers", "target = target.argmax(dim=1)"
+        return "Class labels are one-hot integers, but they should be class indices", "target = target.argmax(dim=1)"
     if same and logits.dim() > 1:
         return "Class labels have one axis too many", "target = target.squeeze(1)"
     if target.dtype not in (torch.int64, torch.uint8):

@@ -76,8 +76,8 @@ def labels_unrelated(label_probe: LabelProbe, *, related: float = 5.0, unrelated
         elif related_splits and any(reference.rows <= relation.rows for reference in related_splits.values()):
             other, reference = next(iter(related_splits.items()))
             text = (
-                f"In the {other} split, it reaches {reference.accuracy:.0%}, and {reference.chance_accuracy:.0%} by "
-                "chance"
+                f"The same learner on the {other} split reaches {reference.accuracy:.0%}, and "
+                f"{reference.chance_accuracy:.0%} with shuffled labels"
             )
             yield _finding(split, relation, text, None)
         elif split == "train":
@@ -86,9 +86,9 @@ def labels_unrelated(label_probe: LabelProbe, *, related: float = 5.0, unrelated
 
 def _finding(split: str, relation: LabelPredictability, comparison: str, severity: Severity | None) -> Finding:
     return Finding(
-        message=f"The {split} labels have no detectable relation to the inputs: a simple learner reaches an accuracy "
-        f"of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} with shuffled "
-        f"labels. {comparison}.",
+        message=f"The {split} labels have no detectable relation to the inputs: a simple learner on them reaches an "
+        f"accuracy of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} with "
+        f"shuffled labels. {comparison}.",
         cause="Inputs and labels are in different orders, or were joined with an offset of one."
         if severity is None
         else "The labels are random or misaligned, or their relation to the inputs is too complex for this learner.",

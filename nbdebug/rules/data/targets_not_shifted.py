@@ -54,8 +54,8 @@ def targets_not_shifted(
         return
     yield Finding(
         message=f"The targets are {next_token_offset.total_offset} tokens ahead of the inputs "
-        f"({next_token_offset.data_offset} by the data, {next_token_offset.loss_offset} by the loss); expected 1 in "
-        "an autoregressive model.",
+        f"(the dataset shifts them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
+        "an autoregressive model needs a shift of 1 in total.",
         cause="Neither the data nor the loss shifts the targets, so the model sees the token that it should predict."
         if next_token_offset.total_offset == 0
         else "The targets are shifted more than once, for example by the data and again by the loss.",

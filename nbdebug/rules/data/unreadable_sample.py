@@ -65,8 +65,8 @@ def _finding(split: SplitSamples, raised: dict[int, Exception]) -> Finding:
     listed = ", ".join(map(str, list(raised)[:5])) + (", …" if len(raised) > 5 else "")
     line = get_line_from_exception(error)
     return Finding(
-        message=f"{len(raised)} of {tried} tested {split.split} samples cannot be read: {listed}. Sample {first} "
-        f"raised {type(error).__name__}: {error}.",
+        message=f"{len(raised)} of {tried} tested {split.split} samples cannot be read (indices {listed}). "
+        f"Reading sample {first} raised {type(error).__name__}: '{error}'.",
         where=replace(get_location(line), sample=first),
         cause="The data for these indices are missing or corrupt, or the dataset reports a length that is too large.",
         fix=f"bad = {{{', '.join(map(str, list(raised)[:20]))}}}\n"

@@ -103,8 +103,8 @@ def _softmax_source(first_pass: ForwardPass, output: Tensor, loss_kind: LossKind
 def _multi_label_finding(source: Node | str, share: float, labels_per_row: float) -> Finding:
     softmax_name = source if isinstance(source, str) else "softmax"
     return Finding(
-        message=f"{share:.0%} of the label rows do not contain exactly one class (mean {labels_per_row:.2g} per row), "
-        f"but {softmax_name} assumes that they do.",
+        message=f"{share:.0%} of the target rows mark more or fewer than one class (mean {labels_per_row:.2g} classes "
+        f"per row), but {softmax_name} assumes exactly one class per row.",
         where=source.where if isinstance(source, Node) else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
         fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",

@@ -55,7 +55,7 @@ def _finding(underused: list[KernelCoverage], kernels: list[KernelCoverage], min
     return Finding(
         message=f"A kernel of size {kernel_size} is applied to a feature map of size {size}: only "
         f"{first.coverage:.0%} of its weights are multiplied with values of the map, the others only with padding "
-        f"(limit {min_used:.0%}){more}.",
+        f"(expected at least {min_used:.0%}){more}.",
         where=first.node.where,
         cause=f"Earlier strides and pooling have reduced {_format_size(kernels[0].input_size)} to {size}.",
         fix="# for small images: stride 1 and no pooling in the first layers\nnn.Conv2d(3, 64, 3, stride=1, padding=1)",

@@ -56,11 +56,13 @@ def _finding(end: BlockedGradient, is_solved: bool) -> Finding:
     last = end.entries[-1]
     where = node_location if node_location.line or node_location.module else Location(last.module or None, last.name)
     reason = (
-        f"the backward pass of {end.node.name} returns only zeros" if end.node else "every batch gives such a gradient"
+        f"the backward pass of the operation {end.node.name} returns only zeros"
+        if end.node
+        else "every batch gives such a gradient"
     )
     return Finding(
-        message=f"The gradient of {len(end.entries)} parameters that the loss depends on is exactly 0 in {EARLY_STEPS} "
-        f"steps ({format_names(end.entries)}): {reason}.",
+        message=f"The gradient of {len(end.entries)} parameters that the loss depends on is exactly 0 in each of the "
+        f"first {EARLY_STEPS} steps ({format_names(end.entries)}): {reason}.",
         where=where,
         cause="The loss is zero on these batches."
         if is_solved
