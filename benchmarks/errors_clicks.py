@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.browser import started
+from tests.browser import launch_chromium
 from tests.views.error_browser_pages import make_image_errors, make_many_class_errors, open_error_page
 
 SPEED = """async () => {
@@ -50,7 +50,7 @@ ZOOM = """async () => {
 
 def main() -> None:
     """Fifty pictures after a click, and a matrix of a thousand classes zoomed."""
-    with started() as browser, TemporaryDirectory() as folder:
+    with launch_chromium() as browser, TemporaryDirectory() as folder:
         if browser is None:
             sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
         page = browser.new_page(viewport={"width": 1200, "height": 900})

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from nbdebug.records import Record
 from nbdebug.views.page import View, module_source, static_html, style_sheets
 from nbdebug.watching.view import LayersView
-from tests.browser import started
+from tests.browser import launch_chromium
 from tests.views.recorded_runs import append_steps, make_record
 
 STEPS, LOOK, FRAMES, MESSAGES = 10_000, 10, 120, 200
@@ -86,7 +86,7 @@ def messages(record: Record) -> None:
 def main() -> None:
     """The browser's part, then the kernel's."""
     record = make_record(STEPS, layers=200, snapshot_every=LOOK)
-    with started() as browser, TemporaryDirectory() as folder:
+    with launch_chromium() as browser, TemporaryDirectory() as folder:
         if browser is None:
             sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
         drawn(browser.new_page(viewport={"width": 1200, "height": 900}), LayersView(record), folder)

@@ -1,4 +1,4 @@
-"""The Chromium that browser tests drive. `python -m tests.browser` fails where there is none."""
+"""The Chromium of the browser tests. `python -m tests.browser` fails if none is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
     "--no-sandbox",
     "--disable-gpu",
@@ -23,24 +23,24 @@ SWITCHES = (
     "--disable-component-update",
     "--disable-sync",
 )
-ABSENT = "browser test: "
+SKIP_PREFIX = "browser test: "
 
 
-def chromium(playwright: Playwright) -> str | None:
-    """$CHROMIUM, else one on PATH, else Playwright's own."""
-    if given := os.environ.get("CHROMIUM"):
-        return shutil.which(given)
-    own = playwright.chromium.executable_path
-    return next(filter(None, map(shutil.which, NAMES)), own if Path(own).exists() else None)
+def chromium_path(playwright: Playwright) -> str | None:
+    """The Chromium of $CHROMIUM, else the first on PATH, else that of Playwright."""
+    if configured := os.environ.get("CHROMIUM"):
+        return shutil.which(configured)
+    bundled = playwright.chromium.executable_path
+    return next(filter(None, map(shutil.which, EXECUTABLES)), bundled if Path(bundled).exists() else None)
 
 
 @contextmanager
-def started() -> Iterator[Browser | None]:
-    """A running Chromium, or None where there is none."""
+def launch_chromium() -> Iterator[Browser | None]:
+    """A running Chromium, or None if none is installed."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        path = chromium(playwright)
+        path = chromium_path(playwright)
         browser = playwright.chromium.launch(executable_path=path, args=list(SWITCHES)) if path else None
         yield browser
         if browser:
@@ -48,22 +48,24 @@ def started() -> Iterator[Browser | None]:
 
 
 def errors_of(context: BrowserContext) -> list[str]:
-    """A list that fills with whatever the pages of ``context`` complain of."""
+    """A list that collects all errors of the pages of ``context``."""
     errors: list[str] = []
-    context.on("weberror", lambda one: errors.append(f"{one.error.message}\n{one.error.stack}"))
-    context.on("console", lambda one: errors.append(f"{one.text} {one.location}") if one.type == "error" else None)
+    context.on("weberror", lambda event: errors.append(f"{event.error.message}\n{event.error.stack}"))
+    context.on(
+        "console", lambda entry: errors.append(f"{entry.text} {entry.location}") if entry.type == "error" else None
+    )
     return errors
 
 
-def absent(why: str) -> NoReturn:
-    """Skips the test for want of what a browser test needs, or fails it under CI=true."""
+def skip_browser_test(reason: str) -> NoReturn:
+    """Skip the test, or fail it under CI=true."""
     import pytest
 
     if os.environ.get("CI") == "true":
-        pytest.fail(f"{why} (with CI=true a browser test may not be skipped)", pytrace=False)
-    pytest.skip(ABSENT + why)
+        pytest.fail(f"{reason} (with CI=true a browser test may not be skipped)", pytrace=False)
+    pytest.skip(SKIP_PREFIX + reason)
 
 
 if __name__ == "__main__":
-    with started() as found:
-        sys.exit(0 if found else "No Chromium was found; install one, or set CHROMIUM to its path.")
+    with launch_chromium() as chromium:
+        sys.exit(0 if chromium else "No Chromium was found; install one, or set CHROMIUM to its path.")

@@ -1,7 +1,4 @@
-"""The clock by which the product measures time in tests: what it does now and then, it does at the same step anywhere.
-
-By a real one it would look, measure and give up earlier or later as the machine is busy.
-"""
+"""A deterministic replacement of time.perf_counter, so that tests do not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ TICK = 2.0**-15  # some 30 µs; sums of it are exact
 
 @dataclass
 class Clock:
-    """Seconds that go by in equal ticks, one at each look, and as many as a test lets pass."""
+    """Seconds that advance by ``tick`` at each call and by what a test adds."""
 
     now: float = 0.0
     tick: float = 0.0
@@ -21,8 +18,8 @@ class Clock:
         self.now += self.tick
         return self.now
 
-    def passes(self, seconds: float) -> None:
-        """That much time goes by."""
+    def advance(self, seconds: float) -> None:
+        """Add seconds to the time."""
         self.now += seconds
 
 

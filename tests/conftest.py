@@ -1,4 +1,4 @@
-"""What all tests share: one thread for torch, interrupts, a browser, and a loud word on tests that lacked one."""
+"""Settings of all tests: one thread for torch, fixed seeds, a deterministic clock, test order and the browser."""
 
 from __future__ import annotations
 
@@ -16,87 +16,87 @@ import numpy as np
 import pytest
 import torch
 
-from tests.browser import ABSENT, absent, errors_of, started
+from tests.browser import SKIP_PREFIX, errors_of, launch_chromium, skip_browser_test
 from tests.clock import CLOCK
 
 LAB = "tests/lab/"
-LONG = (
+SLOW_FILES = (
     LAB,
     "tests/kernels/",
-    "tutorial",
-    "test_nothing_changes.py",
-    "test_state_preservation.py",
+    "tests/tutorials/",
+    "state_preservation.py",
     "test_unchanged_state.py",
     "test_layer_rules_on_runs.py",
-    "test_contract.py",
+    "test_rule_contract.py",
 )
 
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
-    seed()  # a process that was never seeded draws a note of its own
+    set_seeds()  # an unseeded process gets an extra note from the rule "unseeded"
     time.perf_counter = CLOCK  # type: ignore[assignment]
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts in the background
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script that runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def seed() -> None:
-    """The same random numbers for a test whatever ran before it, and for a module whatever was imported."""
+def set_seeds() -> None:
+    """Seed all generators, so that tests and imports do not depend on what ran before."""
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    seed()
+def fixed_seeds() -> None:
+    set_seeds()
 
 
 def pytest_collectstart() -> None:
-    seed()
+    set_seeds()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile`` one worker runs a whole file, and one all files that share a JupyterLab."""
+    """With ``--dist loadfile``, run each file on one worker, and all files that share a JupyterLab on one worker."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class Files(LoadScopeScheduling):
+    class FileScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return LAB if nodeid.startswith(LAB) else nodeid.partition("::")[0]
 
-    return Files(config, log)
+    return FileScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begins with the longest files where there are several workers, so that none is left alone with one at the end.
+    """With several workers, start with the slow files, so that no worker is left alone with one at the end.
 
-    Each test has one more try in CI, where browsers, kernels and threads may get no processor for long; random numbers
-    and the clock are the same in both, and the summary names each that needed it.
+    In CI each test may run twice, since browsers, kernels and threads may wait long for a processor. Random numbers
+    and the clock are the same in both runs, and the summary lists the tests that ran twice.
     """
     if os.environ.get("CI"):
-        for one in items:
-            one.add_marker(pytest.mark.flaky(reruns=1))
+        for item in items:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda one: not any(name in one.nodeid for name in LONG))
+        items.sort(key=lambda item: not any(name in item.nodeid for name in SLOW_FILES))
 
 
 def pytest_collection_finish() -> None:
     gc.collect()
-    gc.freeze()  # else every full collection goes through the imports and items of the whole suite
+    gc.freeze()  # else every full collection traverses the imports and test items of the whole suite
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # so that extension modules find nothing that leaks
+    gc.unfreeze()  # extension modules report leaks otherwise
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    skipped = [str(one.longrepr[-1]) for one in terminalreporter.stats.get("skipped", ())]
-    reasons = Counter(text.partition(ABSENT)[2] for text in skipped if ABSENT in text)
-    for why, count in reasons.items():
-        terminalreporter.write_sep("=", f"{count} BROWSER TESTS WERE SKIPPED: {why}", red=True, bold=True)
+    """Report skipped browser tests in red."""
+    skipped = [str(report.longrepr[-1]) for report in terminalreporter.stats.get("skipped", ())]
+    reasons = Counter(text.partition(SKIP_PREFIX)[2] for text in skipped if SKIP_PREFIX in text)
+    for reason, count in reasons.items():
+        terminalreporter.write_sep("=", f"{count} BROWSER TESTS WERE SKIPPED: {reason}", red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
@@ -105,9 +105,9 @@ def browser() -> Iterator[Any]:
     try:
         import playwright  # noqa: F401
     except ImportError:
-        absent("playwright is not installed")
-    with started() as found:
-        yield found or absent("no Chromium was found; install one, or set CHROMIUM to its path")
+        skip_browser_test("playwright is not installed")
+    with launch_chromium() as chromium:
+        yield chromium or skip_browser_test("no Chromium was found; install one, or set CHROMIUM to its path")
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(autouse=True)
-def no_loop_in_sight(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Hides the event loop that Playwright keeps in this thread from tests that may run one of their own."""
+def hidden_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hide the event loop that Playwright keeps in this thread from tests that may run their own."""
     loop = events._get_running_loop()
     if "browser" not in request.fixturenames:
         events._set_running_loop(None)

@@ -1,4 +1,4 @@
-"""Six small training programs, one for each kind of model on which a tool must leave no trace."""
+"""Six small training programs with different kinds of state, on which tools must change nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Program(NamedTuple):
     loader: Callable[..., DataLoader[Any]]
 
 
-class Tied(nn.Module):
+class TiedLanguageModel(nn.Module):
     """A language model whose input and output embedding are one parameter."""
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Tied(nn.Module):
         self.output.weight = self.embedding.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of shape (batch, 11) of the token after the last."""
+        """Logits of the next token, of shape (batch, 11)."""
         return self.output(self.embedding(tokens).mean(1))
 
 
-class Sequence(nn.Module):
+class StatefulLSTM(nn.Module):
     """An LSTM that counts its calls, averages its inputs in a hidden buffer and caches its last state."""
 
     calls = 0
@@ -46,13 +46,13 @@ class Sequence(nn.Module):
         self.lstm = nn.LSTM(4, 5, num_layers=2, dropout=0.3, batch_first=True)
         self.head = nn.Linear(5, 3)
         self.register_buffer("mean", torch.zeros(4), persistent=False)
-        self.seen: list[int] = []
+        self.batch_sizes: list[int] = []
         self.cache: dict[str, Tensor] = {}
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits of shape (batch, 3)."""
         self.calls += 1
-        self.seen.append(len(inputs))
+        self.batch_sizes.append(len(inputs))
         self.mean.lerp_(inputs.mean((0, 1)), 0.1)
         states, _ = self.lstm(inputs - self.mean)
         self.cache["last"] = states[:, -1]
@@ -67,14 +67,14 @@ def mlp() -> Program:
 
 
 def batch_norm() -> Program:
-    """A convolutional net with batch normalization and SGD with momentum."""
+    """A convolutional network with batch normalization and SGD with momentum."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3))
     return _program(model, torch.randn(ITEMS, 1, 6, 6), partial(torch.optim.SGD, lr=0.05, momentum=0.9))
 
 
 def dropout() -> Program:
-    """A perceptron that draws random numbers at every call, with AdamW in two groups."""
+    """A perceptron with dropout, with AdamW in two groups."""
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3))
     groups = [{"params": model[0].parameters(), "lr": 0.001}, {"params": model[3].parameters()}]
@@ -82,14 +82,14 @@ def dropout() -> Program:
 
 
 def tied() -> Program:
-    """Tied weights with SGD with momentum."""
+    """A language model with tied embeddings and SGD with momentum."""
     torch.manual_seed(3)
     tokens = torch.randint(0, 11, (ITEMS, 4))
-    return _program(Tied(), tokens, partial(torch.optim.SGD, lr=0.1, momentum=0.9), classes=11)
+    return _program(TiedLanguageModel(), tokens, partial(torch.optim.SGD, lr=0.1, momentum=0.9), classes=11)
 
 
 def frozen() -> Program:
-    """A frozen front, its batch normalization kept in eval mode, under a trained head."""
+    """A frozen body, its batch normalization in eval mode, below a trained head."""
     torch.manual_seed(4)
     model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     model[:2].requires_grad_(False)
@@ -98,9 +98,9 @@ def frozen() -> Program:
 
 
 def lstm() -> Program:
-    """A recurrent net with state in Python attributes, with RMSprop."""
+    """A recurrent network with state in Python attributes, with RMSprop."""
     torch.manual_seed(5)
-    return _program(Sequence(), torch.randn(ITEMS, 7, 4), partial(torch.optim.RMSprop, lr=0.005))
+    return _program(StatefulLSTM(), torch.randn(ITEMS, 7, 4), partial(torch.optim.RMSprop, lr=0.005))
 
 
 PROGRAMS: dict[str, Callable[[], Program]] = {
@@ -109,7 +109,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 
 
 def train(program: Program, loader: Any, steps: int) -> list[float]:
-    """Train for some steps, starting the loader again when it ends, and give the losses."""
+    """Train for ``steps`` steps, restarting the loader when it ends, and return the losses."""
     losses: list[float] = []
     while len(losses) < steps:
         for inputs, targets in loader:
@@ -120,7 +120,7 @@ def train(program: Program, loader: Any, steps: int) -> list[float]:
 
 
 def step(program: Program, inputs: Tensor, targets: Tensor) -> float:
-    """One step of training, by a closure, so that every optimizer can take it."""
+    """One training step by a closure, which every optimizer accepts; returns the loss."""
 
     def closure() -> Tensor:
         program.optimizer.zero_grad()

@@ -1,7 +1,4 @@
-"""The table of rules in docs/rules.md, between two comments.
-
-python -m tests.rule_table    writes it
-"""
+"""The table of rules in docs/rules.md. `python -m tests.rule_table` writes it."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ def all_rules() -> list[rule_registry.Rule]:
     return list(rule_registry.load_rules().values())
 
 
-def written_table() -> str:
-    """Return the table as it is in the page."""
+def documented_table() -> str:
+    """Return the table in the page."""
     return PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
 
 

@@ -1,4 +1,4 @@
-"""The shape of the package: no circle of imports, modules of one concern, names that say what they hold."""
+"""Tests of the structure of the package: import cycles, module sizes and names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import nbdebug
-from tests.find_it import QUESTIONS, accepted_paths
+from tests.navigation_quiz import QUESTIONS, accepted_paths
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbdebug"
@@ -46,13 +46,13 @@ LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "(\.{1,2}/[\w./]+)";', re.MULTI
 
 
 @cache
-def tree(path: Path) -> ast.Module:
+def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported_modules(path: Path) -> Iterator[str]:
-    """Every module of the package that a file imports: at its top, inside functions and for types."""
-    for node in ast.walk(tree(path)):
+    """All modules of the package that a file imports, also inside functions and for types."""
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -65,12 +65,12 @@ def is_rule(name: str) -> bool:
     return name.startswith("nbdebug.rules.")
 
 
-def test_imports_of_python_modules_have_no_circle() -> None:
+def test_python_imports_have_no_cycle() -> None:
     graph = {name: {other for other in imported_modules(path) if other != name} for name, path in MODULES.items()}
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+    TopologicalSorter(graph).prepare()  # raises CycleError with the cycle
 
 
-def test_imports_of_scripts_have_no_circle() -> None:
+def test_script_imports_have_no_cycle() -> None:
     graph = {
         path: {(path.parent / target).resolve() for target in LOCAL_IMPORT.findall(path.read_text(encoding="utf-8"))}
         for path in SCRIPTS
@@ -80,12 +80,12 @@ def test_imports_of_scripts_have_no_circle() -> None:
 
 
 @pytest.mark.parametrize("path", [*MODULES.values(), *SCRIPTS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_has_at_most_450_lines_and_a_name_that_says_what_it_holds(path: Path) -> None:
+def test_module_has_at_most_450_lines_and_no_vague_name(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
     assert path.stem not in VAGUE_NAMES | PARTICIPLES
 
 
-def test_small_modules_are_listed_with_a_reason() -> None:
+def test_small_modules_are_exactly_those_listed_with_reason() -> None:
     small = {
         name
         for name, path in MODULES.items()
@@ -97,12 +97,12 @@ def test_small_modules_are_listed_with_a_reason() -> None:
     assert sorted(SMALL_BY_NATURE.keys() - small) == []
 
 
-def test_the_answers_to_where_is_it_exist() -> None:
+def test_navigation_quiz_answers_exist() -> None:
     answers = [path for answer in QUESTIONS.values() for path in accepted_paths(answer)]
     assert [path for path in answers if not (PACKAGE / path).exists()] == []
 
 
-def test_no_module_has_the_name_of_a_public_function() -> None:
+def test_module_names_differ_from_public_functions() -> None:
     # Its first import would overwrite the lazy function of the same name.
     public = {f"nbdebug.{name}" for name in nbdebug.__all__}
     assert sorted(public & MODULES.keys()) == []
@@ -111,7 +111,7 @@ def test_no_module_has_the_name_of_a_public_function() -> None:
 def test_class_names_are_unique() -> None:
     homes = defaultdict(list)
     for name, path in MODULES.items():
-        for node in tree(path).body:
+        for node in parse(path).body:
             if isinstance(node, ast.ClassDef) and not is_rule(name):
                 homes[node.name.lstrip("_")].append(name)
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
@@ -127,8 +127,8 @@ def test_names_used_only_in_their_module_start_with_an_underscore() -> None:
 
 
 def local_names(module: str, path: Path) -> set[str]:
-    """The public functions and classes of a module that no other file names beside the module."""
-    nodes = (node for node in tree(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    """The public functions and classes of a module that occur in no other file that mentions the module."""
+    nodes = (node for node in parse(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
     public = {node.name for node in nodes if not node.name.startswith("_") and not is_registered(node)}
     leaf, exported = module.rpartition(".")[2], set(re.findall(r'"(\w+)"', path.read_text(encoding="utf-8")))
     readers = [words for other, words in words_by_file().items() if other != path and leaf in words]

@@ -1,4 +1,4 @@
-"""Public calls name all their options, and refuse others by the nearest name."""
+"""Tests that public functions and methods name all options and reject unknown ones with a suggestion."""
 
 from __future__ import annotations
 
@@ -19,59 +19,62 @@ FUNCTIONS = {name: getattr(nbdebug, name) for name in nbdebug.__all__ if inspect
 METHODS = {
     name: method for name, method in inspect.getmembers(Debugger, inspect.isfunction) if not name.startswith("_")
 }
-BOTH = ["batch_size", "checkup", "compare_optimizers", "errors", "explain", "importance", "lr_range", "overfit"]
+TOOLS = ["batch_size", "checkup", "compare_optimizers", "errors", "explain", "importance", "lr_range", "overfit"]
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    return {name: one for name, one in inspect.signature(function).parameters.items() if name != "self"}
+    return {name: parameter for name, parameter in inspect.signature(function).parameters.items() if name != "self"}
 
 
-def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
+def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "Debugger", Debugger
     yield from METHODS.items()
     yield from FUNCTIONS.items()
 
 
-@pytest.mark.parametrize(("name", "function"), list(calls()))
-def test_a_public_call_names_every_parameter(name: str, function: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(("name", "function"), list(public_callables()))
+def test_public_call_annotates_every_parameter(name: str, function: Callable[..., Any]) -> None:
     for parameter in parameters(function).values():
         assert parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         assert parameter.annotation is not parameter.empty
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_a_function_takes_what_debugger_and_its_method_take(name: str) -> None:
+@pytest.mark.parametrize("name", TOOLS)
+def test_tool_function_has_parameters_of_debugger_and_method(name: str) -> None:
     function = parameters(FUNCTIONS[name])
-    for one in (*parameters(Debugger).values(), *parameters(METHODS[name]).values()):
-        if one.name == "train_loader" and name == "errors":
+    for parameter in (*parameters(Debugger).values(), *parameters(METHODS[name]).values()):
+        if parameter.name == "train_loader" and name == "errors":
             continue
-        assert function[one.name].annotation == one.annotation or one.name in ("model", "optimizer")
-        if one.default is not one.empty or one.name not in ("model", "train_loader", "sample"):
-            assert function[one.name].default == one.default
+        counterpart = function[parameter.name]
+        assert counterpart.annotation == parameter.annotation or parameter.name in ("model", "optimizer")
+        if parameter.default is not parameter.empty or parameter.name not in ("model", "train_loader", "sample"):
+            assert counterpart.default == parameter.default
 
 
-def test_a_watch_takes_what_that_of_a_debugger_takes() -> None:
+def test_watch_function_has_parameters_of_method() -> None:
     method = parameters(METHODS["watch"])
     function = parameters(FUNCTIONS["watch"])
-    assert {name: function[name].default for name in method} == {name: one.default for name, one in method.items()}
+    assert {name: function[name].default for name in method} == {
+        name: parameter.default for name, parameter in method.items()
+    }
     assert set(function) == {"model", "optimizer", *method}
 
 
-def test_the_docstring_of_a_method_describes_every_parameter() -> None:
+def test_method_docstring_describes_every_parameter() -> None:
     for name, method in {**METHODS, "Debugger": Debugger}.items():
         text = inspect.getdoc(method) or ""
         if name not in ("of", "begin"):
-            assert [one for one in parameters(method) if f"\n    {one}: " not in text] == []
+            assert [parameter for parameter in parameters(method) if f"\n    {parameter}: " not in text] == []
 
 
-def test_every_method_of_attribution_is_named() -> None:
+def test_explain_annotation_and_options_cover_all_attribution_methods() -> None:
     assert {"auto", *ATTRIBUTION_METHODS} <= set(get_args(Method))
     options = {option for engine in ATTRIBUTION_METHODS.values() for option in engine.options}
     assert options <= set(parameters(Debugger.explain))
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda d: d.errors(metdata={}), "^option of errors is 'metdata'; expected .* Did you mean 'metadata'"),
         (lambda d: d.explain(3, methd="lime"), "^option of explain is 'methd'; expected .* Did you mean 'method'"),
@@ -83,24 +86,24 @@ def test_every_method_of_attribution_is_named() -> None:
         (lambda d: Debugger(nn.Linear(2, 2), [], loss=nn.MSELoss()), "^option of Debugger is 'loss'.*'loss_fn'"),
     ],
 )
-def test_an_unknown_keyword_is_refused_by_the_nearest_name(call: Callable[[Debugger], Any], words: str) -> None:
+def test_public_call_with_unknown_keyword_suggests_nearest_name(call: Callable[[Debugger], Any], message: str) -> None:
     debugger = Debugger.of(classifier())
-    with pytest.raises(nbdebug.SetupError, match=words):
+    with pytest.raises(nbdebug.SetupError, match=message):
         call(debugger)
     with pytest.raises(TypeError):
         call(debugger)
 
 
-def test_the_former_name_of_metadata_is_accepted() -> None:
-    given: dict[str, Any] = {"predictions": [0, 1, 1, 0], "targets": [0, 1, 0, 1]}
+def test_errors_accepts_columns_as_former_name_of_metadata() -> None:
+    arguments: dict[str, Any] = {"predictions": [0, 1, 1, 0], "targets": [0, 1, 0, 1]}
     for name in ("metadata", "columns"):
-        table = nbdebug.errors(**given, **{name: {"camera": ["a", "b"] * 2}}).table
+        table = nbdebug.errors(**arguments, **{name: {"camera": ["a", "b"] * 2}}).table
         assert list(table.columns["camera"]) == ["a", "b"] * 2
     with pytest.raises(nbdebug.SetupError, match="option of errors is 'columns'"):
-        nbdebug.errors(**given, metadata={"camera": [1] * 4}, columns={"camera": [1] * 4})
+        nbdebug.errors(**arguments, metadata={"camera": [1] * 4}, columns={"camera": [1] * 4})
 
 
-def test_options_of_the_other_form_are_refused() -> None:
+def test_function_with_option_of_its_other_call_form_raises() -> None:
     with pytest.raises(nbdebug.SetupError, match=r"loss_fn is .*; expected no loss_fn with predictions"):
         nbdebug.errors(predictions=[0, 1], targets=[0, 1], loss_fn=nn.CrossEntropyLoss())
     with pytest.raises(nbdebug.SetupError, match=r"targets is .*; expected no targets with a model"):

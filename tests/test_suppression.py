@@ -1,4 +1,4 @@
-"""Comments in the user's source that say a finding is meant."""
+"""Tests of `# nbdebug: ignore[...]` comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbdebug.report import Report
 from nbdebug.rules.examples import classifier
 
 
-class Meant(nn.Module):
+class SuppressedSoftmax(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
@@ -20,29 +20,29 @@ class Meant(nn.Module):
         return self.inner(x).softmax(1)  # nbdebug: ignore[L201] the confidence is bounded on purpose
 
 
-class Other(Meant):
+class SoftmaxWithOtherCode(SuppressedSoftmax):
     def forward(self, x: Tensor) -> Tensor:
         return self.inner(x).softmax(1)  # nbdebug: ignore[L202]
 
 
-def report_of(kind: type[Meant]) -> Report:
+def report_of(kind: type[SuppressedSoftmax]) -> Report:
     setup = classifier()
     setup.model = kind(setup.model)
     return Debugger.of(setup).checkup(select="L201")
 
 
-def test_a_finding_that_is_meant_is_not_a_finding_and_is_not_hidden() -> None:
-    report = report_of(Meant)
+def test_suppressed_rule_is_listed_as_not_checked_with_location() -> None:
+    report = report_of(SuppressedSoftmax)
     assert len(report) == 0
     assert not report.checked_rules
-    (skipped,) = report.not_checked
-    assert skipped.code == "L201"
-    assert "test_suppression.py, line" in skipped.why
-    assert skipped.why.endswith("suppresses it")
+    (entry,) = report.not_checked
+    assert entry.code == "L201"
+    assert "test_suppression.py, line" in entry.why
+    assert entry.why.endswith("suppresses it")
 
 
-def test_a_comment_for_another_rule_changes_nothing() -> None:
-    assert [one.code for one in report_of(Other)] == ["L201"]
+def test_comment_for_other_rule_does_not_suppress() -> None:
+    assert [finding.code for finding in report_of(SoftmaxWithOtherCode)] == ["L201"]
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_a_comment_for_another_rule_changes_nothing() -> None:
         (None, False),
     ],
 )
-def test_codes_and_their_beginnings(source: str | None, ignored: bool) -> None:
+def test_is_ignored_matches_codes_and_prefixes(source: str | None, ignored: bool) -> None:
     assert is_ignored(Finding("Something.", Location(source=source), code="L201")) is ignored

@@ -17,7 +17,7 @@ X, BACKGROUND = random_samples(2, 12), random_samples(20, 12, seed=1)
 
 def slow_sum(rows: Tensor) -> Tensor:
     """A function that takes two milliseconds a call."""
-    CLOCK.passes(0.002)
+    CLOCK.advance(0.002)
     return torch.as_tensor(rows).sum(1)
 
 

@@ -131,7 +131,7 @@ class SlowDataset(Dataset[Any]):
         return len(self.x)
 
     def __getitem__(self, index: int) -> Any:
-        CLOCK.passes(2e-3)
+        CLOCK.advance(2e-3)
         return self.x[index], self.y[index]
 
 

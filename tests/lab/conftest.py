@@ -1,38 +1,95 @@
-"""JupyterLab for the whole session, and notebooks made of lines of code."""
+"""A JupyterLab server for the whole session, and fixtures that write and open notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser import absent
-from tests.lab.server import Lab, serving
+from tests.browser import skip_browser_test
+from tests.lab.lab_page import LabPage, OpenNotebook
+from tests.lab.server import LabServer, run_server
+
+SLOW_SETUP = """
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import nbdebug
+
+
+class SlowModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        time.sleep(0.02)
+        return self.layer(x)
+
+
+def train(steps):
+    for step in range(steps):
+        x, y = next(iter(loader))
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.arange(64) % 3), batch_size=8, shuffle=True)
+model, loss_fn = SlowModel(), nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+dbg = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+"""
 
 
 @pytest.fixture(scope="session")
-def jupyter_lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A running server."""
+def jupyter_lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     if find_spec("jupyterlab") is None:
-        absent("jupyterlab is not installed")
-    with serving(browser, tmp_path_factory.mktemp("lab")) as lab:
+        skip_browser_test("jupyterlab is not installed")
+    with run_server(browser, tmp_path_factory.mktemp("lab")) as lab:
         yield lab
 
 
 @pytest.fixture
-def notebook(jupyter_lab: Lab, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Writes the sources of code cells as a notebook, and gives its name."""
+def write_notebook(jupyter_lab: LabServer, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Write a notebook with these code cells, and return its file name."""
 
-    def written(*sources: str) -> str:
+    def write(*sources: str) -> str:
         import nbformat
 
-        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source.strip()) for source in sources])
-        made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source.strip()) for source in sources])
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
         name = f"{request.node.name}.ipynb"
-        nbformat.write(made, Path(jupyter_lab.notebooks, name))
+        nbformat.write(notebook, Path(jupyter_lab.notebooks, name))
         return name
 
-    return written
+    return write
+
+
+@pytest.fixture
+def open_notebook(jupyter_lab: LabServer, write_notebook: Callable[..., str]) -> OpenNotebook:
+    """Open a notebook with these code cells; keywords are those of ``LabServer.open``."""
+    return lambda *sources, **appearance: jupyter_lab.open(write_notebook(*sources), **appearance)
+
+
+@pytest.fixture
+def start_cell(open_notebook: OpenNotebook) -> OpenNotebook:
+    """Open a notebook whose first cell has built a slow setup, and start ``source`` as its second cell."""
+
+    @contextmanager
+    def start(source: str) -> Iterator[LabPage]:
+        with open_notebook(SLOW_SETUP, source) as lab:
+            lab.run_cells(0)
+            assert lab.outputs(0) == []
+            lab.run_cell(1)
+            yield lab
+
+    return start

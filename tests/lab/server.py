@@ -1,4 +1,4 @@
-"""The real JupyterLab of this interpreter, with folders of its own."""
+"""The JupyterLab server of this interpreter, with its own folders."""
 
 from __future__ import annotations
 
@@ -19,25 +19,29 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser import errors_of
-from tests.lab.labpage import LabPage
+from tests.lab.lab_page import LabPage
 
 ROOT = Path(__file__).parents[2]
-PYTHON3 = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Python 3"}
-QUIET = {
+KERNEL_SPEC = {
+    "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+    "display_name": "Python 3",
+    "language": "python",
+}
+QUIET_SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "extensionmanager-extension/plugin": {"enabled": False},
 }
 
 
 @dataclass
-class Lab:
-    """A server that runs: its notebooks lie in ``folder / "notebooks"``."""
+class LabServer:
+    """A running server; its notebooks are in ``folder / "notebooks"``."""
 
     browser: Any
     folder: Path
     port: int
     token: str = field(default_factory=lambda: secrets.token_hex(16))
-    visits: Iterator[int] = field(default_factory=count)
+    visit_numbers: Iterator[int] = field(default_factory=count)
     windows: dict[float, LabPage] = field(default_factory=dict)
 
     @property
@@ -49,20 +53,20 @@ class Lab:
     def open(
         self, notebook: str, theme: str = "light", size: tuple[int, int] = (1200, 900), scale: float = 1
     ) -> Iterator[LabPage]:
-        """A notebook in a window, which may not complain; its kernel ends with it.
+        """A notebook in a window without errors; its kernel ends with the block.
 
-        To load JupyterLab takes seconds, so a window is kept for the next notebook, unless its test failed.
+        Loading JupyterLab takes seconds, so the next notebook reuses the window, unless the test failed.
         """
-        self.set("apputils-extension/themes", {"theme": f"JupyterLab {theme.title()}"})
-        page = self.windows.pop(scale, None) or self.window(scale)
-        address = f"http://127.0.0.1:{self.port}/lab/workspaces/visit{next(self.visits)}/tree/{notebook}"
+        self.write_settings("apputils-extension/themes", {"theme": f"JupyterLab {theme.title()}"})
+        page = self.windows.pop(scale, None) or self.new_window(scale)
+        address = f"http://127.0.0.1:{self.port}/lab/workspaces/visit{next(self.visit_numbers)}/tree/{notebook}"
         page.address = f"{address}?token={self.token}"
-        page.look(theme, size)
+        page.set_appearance(theme, size)
         try:
             page.open(notebook, theme)
             yield page
             assert page.errors == [], page.errors
-            page.leave()
+            page.close_notebook()
         except BaseException:
             page.page.context.close()
             raise
@@ -70,41 +74,43 @@ class Lab:
             self.end_kernels()
         self.windows[scale] = page
 
-    def window(self, scale: float) -> LabPage:
-        """A new window, still empty."""
+    def new_window(self, scale: float) -> LabPage:
+        """A new empty window."""
         context = self.browser.new_context(device_scale_factor=scale)
         return LabPage(context.new_page(), "", errors_of(context))
 
-    def set(self, plugin: str, values: dict[str, Any]) -> None:
-        """Writes the settings of a plugin of JupyterLab; they count from the next page on."""
+    def write_settings(self, plugin: str, values: dict[str, Any]) -> None:
+        """Write the settings of a plugin of JupyterLab; they apply to pages loaded later."""
         file = self.folder / f"settings/@jupyterlab/{plugin}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
 
-    def ask(self, path: str, method: str = "GET") -> Any:
-        """What the server answers."""
-        address, given = f"http://127.0.0.1:{self.port}/api/{path}", {"Authorization": f"token {self.token}"}
-        with urllib.request.urlopen(urllib.request.Request(address, headers=given, method=method), timeout=30) as reply:
-            return json.loads(reply.read() or "null")
+    def request(self, path: str, method: str = "GET") -> Any:
+        """Call the REST API of the server and return its response."""
+        address, headers = f"http://127.0.0.1:{self.port}/api/{path}", {"Authorization": f"token {self.token}"}
+        request = urllib.request.Request(address, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.loads(response.read() or "null")
 
     def end_kernels(self) -> None:
-        """Ends every kernel, busy or not."""
-        for session in self.ask("sessions"):
-            self.ask(f"sessions/{session['id']}", "DELETE")
+        """Shut down every kernel, busy or not."""
+        for session in self.request("sessions"):
+            self.request(f"sessions/{session['id']}", "DELETE")
 
-    def wait_until_up(self, process: subprocess.Popen[bytes]) -> None:
-        """Waits for the first answer, and raises with the server's own words if it ends instead."""
+    def wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the first response; raises RuntimeError with the server log if it exits instead."""
         deadline = time.monotonic() + 90
         while True:
             try:
-                return self.ask("status")
+                self.request("status")
+                return
             except (urllib.error.URLError, OSError):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError((self.folder / "log").read_text()[-3000:]) from None
                 time.sleep(0.1)
 
     def command(self) -> list[str]:
-        """What starts it."""
+        """The command line of the server."""
         options = {
             "ServerApp.ip": "127.0.0.1",
             "ServerApp.port": self.port,
@@ -116,35 +122,35 @@ class Lab:
             "LabApp.user_settings_dir": self.folder / "settings",
             "LabApp.workspaces_dir": self.folder / "workspaces",
         }
-        given = [f"--{name}={value}" for name, value in options.items()]
-        return [sys.executable, "-m", "jupyterlab", "--no-browser", *given]
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        return [sys.executable, "-m", "jupyterlab", "--no-browser", *arguments]
 
     def environment(self) -> dict[str, str]:
-        """Every folder of Jupyter and IPython in ``folder``; kernels import the package that is tested."""
+        """All folders of Jupyter and IPython inside ``folder``, and the tested package on the path of kernels."""
         names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-        homes = {name: str(self.folder / name.lower()) for name in names}
+        folders = {name: str(self.folder / name.lower()) for name in names}
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         threads = {"OMP_NUM_THREADS": "1", "JUPYTER_PREFER_ENV_PATH": "0", "JUPYTER_NO_CONFIG": ""}
-        return {**os.environ, **homes, **threads, "PYTHONPATH": paths}
+        return {**os.environ, **folders, **threads, "PYTHONPATH": paths}
 
 
 @contextmanager
-def serving(browser: Any, folder: Path) -> Iterator[Lab]:
-    """A server of this interpreter's JupyterLab that keeps everything it writes in ``folder``."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        lab = Lab(browser, folder, free.getsockname()[1])
+def run_server(browser: Any, folder: Path) -> Iterator[LabServer]:
+    """Run the JupyterLab of this interpreter; it writes only to ``folder``."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        lab = LabServer(browser, folder, probe.getsockname()[1])
     lab.notebooks.mkdir(parents=True)
     kernel = folder / "jupyter_data_dir/kernels/python3/kernel.json"
     kernel.parent.mkdir(parents=True)
-    kernel.write_text(json.dumps({**PYTHON3, "language": "python"}))
-    for plugin, values in QUIET.items():
-        lab.set(plugin, values)
+    kernel.write_text(json.dumps(KERNEL_SPEC))
+    for plugin, values in QUIET_SETTINGS.items():
+        lab.write_settings(plugin, values)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(lab.command(), env=lab.environment(), stdout=log, stderr=log, cwd=folder)
         try:
-            lab.wait_until_up(process)
+            lab.wait_until_ready(process)
             yield lab
         finally:
-            process.kill()  # its kernels have ended with their windows
+            process.kill()  # its kernels ended with their windows
             process.wait()

@@ -1,14 +1,9 @@
-"""From a cell of the error browser to the sample behind it, and on to the reasons for it, in real JupyterLab."""
+"""Test of the explanation of a sample that was selected in the error browser, in JupyterLab."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from tests.lab.labpage import LabPage
-from tests.lab.server import Lab
-from tests.lab.test_errors import cards, narrow
+from tests.lab.error_browser import gallery_cards, select_confusion_of_c_as_a
+from tests.lab.lab_page import OpenNotebook
 
 SETUP = """
 import torch
@@ -21,27 +16,22 @@ random = torch.Generator().manual_seed(0)
 stripes = torch.rand(60, 1, 12, 12, generator=random).cumsum(3) / 12
 loader = DataLoader(TensorDataset(stripes, torch.randint(0, 3, (60,), generator=random)), batch_size=20)
 model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, 3))
-model[3].bias.data = torch.tensor([3.0, 0.0, 0.0])  # it says a
+model[3].bias.data = torch.tensor([3.0, 0.0, 0.0])  # always predicts a
 dbg = nbdebug.Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), class_names=["a", "b", "c"])
 """
 SHOW = "errors = dbg.errors()\nerrors"
-TOLD = "print([(one.keys, [found.method for _, found in one.computed()]) for one in errors._cache['explain'].values()])"
+PRINT_METHODS = """
+cached = errors._cache["explain"].values()
+print([(entry.keys, [attribution.method for _, attribution in entry.computed()]) for entry in cached])
+"""
 
 
-@pytest.fixture
-def opened(jupyter_lab: Lab, notebook: Callable[..., str]) -> Callable[[], LabPage]:
-    """A notebook in which an error browser of a model has been made."""
-    return lambda: jupyter_lab.open(notebook(SETUP, SHOW, TOLD))  # type: ignore[return-value]
-
-
-def test_a_cell_leads_to_a_sample_and_the_sample_to_its_reasons(opened: Callable[[], LabPage]) -> None:
-    with opened() as lab:
-        for cell in (0, 1):
-            lab.run_cell(cell)
-            lab.wait_idle()
-        cards(lab).first.wait_for()
-        narrow(lab)
-        cards(lab).first.dblclick()
+def test_explain_button_of_selected_sample_shows_attribution(open_notebook: OpenNotebook) -> None:
+    with open_notebook(SETUP, SHOW, PRINT_METHODS) as lab:
+        lab.run_cells(0, 1)
+        gallery_cards(lab).first.wait_for()
+        select_confusion_of_c_as_a(lab)
+        gallery_cards(lab).first.dblclick()
         sample = lab.output(1).locator(".nb-e-detail")
         sample.get_by_role("button", name="Explain this prediction").click()
         sample.locator("canvas").first.wait_for()
@@ -49,6 +39,5 @@ def test_a_cell_leads_to_a_sample_and_the_sample_to_its_reasons(opened: Callable
         sample.get_by_label("method").select_option("occlusion")
         sample.locator(".nb-x-caption", has_text="occlusion").wait_for()
         key = sample.locator(".nb-x-head b").inner_text().removeprefix("sample ")
-        lab.run_cell(2)
-        lab.wait_idle()
+        lab.run_cells(2)
         assert lab.output(2).inner_text().strip() == f"[(({key},), ['expected_gradients', 'occlusion'])]"

@@ -25,14 +25,14 @@ def test_block_restores_state_outside_state_dict() -> None:
     program = PROGRAMS["lstm"]()
     train(program, program.loader(), 2)
     before = fingerprint(program.model)
-    batch_sizes, cache = program.model.seen, program.model.cache
+    batch_sizes, cache = program.model.batch_sizes, program.model.cache
     with Preserve(program.model):
         train(program, program.loader(), 3)
-        program.model.seen, program.model.extra = [], torch.ones(1)
+        program.model.batch_sizes, program.model.extra = [], torch.ones(1)
         assert program.model.calls == 5
     before.check()
     assert program.model.calls == 2
-    assert program.model.seen is batch_sizes
+    assert program.model.batch_sizes is batch_sizes
     assert program.model.cache is cache
 
 

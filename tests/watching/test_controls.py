@@ -85,7 +85,7 @@ def test_rate_button_scales_all_later_learning_rates_of_a_scheduler(monkeypatch:
 
 def test_pause_button_waits_for_resume_and_is_excluded_from_overhead(monkeypatch: pytest.MonkeyPatch) -> None:
     start = CLOCK.now
-    monkeypatch.setattr("nbdebug.watching.watch.time.sleep", CLOCK.passes)
+    monkeypatch.setattr("nbdebug.watching.watch.time.sleep", CLOCK.advance)
     watch = run(monkeypatch, {3: {"kind": "pause"}, 7: {"kind": "resume"}})
     assert watch.result.steps == 8
     assert CLOCK.now - start > 0.15
@@ -139,7 +139,7 @@ def test_save_writes_a_growing_record_while_the_loop_runs(tmp_path: Path, monkey
         for step in range(30):
             F.cross_entropy(model(X), Y).backward()
             optimizer.step()
-            CLOCK.passes(0.01)
+            CLOCK.advance(0.01)
             saved_steps.append(nbdebug.load(path).steps)
             if step == 29:
                 raise RuntimeError("error in the loop")

@@ -163,7 +163,7 @@ def test_save_writes_every_few_seconds_during_loss_only_steps(tmp_path: Path, mo
     loop = Loop()
     with loop.watch(save=tmp_path / "run.nbd"):
         for _ in range(STEPS):
-            CLOCK.passes(0.1)
+            CLOCK.advance(0.1)
             loop.step(X[:4], Y[:4], "")
     intervals = [b - a for a, b in itertools.pairwise([*saved_steps, STEPS])]
     assert max(intervals) <= 60

@@ -69,7 +69,7 @@ def overhead(watch: Watch, seconds: float = 0.02) -> float:
         for number in range(1600):
             if number == WARMUP_STEPS:
                 before = watch.time_budget.spent_seconds, watch.time_budget.elapsed
-            CLOCK.passes(seconds)
+            CLOCK.advance(seconds)
             step(watch.setup.model, optimizer, train[number % len(train)])
     return (watch.time_budget.spent_seconds - before[0]) / (watch.time_budget.elapsed - before[1])
 
@@ -84,7 +84,7 @@ def _slow_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     add_output = LayerSnapshot.add_output
 
     def slow_add_output(*args: Any) -> None:
-        CLOCK.passes(0.005)
+        CLOCK.advance(0.005)
         add_output(*args)
 
     monkeypatch.setattr(LayerSnapshot, "add_output", slow_add_output)

@@ -104,7 +104,7 @@ def test_watch_measures_and_states_its_overhead(monkeypatch: pytest.MonkeyPatch)
     assert 0 < watch.result.overhead < 1
     assert f"overhead {watch.result.overhead:.1%}" in str(watch.result)
 
-    monkeypatch.setattr(LoopMonitor, "on_backward_end", lambda _: CLOCK.passes(0.02))
+    monkeypatch.setattr(LoopMonitor, "on_backward_end", lambda _: CLOCK.advance(0.02))
     with nbdebug.watch(setup.model, setup.optimizers[0]) as slow:
         train(setup)
     assert slow.result.overhead > 0.5

@@ -1,4 +1,4 @@
-"""A tensor in one line."""
+"""Tests of the one-line summary of a tensor."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ INF, NAN = math.inf, math.nan
         (nn.UninitializedParameter(), "no shape yet, f32"),
     ],
 )
-def test_one_line_says_what_a_tensor_is(tensor: Tensor, line: str) -> None:
+def test_summarize_tensor_reports_shape_range_statistics_and_dtype(tensor: Tensor, line: str) -> None:
     assert str(summarize_tensor(tensor)) == line
 
 
-def test_a_tensor_that_refuses_arithmetic_keeps_its_shape() -> None:
-    class Shy(Tensor):
+def test_summarize_tensor_without_arithmetic_reports_shape_and_dtype() -> None:
+    class TensorWithoutArithmetic(Tensor):
         @classmethod
         def __torch_function__(cls, func: object, types: object, args: object = (), kwargs: object = None) -> object:
             if getattr(func, "__name__", "") in ("float", "sum"):
                 raise RuntimeError("no")
             return super().__torch_function__(func, types, args, kwargs or {})
 
-    assert str(summarize_tensor(torch.randn(2, 3).as_subclass(Shy))) == "[2, 3] n=6 f32"
+    assert str(summarize_tensor(torch.randn(2, 3).as_subclass(TensorWithoutArithmetic))) == "[2, 3] n=6 f32"
 
 
-def test_a_portrait_leaves_its_tensor_alone() -> None:
+def test_summarize_tensor_changes_neither_tensor_nor_generator() -> None:
     tensor = torch.tensor([1.0, 2.0], requires_grad=True)
     state = torch.random.get_rng_state()
     summarize_tensor(tensor * 2)
@@ -72,5 +72,5 @@ def test_a_portrait_leaves_its_tensor_alone() -> None:
         (100.0, "100"),
     ],
 )
-def test_numbers_have_three_digits(value: float, text: str) -> None:
+def test_format_brief_has_three_digits(value: float, text: str) -> None:
     assert format_brief(value) == text

@@ -1,13 +1,11 @@
-"""The summary in real JupyterLab, where the notebook wants the same keys."""
+"""Test of the keys of the summary table in JupyterLab."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from tests.lab.server import Lab
+from tests.lab.charts import STATIC_FORMATS
+from tests.lab.lab_page import OpenNotebook
 
 SETUP = """
 import torch
@@ -22,26 +20,22 @@ dbg = nbdebug.Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=o
 dbg.checkup()
 dbg.summary()
 """
-FOCUSED = "document.activeElement.querySelector('.nb-name b')?.textContent"
-ACTIVE = "[panel.content.activeCellIndex, panel.content.mode]"
+FOCUSED_ROW = "document.activeElement.querySelector('.nb-name b')?.textContent"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_keys_walk_through_the_table_and_leave_the_notebook_where_it_is(
-    jupyter_lab: Lab, notebook: Callable[..., str], theme: str
-) -> None:
-    with jupyter_lab.open(notebook(SETUP, "1 + 1"), theme) as lab:
-        lab.run_cell(0)
-        lab.wait_idle()
+def test_keys_move_through_summary_and_keep_focus_of_notebook(open_notebook: OpenNotebook, theme: str) -> None:
+    with open_notebook(SETUP, "1 + 1", theme=theme) as lab:
+        lab.run_cells(0)
         grid = lab.output(0).locator(".nb-grid")
         grid.wait_for()
         lab.page.locator(".nb-row").first.focus()
-        place: Any = lab.page.evaluate(ACTIVE)
+        focus = lab.focus_state()
         for key, name in [("ArrowDown", "0"), ("ArrowDown", "1"), ("ArrowDown", "2"), ("Enter", "2")]:
             lab.page.keyboard.press(key)
-            assert lab.page.evaluate(FOCUSED) == name
+            assert lab.page.evaluate(FOCUSED_ROW) == name
         assert "O503" in grid.locator(".nb-told").inner_text()
-        assert lab.page.evaluate(ACTIVE) == place
+        assert lab.focus_state() == focus
         lab.page.get_by_role("searchbox").fill("relu")
         assert grid.locator(".nb-row").count() == 2
-        assert [set(one["data"]) for one in lab.outputs(0)[1:]] == [{"text/plain", "text/html"}]
+        assert [set(output["data"]) for output in lab.outputs(0)[1:]] == STATIC_FORMATS

@@ -1,4 +1,4 @@
-"""The checkup as an assertion."""
+"""Tests of assert_healthy and of its pytest fixture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbdebug.rules.examples import classifier
 from nbdebug.rules.loss import initial_loss_off, softmax_before_cross_entropy
 from nbdebug.setup import Setup
 
-TEST = """
+TEST_FILE = """
 from torch import nn
 from nbdebug.rules.examples import classifier
 
@@ -23,47 +23,47 @@ def test_healthy(assert_healthy):
     setup = classifier()
     assert_healthy(setup.model, setup.train_loader, loss_fn=setup.loss_fn)
 
-def test_ill(assert_healthy):
+def test_faulty(assert_healthy):
     setup = classifier()
     assert_healthy(nn.Sequential(setup.model, nn.Softmax(1)), setup.train_loader, loss_fn=setup.loss_fn)
 """
 
 
-def given(setup: Setup) -> tuple[Any, ...]:
+def model_and_loaders(setup: Setup) -> tuple[Any, ...]:
     return setup.model, setup.train_loader, setup.val_loader
 
 
-def test_a_healthy_program_gives_its_report() -> None:
+def test_assert_healthy_on_healthy_setup_returns_report() -> None:
     setup = classifier()
-    report = nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn)
+    report = nbdebug.assert_healthy(*model_and_loaders(setup), loss_fn=setup.loss_fn)
     assert report.checked_rules
 
 
-def test_an_ill_one_fails_with_all_that_was_found() -> None:
+def test_assert_healthy_on_faulty_setup_raises_with_report() -> None:
     setup = softmax_before_cross_entropy.bad()
-    with pytest.raises(AssertionError, match="error L201 softmax-before-cross-entropy: ") as caught:
-        nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn)
-    assert isinstance(caught.value, Unhealthy)
-    assert "L201" in [one.code for one in caught.value.report]
+    with pytest.raises(AssertionError, match="error L201 softmax-before-cross-entropy: ") as error:
+        nbdebug.assert_healthy(*model_and_loaders(setup), loss_fn=setup.loss_fn)
+    assert isinstance(error.value, Unhealthy)
+    assert "L201" in [finding.code for finding in error.value.report]
 
 
-def test_warnings_can_be_allowed_and_codes_ignored() -> None:
+def test_assert_healthy_accepts_allowed_warnings_and_ignored_codes() -> None:
     setup = initial_loss_off.bad()
     with pytest.raises(Unhealthy, match="warning L208"):
-        nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn)
-    nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn, allow="warning")
-    nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn, ignore=["L208", "D104"])
+        nbdebug.assert_healthy(*model_and_loaders(setup), loss_fn=setup.loss_fn)
+    nbdebug.assert_healthy(*model_and_loaders(setup), loss_fn=setup.loss_fn, allow="warning")
+    nbdebug.assert_healthy(*model_and_loaders(setup), loss_fn=setup.loss_fn, ignore=["L208", "D104"])
 
 
-@pytest.mark.parametrize("wrong", ["error", "fatal", None])
-def test_what_else_may_be_allowed_is_refused(wrong: Any) -> None:
+@pytest.mark.parametrize("severity", ["error", "fatal", None])
+def test_assert_healthy_with_unknown_severity_to_allow_raises(severity: Any) -> None:
     setup = classifier()
     with pytest.raises(nbdebug.SetupError, match=r"allow is .*; expected 'note' or 'warning'"):
-        nbdebug.assert_healthy(*given(setup), loss_fn=setup.loss_fn, allow=wrong)
+        nbdebug.assert_healthy(*model_and_loaders(setup), loss_fn=setup.loss_fn, allow=severity)
 
 
-def test_the_fixture_fails_the_ill_test_and_no_other(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(TEST)
+def test_assert_healthy_fixture_fails_only_faulty_test(tmp_path: Path) -> None:
+    (tmp_path / "test_setups.py").write_text(TEST_FILE)
     plugin = ["-p", "no:nbdebug", "-p", "nbdebug.pytest_plugin", "-p", "no:cacheprovider"]
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", *plugin, str(tmp_path)], capture_output=True, text=True)
     assert run.returncode == 1

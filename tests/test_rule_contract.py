@@ -1,4 +1,4 @@
-"""What is true of every rule: its page, its name, its program that must fire and its program that must not."""
+"""Tests that every rule has a complete page, a consistent name, and fires on bad() but not on good()."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix"
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
 
-def said_of(setup: Setup, rule: Rule, way: str) -> Report:
-    """Everything said of a program: by the checkup, and by overfit test or watch for the rules that read them."""
+def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
+    """All findings of a setup: of the checkup, and of the loop, overfit test and errors if the rule reads them."""
     debugger = Debugger.of(setup)
     debugger.checkup()
-    if loop := getattr(rule.module, f"{way}_loop", None):
+    if loop := getattr(rule.module, f"{example}_loop", None):
         with debugger.watch() as run:
             loop(setup, *([run] if "watch" in signature(loop).parameters else []))
     if "overfit" in rule.needs:
@@ -38,41 +38,41 @@ def said_of(setup: Setup, rule: Rule, way: str) -> Report:
 
 
 @every_rule
-def test_the_bad_program_draws_the_rule(rule: Rule) -> None:
+def test_rule_on_bad_setup_fires(rule: Rule) -> None:
     if getattr(rule.module, "DEVICE", "cpu") == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs an accelerator")
-    found = [one for one in said_of(rule.module.bad(), rule, "bad") if one.code == rule.code]
-    assert found
-    for one in found:
-        assert one.name == rule.name
-        assert one.severity in ("error", "warning", "note")
-        assert one.message.endswith(".")
-        assert one.cause
-        assert one.evidence
+    findings = [finding for finding in findings_of(rule.module.bad(), rule, "bad") if finding.code == rule.code]
+    assert findings
+    for finding in findings:
+        assert finding.name == rule.name
+        assert finding.severity in ("error", "warning", "note")
+        assert finding.message.endswith(".")
+        assert finding.cause
+        assert finding.evidence
 
 
 @every_rule
-def test_the_good_program_draws_no_error_and_no_warning(rule: Rule) -> None:
-    assert [str(one) for one in said_of(rule.module.good(), rule, "good").faults] == []
+def test_good_setup_has_no_error_and_no_warning(rule: Rule) -> None:
+    assert [str(finding) for finding in findings_of(rule.module.good(), rule, "good").faults] == []
 
 
 @every_rule
-def test_the_summary_of_both_programs_adds_up(rule: Rule) -> None:
+def test_summary_of_bad_and_good_setup_counts_all_parameters(rule: Rule) -> None:
     for setup in (rule.module.bad(), rule.module.good()):
         summary = Debugger.of(setup).summary()
-        assert sum(one.own for one in summary.rows) == sum(p.numel() for p in setup.eager_model.parameters())
-        assert {one.path for one in summary.rows} >= {path for path, _ in setup.eager_model.named_modules()}
+        assert sum(row.own for row in summary.rows) == sum(p.numel() for p in setup.eager_model.parameters())
+        assert {row.path for row in summary.rows} >= {path for path, _ in setup.eager_model.named_modules()}
         assert summary.batch or summary.stopped
 
 
 @every_rule
-def test_the_page_has_its_headings_in_order(rule: Rule) -> None:
+def test_rule_page_has_all_headings_in_order(rule: Rule) -> None:
     assert re.findall(r"^## (.+)$", rule.page, re.MULTILINE) == HEADINGS
-    assert re.match(r"[A-Z].*\.\n\n## ", rule.page), "the page opens with one sentence"
+    assert re.match(r"[A-Z].*\.\n\n## ", rule.page), "the page starts with one sentence"
 
 
 @every_rule
-def test_file_name_and_code_belong_together(rule: Rule) -> None:
+def test_rule_name_and_code_match_its_module(rule: Rule) -> None:
     assert re.fullmatch(r"[A-Z]\d{3}", rule.code)
     assert rule.code[0] in FAMILY_ORDER
     assert rule.module.__name__.rpartition(".")[2] == rule.name.replace("-", "_")
@@ -80,25 +80,25 @@ def test_file_name_and_code_belong_together(rule: Rule) -> None:
 
 
 @every_rule
-def test_what_a_rule_needs_is_evidence(rule: Rule) -> None:
+def test_rule_needs_only_registered_measurements(rule: Rule) -> None:
     assert set(rule.needs) <= set(measurement_descriptions())
 
 
-def test_every_file_holds_one_rule_of_its_own() -> None:
+def test_load_rules_returns_one_rule_per_file() -> None:
     files = Path(nbdebug.rules.__path__[0]).glob("*/[a-z]*.py")
     assert len(list(files)) == len(RULES)
 
 
-def test_every_evidence_has_a_line_that_says_what_it_is() -> None:
+def test_measurement_descriptions_are_not_empty() -> None:
     assert all(line for line in measurement_descriptions().values())
 
 
-def test_unknown_codes_are_refused_with_the_closest() -> None:
+def test_rule_registry_with_unknown_code_raises_with_choices() -> None:
     with pytest.raises(SetupError, match="softmax-before-cross-entropy"):
         rule_registry.find_rule("softmax-before-crossentropy")
     with pytest.raises(SetupError, match="expected one of"):
         rule_registry.select_rules(["Q9"])
 
 
-def test_rules_are_found_by_code_and_by_name() -> None:
+def test_find_rule_accepts_code_and_name() -> None:
     assert rule_registry.find_rule("l201") is rule_registry.find_rule("softmax-before-cross-entropy")

@@ -1,4 +1,4 @@
-"""A checkup leaves nothing behind: no tensor, no object, no open file."""
+"""Tests that checkups leak no tensor, object or open file."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ SETUPS: dict[str, Callable[[], Setup]] = {
 DESCRIPTORS = Path("/proc/self/fd")
 
 
-def alive() -> Counter[type]:
-    """How many objects of each type there are that the garbage collector knows and cannot free."""
+def count_objects() -> Counter[type]:
+    """The number of objects of each type that the garbage collector tracks."""
     gc.collect()
-    return Counter(type(one) for one in gc.get_objects())
+    return Counter(type(item) for item in gc.get_objects())
 
 
-def tensors() -> int:
-    """How many tensors there are, on the side of Python."""
+def count_tensors() -> int:
+    """The number of tensors that the garbage collector tracks."""
     gc.collect()
-    return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
+    return sum(issubclass(type(item), torch.Tensor) for item in gc.get_objects())
 
 
-def files() -> int:
-    """How many files are open, where the system tells."""
+def count_open_files() -> int:
+    """The number of open files, or 0 on systems without /proc."""
     return len(os.listdir(DESCRIPTORS)) if DESCRIPTORS.exists() else 0
 
 
 @pytest.mark.parametrize("name", SETUPS)
-def test_checkups_leave_no_tensor_no_object_and_no_file_behind(name: str) -> None:
+def test_repeated_checkups_leak_no_tensor_object_or_file(name: str) -> None:
     setup = SETUPS[name]()
     for _ in range(2):
         Debugger.of(setup).checkup()
-    before, held, opened = alive(), tensors(), files()
+    objects, tensors, files = count_objects(), count_tensors(), count_open_files()
     for _ in range(100 if name == "a classifier" else 10):
         Debugger.of(setup).checkup()
-    more = {kind.__name__: count for kind, count in (alive() - before).items() if count > 5}
-    assert more == {}
-    assert tensors() == held
-    assert files() == opened
+    leaks = {kind.__name__: count for kind, count in (count_objects() - objects).items() if count > 5}
+    assert leaks == {}
+    assert count_tensors() == tensors
+    assert count_open_files() == files

@@ -1,4 +1,4 @@
-"""Every tool on six kinds of model: nothing of the user's changes, however the tool ends."""
+"""Tests that no tool changes the user's objects, on six programs, whether it finishes, fails or is interrupted."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
-class Passes(CallPathHook):
-    """A tripwire on the forward passes of the whole model alone."""
+class ModelPassHook(CallPathHook):
+    """A call path hook on the forward passes of the whole model."""
 
     def attach(self, program: Program) -> None:
-        """One moment before and after each forward pass."""
+        """Call this before and after each forward pass."""
         program.model.register_forward_pre_hook(self)
         program.model.register_forward_hook(self)
 
 
-class Case:
-    """A program after three steps, with gradients lying about, and its fingerprint."""
+class PreparedProgram:
+    """A program after three steps, with gradients, and its fingerprint."""
 
-    def __init__(self, name: str, wire: CallPathHook | None = None) -> None:
+    def __init__(self, name: str, hook: CallPathHook | None = None) -> None:
         self.program = PROGRAMS[name]()
         self.loader = self.program.loader()
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.program.optimizer, 2)
         train(self.program, self.loader, 3)
-        if wire is not None:
-            wire.attach(self.program)
+        if hook is not None:
+            hook.attach(self.program)
         model, loss_fn, optimizer, _ = self.program
         self.before: Fingerprint = fingerprint(model, loss_fn, optimizer, self.scheduler, loaders=[self.loader])
 
     def debugger(self) -> Debugger:
-        """A debugger that knows nothing of it yet."""
+        """A new debugger of the program."""
         model, loss_fn, optimizer, _ = self.program
         loader = self.loader
         return Debugger(model, loader, loader, loss_fn=loss_fn, optimizer=optimizer, scheduler=self.scheduler)
@@ -60,45 +60,45 @@ class Case:
 
 @every_tool
 @every_program
-def test_a_tool_leaves_no_trace(name: str, tool: str) -> None:
-    case = Case(name)
-    TOOLS[tool](case.debugger())
-    case.before.check()
+def test_tool_preserves_state(name: str, tool: str) -> None:
+    prepared = PreparedProgram(name)
+    TOOLS[tool](prepared.debugger())
+    prepared.before.check()
 
 
 @every_tool
 @every_program
 @pytest.mark.parametrize("act", [fail, interrupt])
-def test_a_tool_that_is_cut_short_leaves_no_trace(name: str, tool: str, act: Callable[[], None]) -> None:
-    """However the package comes to run the model, its first pass from there is cut short, or else its last.
+def test_tool_that_fails_or_is_interrupted_preserves_state(name: str, tool: str, act: Callable[[], None]) -> None:
+    """Stop the first or the last pass on each call path to the model.
 
-    What fails first in one program is interrupted last, and the next program is treated the other way round.
+    If failures stop the first pass of a program, interrupts stop the last; the next program swaps them.
     """
-    case = Case(name, Passes())
-    known = record_call_paths(lambda: case.debugger().checkup()) if tool == "thorough checkup" else ()
-    places = record_call_paths(lambda: TOOLS[tool](case.debugger()))
-    early = (act is fail) == (list(PROGRAMS).index(name) % 2 == 0)
-    moments = (first_calls if early else last_calls)(places, exclude=known)
-    assert moments
-    for moment in moments:
-        record_call_paths(lambda: TOOLS[tool](case.debugger()), moment, act)
-        case.before.check()
+    prepared = PreparedProgram(name, ModelPassHook())
+    known = record_call_paths(lambda: prepared.debugger().checkup()) if tool == "thorough checkup" else ()
+    call_paths = record_call_paths(lambda: TOOLS[tool](prepared.debugger()))
+    is_first = (act is fail) == (list(PROGRAMS).index(name) % 2 == 0)
+    calls = (first_calls if is_first else last_calls)(call_paths, exclude=known)
+    assert calls
+    for call in calls:
+        record_call_paths(lambda: TOOLS[tool](prepared.debugger()), call, act)
+        prepared.before.check()
 
 
 @every_program
-def test_twenty_steps_with_the_debugger_equal_twenty_without(name: str) -> None:
+def test_training_with_tools_in_between_equals_plain_training(name: str) -> None:
     torch.manual_seed(7)
-    alone = PROGRAMS[name]()
-    losses = train(alone, alone.loader(), 10) + train(alone, alone.loader(), 10)
+    plain = PROGRAMS[name]()
+    losses = train(plain, plain.loader(), 10) + train(plain, plain.loader(), 10)
     torch.manual_seed(7)
-    used = PROGRAMS[name]()
-    loader = used.loader()
-    debugger = Debugger(used.model, loader, loss_fn=used.loss_fn, optimizer=used.optimizer)
+    debugged = PROGRAMS[name]()
+    loader = debugged.loader()
+    debugger = Debugger(debugged.model, loader, loss_fn=debugged.loss_fn, optimizer=debugged.optimizer)
     debugger.checkup()
     with debugger.watch():
-        seen = train(used, loader, 10)
+        debugged_losses = train(debugged, loader, 10)
     debugger.overfit(examples=4, steps=5)
     debugger.lr_range(steps=10)
-    seen += train(used, used.loader(), 10)
-    assert seen == losses
-    assert all(torch.equal(a, b) for a, b in zip(alone.model.parameters(), used.model.parameters(), strict=True))
+    debugged_losses += train(debugged, debugged.loader(), 10)
+    assert debugged_losses == losses
+    assert all(torch.equal(a, b) for a, b in zip(plain.model.parameters(), debugged.model.parameters(), strict=True))

@@ -1,0 +1,34 @@
+"""Tests of the third tutorial: a healthy run, three faulty ones and a replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbdebug import demo
+from tests.tutorials.tutorial_outputs import tutorial_path
+
+
+@pytest.fixture(scope="module")
+def run_texts() -> list[str]:
+    """The texts of all watched runs and replays."""
+    notebook = demo.execute_notebook(tutorial_path("03_watch_it_learn.ipynb"))
+    return [text for text in demo.debugger_texts(notebook) if text.startswith(("nbdebug watch", "nbdebug replay"))]
+
+
+def first_finding(text: str) -> str:
+    """The first finding in the text of a run."""
+    return next(part for part in text.split("\n\n") if part.startswith(("error", "warning")))
+
+
+def test_watch_tutorial_runs_have_described_findings(run_texts: list[str]) -> None:
+    healthy, sigmoids, relus, dead, non_finite, replay = run_texts
+    for quiet in (healthy, relus):
+        assert "error" not in quiet
+        assert "warning" not in quiet
+    assert "G403 vanishing-gradient" in first_finding(sigmoids)
+    assert "G401 dead-relu" in dead
+    assert "O501 lr-too-high" in first_finding(dead)
+    for text in (first_finding(non_finite), replay):
+        assert "G405 non-finite-forward" in text
+        assert "return centered / centered.std(1, keepdim=True)" in text
+        assert "div gives NaN" in text
