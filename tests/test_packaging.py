@@ -54,12 +54,6 @@ def test_wheel_contains_package_scripts_styles_and_tutorials(tmp_path: Path) -> 
     assert wheel.stat().st_size < 3_500_000
 
 
-@pytest.mark.parametrize("path", [*MODULES, *SCRIPTS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_source_file_has_at_most_450_lines_and_no_vague_name(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
-    assert not re.fullmatch(r"(utils?|helpers?|common|misc|manager|base_cls)", path.stem)
-
-
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_module_parses_as_python_3_10(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))

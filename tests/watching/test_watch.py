@@ -37,6 +37,16 @@ def test_watch_records_loss_and_learning_rate_of_every_step() -> None:
     assert frame["learning_rate"].tolist() == pytest.approx([1e-2] * len(losses))
 
 
+def test_watch_repr_tells_whether_it_has_run() -> None:
+    setup = classifier()
+    watch = nbdebug.watch(setup.model, setup.optimizers[0])
+    assert repr(watch) == "<Watch: not started>"
+    with watch:
+        assert repr(watch) == "<Watch: running>"
+        losses = train(setup)
+    assert repr(watch) == f"<Watch: {len(losses)} steps; see .result>"
+
+
 def test_watch_leaves_trained_weights_bit_identical() -> None:
     unwatched, watched = classifier(), classifier()
     train(unwatched)

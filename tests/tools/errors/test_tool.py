@@ -79,6 +79,7 @@ def test_metadata_becomes_columns_and_is_validated() -> None:
         problem.errors(metadata=metadata[:7])
     with pytest.raises(nbdebug.SetupError, match="metadata has a column 'loss'"):
         problem.errors(metadata={"loss": range(120)})
+    problem.model.forward = pytest.fail  # the model is not called
     with pytest.raises(nbdebug.SetupError, match="metadata is a list"):
         problem.errors(metadata=[1, 2])
 
