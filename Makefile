@@ -26,9 +26,9 @@ lab: $(VENV)/lab
 test: style
 	$(MAKE) --jobs 2 suite types
 
-# Three workers for two cores, since tests that drive JupyterLab, kernels and browsers mostly wait.
+# Four workers for two cores, since tests that drive JupyterLab, kernels and browsers mostly wait.
 suite: browser
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 lint: style types
 
