@@ -47,7 +47,7 @@ class Debugger:
         train_loader: The training loader, or another iterable of batches.
         val_loader: The validation loader.
         loss_fn: The loss, called with output and target.
-        optimizer: The optimizer, or a list of optimizers.
+        optimizer: The optimizer, or a list of them. A wrapper such as SAM or Lookahead stands for those inside it.
         scheduler: The learning-rate scheduler.
         task: "classification", "binary", "multi-label", "regression", "language-model" ...; inferred by default.
         class_names: Names of the classes, in the order of the outputs.

@@ -17,6 +17,7 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import dataloader as torchs
 
+from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.tensors.pytree import tree_tensors
 
 BackwardRoots = tuple[Tensor, ...]
@@ -265,14 +266,14 @@ def _collect_steps(optimizer: torch.optim.Optimizer) -> Iterator[list[bool]]:
         if found_inf is None or found_inf.is_cuda or not float(found_inf):
             steps.append(True)
 
-    if not isinstance(optimizer, torch.optim.Optimizer):  # a custom wrapper, whose steps cannot be observed
+    stepping_optimizers = unwrap_optimizer(optimizer)
+    if not stepping_optimizers:  # an object of the user's, whose steps cannot be observed
         yield [True]
         return
-    handle = optimizer.register_step_post_hook(after_step)
-    try:
+    with ExitStack() as hooks:
+        for stepping_optimizer in stepping_optimizers:
+            hooks.callback(stepping_optimizer.register_step_post_hook(after_step).remove)
         yield steps
-    finally:
-        handle.remove()
 
 
 def gradient_scale(optimizer: torch.optim.Optimizer) -> Tensor | None:

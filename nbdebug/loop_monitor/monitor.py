@@ -38,6 +38,7 @@ from nbdebug.loop_monitor.schedules import SchedulerMonitor
 from nbdebug.loop_monitor.summary import LoopSummary
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line
 
 _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
@@ -321,8 +322,11 @@ class LoopMonitor:
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""
         self.record_line("zero_grad")
+        cleared = [owner] if id(owner) in self.tracked_optimizers else unwrap_optimizer(owner)
         for tracked in self.tracked_optimizers.values():
-            if tracked.optimizer is owner or (isinstance(owner, nn.Module) and tracked.shares_parameters_with(owner)):
+            if any(tracked.optimizer is optimizer for optimizer in cleared) or (
+                isinstance(owner, nn.Module) and tracked.shares_parameters_with(owner)
+            ):
                 tracked.interval.on_cleared()
 
     def on_clipping(self, clip: ClippingCall) -> None:

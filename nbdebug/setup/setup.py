@@ -197,14 +197,40 @@ class Setup:
 
 
 def as_optimizers(optimizer: Any) -> tuple[torch.optim.Optimizer, ...]:
-    """Return one optimizer, several, or none as a tuple; raises SetupError for anything else."""
+    """Return one optimizer, several, or none as a tuple, without wrappers; raises SetupError for anything else."""
     if optimizer is None:
         return ()
-    optimizers = tuple(optimizer) if isinstance(optimizer, Iterable) else (optimizer,)
-    for item in optimizers:
-        if not isinstance(item, torch.optim.Optimizer):
+    optimizers: dict[int, torch.optim.Optimizer] = {}
+    for item in optimizer if isinstance(optimizer, Iterable) else (optimizer,):
+        unwrapped = unwrap_optimizer(item)
+        if not unwrapped:
             raise SetupError(
                 f"optimizer is {describe_type(item)}; expected a torch.optim.Optimizer or a list of them. "
                 f"Pass the object whose step() you call."
             )
-    return optimizers
+        optimizers.update({id(part): part for part in unwrapped})
+    return tuple(optimizers.values())
+
+
+def unwrap_optimizer(optimizer: Any) -> list[torch.optim.Optimizer]:
+    """Return the optimizers that update the parameters: those inside a wrapper, otherwise the optimizer itself.
+
+    A wrapper, such as SAM, Lookahead or that of Accelerate, has other optimizers of its parameters as attributes, and
+    calls their ``step()``. The list is empty if there is no optimizer.
+    """
+    parameters = _parameter_ids(optimizer)
+    inner = [
+        value
+        for value in getattr(optimizer, "__dict__", {}).values()
+        if isinstance(value, torch.optim.Optimizer)
+        and value is not optimizer
+        and (not parameters or parameters & _parameter_ids(value))
+    ]
+    if not inner:
+        return [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else []
+    return [part for value in inner for part in unwrap_optimizer(value)]
+
+
+def _parameter_ids(optimizer: Any) -> set[int]:
+    groups = getattr(optimizer, "param_groups", ())
+    return {id(parameter) for group in groups for parameter in group["params"]}

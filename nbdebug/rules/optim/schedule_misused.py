@@ -15,6 +15,7 @@ from nbdebug.loop_monitor.schedules import planned_length, required_plateau_mode
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610")
@@ -57,7 +58,9 @@ def schedule_misused(
         yield from _schedule_findings(setup, loop, most)
     elif not isinstance(scheduled, torch.optim.Optimizer):
         raise NotChecked("no scheduler with an optimizer attribute was passed")
-    if not isinstance(scheduled, torch.optim.Optimizer) or any(scheduled is optimizer for optimizer in optimizers):
+    if not isinstance(scheduled, torch.optim.Optimizer):
+        return
+    if any(part is optimizer for part in unwrap_optimizer(scheduled) for optimizer in optimizers):
         return
     kind = type(setup.scheduler).__name__
     yield Finding(
