@@ -22,10 +22,18 @@ SourceScope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 def find_unique_line(matches: Callable[[ast.AST], bool], context: Iterable[Any]) -> SourceLine | None:
     """Return the only line with an expression that matches; None if there is none, or more than one."""
-    lines = {
-        (file, node.lineno) for file in _get_search_files(context) for node in parse_expressions(file) if matches(node)
+    lines = _find_lines(lambda node: [node] if matches(node) else [], context)
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _find_lines(select: Callable[[ast.AST], list[Any]], context: Iterable[Any]) -> set[SourceLine]:
+    """Return the lines of the nodes that ``select`` returns for the expressions of the user's files."""
+    return {
+        SourceLine(file, selected.lineno)
+        for file in _get_search_files(context)
+        for node in parse_expressions(file)
+        for selected in select(node)
     }
-    return SourceLine(*lines.pop()) if len(lines) == 1 else None
 
 
 def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> SourceLine | None:
@@ -44,24 +52,64 @@ def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> Source
     )
 
 
-def find_option_line(option: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
-    """Return the only line that sets an option to a value, else the only one that sets it at all."""
+def find_option_line(option: str, value: Any, owners: Iterable[object], context: Iterable[Any]) -> SourceLine | None:
+    """Return the only line that sets an option of some objects, such as the learning rate of an optimizer.
+
+    Calls of the owners' classes are searched first, by name and by position; only if none sets the option, all calls
+    and parameter groups that set it to this value.
+    """
     context_items = list(context)
-    return find_unique_line(matches_option(option, value), context_items) or find_unique_line(
-        matches_option(option), context_items
+    kinds = {type(owner) for owner in owners}
+    lines = _find_lines(_arguments_of(kinds, option, value), context_items) or _find_lines(
+        _arguments_of(kinds, option), context_items
     )
+    if not lines:
+        return find_unique_line(matches_option(option, value), context_items)
+    return lines.pop() if len(lines) == 1 else None
 
 
-def matches_option(option: str, value: Any = ...) -> Callable[[ast.AST], bool]:
-    """Match an option of a call, or a dictionary entry, by its name and optionally its literal value."""
+def _arguments_of(kinds: set[type], option: str, value: Any = ...) -> Callable[[ast.AST], list[Any]]:
+    """Select the argument for an option in a call that creates one of some classes, or in a partial application."""
+    positions = {
+        kind.__name__: _parameter_names(kind).index(option) for kind in kinds if option in _parameter_names(kind)
+    }
+
+    def select(node: ast.AST) -> list[Any]:
+        if not isinstance(node, ast.Call):
+            return []
+        names = {call_name(node), *(getattr(argument, "attr", getattr(argument, "id", "")) for argument in node.args)}
+        kind = next((name for name in positions if name in names), None)
+        if kind is None:
+            return []
+        arguments = [keyword.value for keyword in node.keywords if keyword.arg == option]
+        arguments += node.args[positions[kind] : positions[kind] + 1] if call_name(node) == kind else []
+        return [argument for argument in arguments if value is ... or _is_literal(argument, value)]
+
+    return select
+
+
+def _parameter_names(kind: type) -> list[str]:
+    """Return the names of the parameters of a class's constructor; empty if it has no signature."""
+    try:
+        return list(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def matches_option(option: str, value: Any) -> Callable[[ast.AST], bool]:
+    """Match a keyword of a call, or an entry of a parameter group, by its name and literal value."""
 
     def matches(node: ast.AST) -> bool:
         if isinstance(node, ast.keyword):
-            return node.arg == option and (value is ... or _is_literal(node.value, value))
-        keys = node.keys if isinstance(node, ast.Dict) else []
-        return any(isinstance(key, ast.Constant) and key.value == option for key in keys)
+            return node.arg == option and _is_literal(node.value, value)
+        entries = dict(zip(map(_constant, node.keys), node.values, strict=True)) if isinstance(node, ast.Dict) else {}
+        return "params" in entries and option in entries and _is_literal(entries[option], value)
 
     return matches
+
+
+def _constant(node: ast.AST | None) -> Any:
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 def matches_call(name: str) -> Callable[[ast.AST], bool]:

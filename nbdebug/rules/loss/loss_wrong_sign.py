@@ -66,7 +66,11 @@ def loss_wrong_sign(
         return
     direction = "up" if maximizes else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = find_option_line("maximize", True, user_written_objects(setup)) if maximizes else _root_line(graph)
+    line = (
+        find_option_line("maximize", True, setup.optimizers, user_written_objects(setup))
+        if maximizes
+        else _root_line(graph)
+    )
     yield Finding(
         where=get_location(line),
         message=f"The optimizer drives the loss {direction}: it is {perfect_loss:.4g} for a perfect prediction and "

@@ -74,7 +74,7 @@ def lr_too_high(
     rate = peak_rate(record)
     yield Finding(
         message=f"The learning rate {rate:.3g} is too high: {_effect(verdict, run_summary)}.",
-        where=get_location(find_option_line("lr", rate, user_written_objects(setup))),
+        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
         fix=f"lr = {rate / 10:.1g}",
         evidence={
@@ -100,7 +100,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
     yield Finding(
         message=f"The learning rate {rate:.3g} is too high: in the range test the loss diverged from "
         f"{verdict.divergence_value:.2g} upwards.",
-        where=get_location(find_option_line("lr", rate, user_written_objects(setup))),
+        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
         fix=f"lr = {recommended_rate:.2g}",
         evidence={"rate": rate, "lost from": verdict.divergence_value, "recommended": result.suggestion},

@@ -75,7 +75,7 @@ def lr_too_low(
         message=f"The learning rate {rate:.3g} is too low: a typical step changes a layer by "
         f"{verdict.update_ratio:.1e} of its norm, and all {run_summary.step_count} steps together by "
         f"{verdict.travel:.2g}; the loss went from {run_summary.start:.4g} to {run_summary.end:.4g}.",
-        where=get_location(find_option_line("lr", rate, user_written_objects(setup))),
+        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
         cause="The steps are so short that the weights are still near their initial values.",
         fix=f"lr = {10 * rate:.1g}   # then ten times again, until the loss decreases within the first epoch",
         evidence={
@@ -100,7 +100,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
     yield Finding(
         message=f"The learning rate {rate:.3g} is too low: in the range test the loss reached only "
         f"{verdict.progress:.0%} of its total decrease up to this rate; {recommended_rate:.2g} is recommended.",
-        where=get_location(find_option_line("lr", rate, user_written_objects(setup))),
+        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
         cause="The steps are so short that the weights are still near their initial values.",
         fix=f"lr = {recommended_rate:.2g}",
         evidence={"rate": rate, "way down": verdict.progress, "recommended": recommended_rate},

@@ -62,7 +62,7 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
 
 def _finding(setup: Setup, setting: _InvalidSetting, optimizer_index: int, group_index: int) -> Finding:
     key, value, expected, cause = setting
-    line = find_option_line(key, value, user_written_objects(setup))
+    line = find_option_line(key, value, setup.optimizers, user_written_objects(setup))
     return Finding(
         where=get_location(line),
         message=f"{key} is {value!r} in group {group_index} of optimizer {optimizer_index}; expected {expected}.",

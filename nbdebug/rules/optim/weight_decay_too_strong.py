@@ -89,7 +89,7 @@ def _decay_to_gradient_ratio(gradients: dict[str, GradientNorm], entries: list[P
 
 def _finding(setup: Setup, group: dict[str, Any], group_index: int, effect: str, usual_decay: str) -> Finding:
     decay = group["weight_decay"]
-    line = find_option_line("weight_decay", decay, user_written_objects(setup))
+    line = find_option_line("weight_decay", decay, setup.optimizers, user_written_objects(setup))
     return Finding(
         message=f"weight_decay is {decay:g} in group {group_index}: it {effect}.",
         where=get_location(line),
