@@ -83,4 +83,4 @@ def measure_inference(max_rounds: int) -> None:
             task()
         print_lines(describe_bootstrapped_ratios(tasks, min(case.rounds, max_rounds)))
         tool: dict[str, Task] = {"bare inference": tasks["bare inference"], "dbg.errors()": debugger.errors}
-        print_lines({"dbg.errors()": describe_ratios(tool, 3)["dbg.errors()"]})
+        print_lines({"dbg.errors()": describe_ratios(tool, min(3, max_rounds))["dbg.errors()"]})

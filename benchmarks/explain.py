@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from explain_models import NETWORKS, Network, load_cancer, load_digits, small_cnn, small_mlp, train
-from optional_packages import skip_text
+from optional_packages import missing_packages, skip_text
 from torch import Tensor, nn
 
 from nbdebug.attribution import attribute
@@ -63,18 +63,19 @@ def captum_explainer(model: nn.Module, background: Tensor) -> Explainer:
     return explain
 
 
+PEERS = {SHAP: ("shap", shap_explainer), CAPTUM: ("captum", captum_explainer)}
+
+
 def create_explainers(model: nn.Module, background: Tensor) -> dict[str, Explainer]:
     """Return all explainers that are installed."""
     explainers = {
         "nbdebug": nbdebug_explainer(model, background),
         "nbdebug fast": nbdebug_explainer(model, background, "expected_gradients_fast"),
     }
-    for name, package, create in ((SHAP, "shap", shap_explainer), (CAPTUM, "captum", captum_explainer)):
-        if reason := skip_text([package]):
-            print(f"{name} {reason}", flush=True)
-            continue
-        with contextlib.redirect_stderr(io.StringIO()):
-            explainers[name] = create(model, background)
+    for name, (package, create) in PEERS.items():
+        if not missing_packages([package]):
+            with contextlib.redirect_stderr(io.StringIO()):
+                explainers[name] = create(model, background)
     return explainers
 
 
@@ -139,12 +140,15 @@ def compare_networks() -> None:
 def main() -> None:
     """Compare explainers, or networks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["networks"])
+    parser.add_argument("part", nargs="?", choices=["networks"], help="explain networks of all kinds")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if options.part == "networks":
         return compare_networks()
+    for name, (package, _) in PEERS.items():
+        if reason := skip_text([package]):
+            print(f"{name} {reason}", flush=True)
     x, y = load_cancer()
     compare_explainers("MLP, 30 features", train(small_mlp(), x, y), x[100:150], x[:100])
     x, y = load_digits()

@@ -2,7 +2,7 @@
 
     python benchmarks/lr_range.py [--problems quadratic,MLP] [--held-out] [--only-nbdebug] [--first-seed 10]
     python benchmarks/lr_range.py --retrain
-    python benchmarks/lr_range.py --cost
+    python benchmarks/lr_range.py --cost [--rounds 5]
 
 The reference is training at a grid of rates, two per octave, for a fixed number of steps and with several seeds. The
 loss is the mean test loss in the last fifth of the steps. lr_grid_losses.json stores these losses; --retrain computes
@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument("--only-nbdebug", action="store_true", help="skip the other tools")
     parser.add_argument("--retrain", action="store_true", help="train the grids again")
     parser.add_argument("--cost", action="store_true", help="measure the cost of a sweep")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of --cost")
     options = parser.parse_args()
     torch.set_num_threads(1)
     finders = []
@@ -118,7 +119,7 @@ def main() -> None:
         else:
             finders.append(finder)
     if options.cost:
-        return print_costs(finders)
+        return print_costs(finders, options.rounds)
     names = options.problems.split(",") if options.problems else None
     pairs = [pair for pair in (HELD_OUT_PAIRS if options.held_out else PAIRS) if names is None or pair[0].name in names]
     seeds = range(options.first_seed, options.first_seed + options.seeds)

@@ -18,7 +18,6 @@ from lr_problems import CROSS_ENTROPY, Data, OptimizerGrid, Problem, normalized_
 from models import mlp
 from timing import Task, cpu_seconds
 
-ROUNDS = 5
 MAX_RATE = 1e-4
 
 
@@ -58,12 +57,12 @@ def collect_and_time(task: Task) -> float:
     return cpu_seconds(task)
 
 
-def measure_cost(finder: Finder, problem: Problem) -> str:
+def measure_cost(finder: Finder, problem: Problem, rounds: int) -> str:
     """Return the ratio of the CPU times of a tool and of the bare loop, which runs before and after the tool."""
     trial = Trial.create(problem, OptimizerGrid("SGD", sgd_with_momentum, 0, 0), 0)
     steps = finder.suggest(trial, end=MAX_RATE).steps
     tool_seconds, bare_seconds = [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         before = collect_and_time(lambda: train(trial, steps))
         tool_seconds.append(collect_and_time(lambda: finder.suggest(trial, end=MAX_RATE)))
         after = collect_and_time(lambda: train(trial, steps))
@@ -72,9 +71,9 @@ def measure_cost(finder: Finder, problem: Problem) -> str:
     return f"{sum(tool_seconds) / sum(bare_seconds):6.3f}   ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
-def print_costs(finders: Sequence[Finder]) -> None:
+def print_costs(finders: Sequence[Finder], rounds: int) -> None:
     """Print one line per tool and model."""
     for problem in create_problems():
         print(f"{problem.name}: time of a sweep over that of as many bare steps")
         for finder in [*(finder for finder in finders if finder != NBDEBUG_CONFIRM), CONFIRMATION_RUN]:
-            print(f"    {finder.name:16} {measure_cost(finder, problem)}", flush=True)
+            print(f"    {finder.name:16} {measure_cost(finder, problem, rounds)}", flush=True)

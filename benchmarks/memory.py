@@ -61,7 +61,7 @@ def train_and_run_checkup(setup: Setup) -> None:
 
 
 SETUPS: dict[str, Callable[[], Setup]] = {"images": images, "weights": weights, "tokens": tokens}
-# The optimizer has its state after the first step; the second one has the peak of a training.
+# The optimizer has its state after the first step; the second step reaches the peak of training.
 TASKS: dict[str, Callable[[Setup], None]] = {
     "steps": partial(train, steps=2),
     "checkup": run_checkup,

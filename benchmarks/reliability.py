@@ -119,11 +119,13 @@ def print_times(settings: Iterable[Setting]) -> None:
 def main() -> None:
     """Print the tables or the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["times"])
+    parser.add_argument("part", nargs="?", choices=["times"], help="measure the time")
     parser.add_argument("--settings", default="", help="comma-separated words in the names of settings")
-    parser.add_argument("--samples", type=int, default=SAMPLES, help="samples per setting")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="samples per setting, at least 2")
     parser.add_argument("--save", metavar="FILE", help="write all rows as a pickled data frame")
     options = parser.parse_args()
+    if options.samples < 2:
+        parser.error(f"--samples is {options.samples}; expected 2 or more. One bad case permutes the samples.")
     torch.set_num_threads(1)
     settings = create_settings(options.settings.split(","), options.samples)
     if options.part == "times":

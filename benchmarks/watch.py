@@ -5,7 +5,7 @@
 
 Each round trains one model on one thread, in four blocks of steps: bare, variant, variant, bare. The next round starts
 with the variant and a new model, so a change in the speed of the machine affects both. All blocks of a round train the
-same model, because two equal models may differ by 3 % in speed through their location in memory.
+same model, because the memory layout alone can make one of two equal models 3% slower.
 
 The loops alternate by blocks, not by steps. An open watch also intercepts ``backward`` of the other loop, and a watch
 with a budget must not count the time of the other loop. So each block opens the tracker again. The first steps of each
