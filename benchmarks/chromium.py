@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def run_chromium() -> Iterator[Browser]:
-    """Run Chromium during the block; exit with the reason if it cannot be run."""
+    """Run Chromium during the block; print the reason and exit if it cannot be run."""
     if reason := skip_text(["playwright"]):
-        sys.exit(reason)
+        print(reason)
+        sys.exit()
     with launch_chromium() as browser:
         if browser is None:
-            sys.exit("skipped: Chromium is not installed; install it, or set CHROMIUM to its path")
+            print("skipped: Chromium is not installed; install it, or set CHROMIUM to its path")
+            sys.exit()
         yield browser
 
 
