@@ -1,57 +1,50 @@
-"""What checkups and an overfit test cost, in training steps of the same set-up, measured in one run.
+"""Cost of checkups and of an overfit test, in training steps of the same setup.
 
-    python benchmarks/checkup.py
+    python benchmarks/checkup.py [--setups digits,mlp,cnn,transformer] [--rounds 5]
 
-A step is zero_grad, forward, loss, backward, step and the reading of its batch; the median of five rounds.
+A step reads its batch and runs zero_grad, forward, loss, backward and optimizer step. The cost of a checkup is the
+median of the rounds. The overfit test runs once.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import argparse
 from functools import partial
 from statistics import median
 
 import torch
-from programs import PROGRAMS
+from setups import SETUPS, train
+from timing import wall_seconds
 
 from nbdebug.debugger import Debugger
-from nbdebug.setup import Setup
 
-ROUNDS, STEPS = 5, 10
-
-
-def seconds(act: Callable[[], object]) -> float:
-    """The time of one call."""
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
+STEPS = 10
 
 
-def train(setup: Setup) -> None:
-    """``STEPS`` plain training steps."""
-    for _, (x, y) in zip(range(STEPS), setup.train_loader, strict=False):
-        setup.optimizers[0].zero_grad()
-        setup.loss(setup.model(x), setup.split_batch((x, y))).backward()
-        setup.optimizers[0].step()
+def print_costs(name: str, rounds: int) -> None:
+    """Print the costs of one setup."""
+    setup = SETUPS[name]()
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    train(setup, STEPS)
+    tasks = (partial(train, setup, STEPS), partial(debugger.checkup, "quick"), debugger.checkup)
+    times = [[wall_seconds(task) for task in tasks] for _ in range(rounds)]
+    training, quick, standard = (median(column) for column in zip(*times, strict=True))
+    step = training / STEPS
+    costs = (quick / step, standard / step, wall_seconds(debugger.overfit) / step)
+    print(f"{name:12} {1000 * step:9.2f} " + " ".join(f"{cost:15.1f}" for cost in costs), flush=True)
 
 
 def main() -> None:
-    """One line for each program."""
+    """Print one line per setup."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--setups", default=",".join(SETUPS), help="comma-separated names")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{'program':12} {'step, ms':>9} {'quick, steps':>15} {'checkup, steps':>15} {'overfit, steps':>15}")
-    for name, build in PROGRAMS.items():
-        setup = build()
-        debugger = Debugger.of(setup)
-        debugger.checkup()
-        train(setup)
-        quick = partial(debugger.checkup, "quick")
-        acts = (partial(train, setup), quick, debugger.checkup)
-        rounds = [[seconds(act) for act in acts] for _ in range(ROUNDS)]
-        ten, brief, whole = (median(column) for column in zip(*rounds, strict=True))
-        step, overfit = ten / STEPS, seconds(debugger.overfit)
-        costs = (brief / step, whole / step, overfit / step)
-        print(f"{name:12} {1000 * step:9.2f} " + " ".join(f"{cost:15.1f}" for cost in costs))
+    print(f"{'setup':12} {'step, ms':>9} {'quick, steps':>15} {'checkup, steps':>15} {'overfit, steps':>15}")
+    for name in options.setups.split(","):
+        print_costs(name, options.rounds)
 
 
 if __name__ == "__main__":

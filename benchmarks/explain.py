@@ -1,18 +1,19 @@
-"""Time and error of explanations beside shap and Captum, in turns in one process, and the networks that break them.
+"""Time and error of explanations compared with shap and Captum, and the networks that explainers fail on.
 
     python benchmarks/explain.py            time and error on a 30-feature MLP and a CNN on digits
-    python benchmarks/explain.py networks   21 kinds of network
+    python benchmarks/explain.py networks   21 kinds of networks
 
-Error: against expected gradients with 512 nodes a line, as lengths of vectors, median over samples. Completeness: what
-the sum misses of f(x) - E f, over the larger of that and its median, median over samples. Captum and shap are compared
-where they are installed; nothing here needs them.
+Explainers that are compared alternate in one process. The error is relative to expected gradients with 512 nodes per
+line: the Euclidean distance as a share of the length of the reference, median over samples. The completeness error is
+the difference between the sum of an attribution and f(x) - E[f], as a share of f(x) - E[f] or of its median, whichever
+is larger; median over samples. shap and Captum are compared if they are installed.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
-import sys
 import time
 from collections.abc import Callable
 from statistics import median
@@ -20,34 +21,38 @@ from typing import Any
 
 import numpy as np
 import torch
-from explain_networks import KINDS, Body, cancer, cnn, digits, mlp, trained
+from explain_models import NETWORKS, Network, load_cancer, load_digits, small_cnn, small_mlp, train
+from optional_packages import missing_packages, skip_text
 from torch import Tensor, nn
 
 from nbdebug.attribution import attribute
 from nbdebug.exceptions import NotDifferentiable
 
-Explain = Callable[[Tensor], Any]
+Explainer = Callable[[Tensor], Any]
 ROUNDS = 7
+SHAP, CAPTUM = "shap.GradientExplainer", "captum.GradientShap"
 
 
-def ours(model: nn.Module, background: Tensor, method: str = "expected_gradients", **options: Any) -> Explain:
-    """An engine of this package."""
+def nbdebug_explainer(
+    model: nn.Module, background: Tensor, method: str = "expected_gradients", **options: Any
+) -> Explainer:
+    """Return an attribution method of nbdebug."""
     return lambda x: attribute(model, x, background=background, method=method, **options).array
 
 
-def shap_gradients(model: nn.Module, background: Tensor) -> Explain:
-    """shap's GradientExplainer, of the predicted class alone."""
+def shap_explainer(model: nn.Module, background: Tensor) -> Explainer:
+    """Return the GradientExplainer of shap, for the predicted class only."""
     import shap
 
     def explain(x: Tensor) -> Any:
-        found = shap.GradientExplainer(model, background).shap_values(x, ranked_outputs=1, nsamples=200)
-        return np.asarray(found[0]).reshape(x.shape)
+        values = shap.GradientExplainer(model, background).shap_values(x, ranked_outputs=1, nsamples=200)
+        return np.asarray(values[0]).reshape(x.shape)
 
     return explain
 
 
-def captum_gradients(model: nn.Module, background: Tensor) -> Explain:
-    """Captum's GradientShap."""
+def captum_explainer(model: nn.Module, background: Tensor) -> Explainer:
+    """Return the GradientShap of Captum, for the predicted class."""
     from captum.attr import GradientShap
 
     def explain(x: Tensor) -> Any:
@@ -58,84 +63,96 @@ def captum_gradients(model: nn.Module, background: Tensor) -> Explain:
     return explain
 
 
-def engines(model: nn.Module, background: Tensor) -> dict[str, Explain]:
-    """All that are there."""
-    found = {"nbdebug": ours(model, background), "nbdebug fast": ours(model, background, "expected_gradients_fast")}
-    for name, make in (("shap.GradientExplainer", shap_gradients), ("captum.GradientShap", captum_gradients)):
-        with contextlib.suppress(ImportError), contextlib.redirect_stderr(io.StringIO()):
-            found[name] = make(model, background)
-    return found
+PEERS = {SHAP: ("shap", shap_explainer), CAPTUM: ("captum", captum_explainer)}
 
 
-def distance(found: Any, reference: Any) -> float:
-    """The median over samples of the length of the difference, as a share."""
-    a, b = (np.asarray(one).reshape(len(one), -1) for one in (found, reference))
-    return float(np.median(np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1)))
+def create_explainers(model: nn.Module, background: Tensor) -> dict[str, Explainer]:
+    """Return all explainers that are installed."""
+    explainers = {
+        "nbdebug": nbdebug_explainer(model, background),
+        "nbdebug fast": nbdebug_explainer(model, background, "expected_gradients_fast"),
+    }
+    for name, (package, create) in PEERS.items():
+        if not missing_packages([package]):
+            with contextlib.redirect_stderr(io.StringIO()):
+                explainers[name] = create(model, background)
+    return explainers
 
 
-def missed(found: Any, model: nn.Module, x: Tensor, background: Tensor) -> float:
-    """The completeness error, as a share."""
+def relative_error(attributions: Any, reference: Any) -> float:
+    """Return the distance as a share of the length of the reference, median over samples."""
+    actual, expected = (np.asarray(array).reshape(len(array), -1) for array in (attributions, reference))
+    return float(np.median(np.linalg.norm(actual - expected, axis=1) / np.linalg.norm(expected, axis=1)))
+
+
+def completeness_error(attributions: Any, model: nn.Module, x: Tensor, background: Tensor) -> float:
+    """Return the completeness error as a share, median over samples."""
     with torch.no_grad():
         target = model(x).argmax(1)
-        gap = (model(x).gather(1, target[:, None])[:, 0] - model(background).mean(0)[target]).numpy()
-    error = np.abs(np.asarray(found).reshape(len(x), -1).sum(1) - gap)
-    return float(np.median(error / np.maximum(np.abs(gap), np.median(np.abs(gap)))))
+        expected = (model(x).gather(1, target[:, None])[:, 0] - model(background).mean(0)[target]).numpy()
+    error = np.abs(np.asarray(attributions).reshape(len(x), -1).sum(1) - expected)
+    return float(np.median(error / np.maximum(np.abs(expected), np.median(np.abs(expected)))))
 
 
-def timed(name: str, model: nn.Module, x: Tensor, background: Tensor) -> None:
-    """One table: milliseconds a sample, errors, and the ratio of times to Captum's within each round."""
-    reference = ours(model, background, nodes=512, most=512)(x)
-    found = engines(model, background)
-    times: dict[str, list[float]] = {one: [] for one in found}
-    last: dict[str, Any] = {}
-    for turn in range(ROUNDS + 1):
-        for one, explain in found.items():
-            begun = time.process_time()
+def compare_explainers(name: str, model: nn.Module, x: Tensor, background: Tensor) -> None:
+    """Print milliseconds per sample, both errors, and the median ratio to the time of Captum in the same round."""
+    reference = nbdebug_explainer(model, background, nodes=512, most=512)(x)
+    explainers = create_explainers(model, background)
+    times: dict[str, list[float]] = {explainer: [] for explainer in explainers}
+    attributions: dict[str, Any] = {}
+    for i in range(ROUNDS + 1):
+        for explainer, explain in explainers.items():
+            start = time.process_time()
             with contextlib.redirect_stderr(io.StringIO()):
-                last[one] = explain(x)
-            if turn:
-                times[one].append(1e3 * (time.process_time() - begun) / len(x))
-    peer = times.get("captum.GradientShap")
+                attributions[explainer] = explain(x)
+            if i > 0:
+                times[explainer].append(1e3 * (time.process_time() - start) / len(x))
     print(f"{name}: {len(x)} samples, background of {len(background)}")
-    for one in found:
-        ratio = (
-            "" if peer is None else f"  {median(a / b for a, b in zip(times[one], peer, strict=True)):5.2f} × captum"
-        )
-        errors = (
-            f"error {distance(last[one], reference):.2%}  completeness {missed(last[one], model, x, background):.2%}"
-        )
-        print(f"  {one:24s} {median(times[one]):8.3f} ms  {errors}{ratio}")
+    for explainer, values in attributions.items():
+        error, completeness = relative_error(values, reference), completeness_error(values, model, x, background)
+        line = f"  {explainer:24s} {median(times[explainer]):8.3f} ms  error {error:.2%}"
+        line += f"  completeness error {completeness:.2%}"
+        if CAPTUM in times:
+            ratio = median(a / b for a, b in zip(times[explainer], times[CAPTUM], strict=True))
+            line += f"  {ratio:5.2f} × captum"
+        print(line, flush=True)
 
 
-def networks() -> None:
-    """What becomes of each kind of network: its error, or the words of the refusal."""
-    x, y = cancer()
-    for kind in KINDS:
+def compare_networks() -> None:
+    """Print the error for each kind of network, or the reason why it cannot be explained."""
+    x, y = load_cancer()
+    for kind in NETWORKS:
         torch.manual_seed(0)
-        model = trained(Body(kind), x, y, 150)
+        model = train(Network(kind), x, y, 150)
         model.train(kind.startswith("Dropout"))
         try:
-            found = attribute(model, x[100:120], background=x[:50], method="expected_gradients")
-        except NotDifferentiable as refusal:
-            print(f"{kind:32s} refused: {refusal}")
+            result = attribute(model, x[100:120], background=x[:50], method="expected_gradients")
+        except NotDifferentiable as exception:
+            print(f"{kind:32s} refused: {exception}")
             continue
-        best = attribute(model, x[100:120], background=x[:50], method="expected_gradients", nodes=256, most=256)
-        worst = float(found.completeness.max()) if found.completeness is not None else np.nan
-        said = "complete" if found.converged else "says NOT complete"
-        print(f"{kind:32s} error {distance(found.flat, best.flat):.2%}  completeness ≤ {worst:.2%}  {said}")
+        reference = attribute(model, x[100:120], background=x[:50], method="expected_gradients", nodes=256, most=256)
+        completeness = float(result.completeness.max()) if result.completeness is not None else np.nan
+        status = "converged" if result.converged else "reported as NOT converged"
+        error = relative_error(result.flat, reference.flat)
+        print(f"{kind:32s} error {error:.2%}  completeness error ≤ {completeness:.2%}  {status}", flush=True)
 
 
 def main() -> None:
-    """What the command line asks for."""
+    """Compare explainers, or networks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=["networks"], help="explain networks of all kinds")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    if sys.argv[1:] == ["networks"]:
-        networks()
-        return
-    x, y = cancer()
-    timed("MLP, 30 features", trained(mlp(), x, y), x[100:150], x[:100])
-    x, y = digits()
-    timed("CNN on digits", trained(cnn(), x, y), x[100:110], x[:100])
+    if options.part == "networks":
+        return compare_networks()
+    for name, (package, _) in PEERS.items():
+        if reason := skip_text([package]):
+            print(f"{name} {reason}", flush=True)
+    x, y = load_cancer()
+    compare_explainers("MLP, 30 features", train(small_mlp(), x, y), x[100:150], x[:100])
+    x, y = load_digits()
+    compare_explainers("CNN on digits", train(small_cnn(), x, y), x[100:110], x[:100])
 
 
 if __name__ == "__main__":

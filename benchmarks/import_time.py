@@ -1,6 +1,8 @@
-"""What importing the debugger adds to importing torch: each import in a fresh interpreter, in turns, in one run.
+"""Import time that nbdebug adds to PyTorch.
 
-python benchmarks/import_time.py
+    python benchmarks/import_time.py
+
+Each import runs in a fresh interpreter; the imports alternate.
 """
 
 from __future__ import annotations
@@ -10,26 +12,26 @@ import sys
 from statistics import median
 
 ROUNDS = 7
-SUBJECTS = {
+IMPORTS = {
     "torch": "import torch",
     "torch, nbdebug": "import torch, nbdebug",
     "torch, nbdebug.Debugger": "import torch, nbdebug; nbdebug.Debugger",
 }
-TIMED = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
+TIMED_CODE = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
 
 
-def seconds(code: str) -> float:
-    """The time of some imports in an interpreter of their own."""
-    return float(subprocess.check_output([sys.executable, "-c", TIMED.format(code)], text=True))
+def import_seconds(code: str) -> float:
+    """Return the wall seconds of some imports in a fresh interpreter."""
+    return float(subprocess.check_output([sys.executable, "-c", TIMED_CODE.format(code)], text=True))
 
 
 def main() -> None:
-    """One line for each subject: median seconds, and the ratio to torch alone."""
-    rounds = [{name: seconds(code) for name, code in SUBJECTS.items()} for _ in range(ROUNDS)]
-    alone = median(one["torch"] for one in rounds)
-    for name in SUBJECTS:
-        found = median(one[name] for one in rounds)
-        print(f"{name:26} {found:6.3f} s   x{found / alone:.3f}   +{found - alone:.3f} s")
+    """Print the median seconds of each import, and its ratio and difference to torch alone."""
+    rounds = [{name: import_seconds(code) for name, code in IMPORTS.items()} for _ in range(ROUNDS)]
+    medians = {name: median(seconds[name] for seconds in rounds) for name in IMPORTS}
+    baseline = medians["torch"]
+    for name, seconds in medians.items():
+        print(f"{name:26} {seconds:6.3f} s   x{seconds / baseline:.3f}   +{seconds - baseline:.3f} s")
 
 
 if __name__ == "__main__":

@@ -1,97 +1,98 @@
-"""What the view of all layers costs: in the browser for a long run of a large model, in the kernel for each message.
+"""Cost of the layers view: in the browser for a long run of a large model, in the kernel for each message.
 
     python benchmarks/layers_view.py
 
-The record is 10,000 steps of 400 parameters and 200 modules. Opening lasts until the rows are drawn; a frame of
-scrubbing moves the slider and draws all rows. The kernel's part is the time and the bytes of one message.
+The record has 10,000 steps of 400 parameters and 200 modules. The time to open ends when the rows are drawn. A frame of
+scrubbing moves the slider and draws all rows. For the kernel, the time and the size of one message are measured.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from chromium import open_page, run_chromium
+from timing import cpu_seconds
 
 from nbdebug.records import Record
-from nbdebug.views.page import View, module_source, static_html, style_sheets
+from nbdebug.views.page import module_source, static_html, style_sheets
 from nbdebug.watching.view import LayersView
-from tests.browser import launch_chromium
 from tests.views.recorded_runs import append_steps, make_record
 
-STEPS, LOOK, FRAMES, MESSAGES = 10_000, 10, 120, 200
-LIVE = """async ([source, css, state]) => {
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+STEPS, SNAPSHOT_INTERVAL, FRAMES, MESSAGES = 10_000, 10, 120, 200
+OPEN_LIVE = """async ([source, css, state]) => {
   document.body.innerHTML = "<style></style><div id=el></div>";
   document.querySelector("style").textContent = css;
   const model = { get: (name) => ({ state, live: true })[name], on: () => {}, send: () => {} };
-  const started = performance.now();
+  const start = performance.now();
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   await (await import(url)).default.render({ model, el: document.getElementById("el") });
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  return performance.now() - started;
+  return performance.now() - start;
 }"""
 SCRUB = """async (frames) => {
   const slider = document.querySelector(".nb-scrub input");
-  const next = () => new Promise((done) => requestAnimationFrame(done));
-  const started = performance.now();
+  const nextFrame = () => new Promise((done) => requestAnimationFrame(done));
+  const start = performance.now();
   for (let i = 0; i < frames; i++) {
     slider.value = String(Math.round((i / frames) * Number(slider.max)));
     slider.dispatchEvent(new Event("input"));
-    await next();
+    await nextFrame();
   }
-  await next();
-  return (1000 * frames) / (performance.now() - started);
+  await nextFrame();
+  return (1000 * frames) / (performance.now() - start);
 }"""
 
 
-def drawn(page: Any, view: View, folder: str) -> None:
-    """Time to open and frames a second, of the static page and of the live view."""
+def measure_drawing(page: Page, view: LayersView, folder: str) -> None:
+    """Print the time to open and the frame rate, of the static page and of the live view."""
     file = Path(folder) / "page.html"
     file.write_text("<!doctype html><meta charset=utf-8>" + static_html(view), encoding="utf-8")
-    began = time.perf_counter()
+    start = time.perf_counter()
     page.goto(file.as_uri())
     page.wait_for_selector(".nb-line canvas")
-    opened = time.perf_counter() - began
-    size, pace = file.stat().st_size / 1e6, page.evaluate(SCRUB, FRAMES)
-    print(f"static page: {size:.1f} MB, opens in {opened:.2f} s, {pace:.0f} frames/s")
-    began = time.perf_counter()
+    seconds = time.perf_counter() - start
+    megabytes, frame_rate = file.stat().st_size / 1e6, page.evaluate(SCRUB, FRAMES)
+    print(f"static page: {megabytes:.1f} MB, opens in {seconds:.2f} s, {frame_rate:.0f} frames/s")
+    start = time.perf_counter()
     state = view.snapshot()
-    built = time.perf_counter() - began
-    opened = page.evaluate(LIVE, [module_source(view), style_sheets(), state]) / 1000
-    size, pace = len(state["packed"]) / 1e6, page.evaluate(SCRUB, FRAMES)
-    print(f"live state: {size:.1f} MB, built in {built:.2f} s, opens in {opened:.2f} s, {pace:.0f} frames/s")
+    build_seconds = time.perf_counter() - start
+    seconds = page.evaluate(OPEN_LIVE, [module_source(view), style_sheets(*view.sheets), state]) / 1000
+    megabytes, frame_rate = len(state["packed"]) / 1e6, page.evaluate(SCRUB, FRAMES)
+    times = f"built in {build_seconds:.2f} s, opens in {seconds:.2f} s"
+    print(f"live state: {megabytes:.1f} MB, {times}, {frame_rate:.0f} frames/s")
 
 
-def messages(record: Record) -> None:
-    """Time in the kernel and bytes of a message with one look and ten steps."""
+def measure_messages(record: Record) -> None:
+    """Print the CPU time and the size of a message with one snapshot and ten steps."""
     view = LayersView(record)
     view.changes()
     seconds, sizes = [], []
-    for _ in range(MESSAGES):
-        append_steps(record, 10, LOOK)
-        began = time.process_time()
+
+    def add_message() -> None:
         _, (data,) = view.changes()
-        seconds.append(time.process_time() - began)
         sizes.append(len(data))
-    places = len(record.histogram_names)
-    print(
-        f"message of {places} places: {1000 * median(seconds):.3f} ms of the kernel, at most {max(sizes) / 1000:.1f} kB"
-    )
+
+    for _ in range(MESSAGES):
+        append_steps(record, 10, SNAPSHOT_INTERVAL)
+        seconds.append(cpu_seconds(add_message))
+    cost = f"{1000 * median(seconds):.3f} ms in the kernel, at most {max(sizes) / 1000:.1f} kB"
+    print(f"message of {len(record.histogram_names)} histograms: {cost}", flush=True)
 
 
 def main() -> None:
-    """The browser's part, then the kernel's."""
-    record = make_record(STEPS, layers=200, snapshot_every=LOOK)
-    with launch_chromium() as browser, TemporaryDirectory() as folder:
-        if browser is None:
-            sys.exit("No Chromium was found; install one, or set CHROMIUM to its path.")
-        drawn(browser.new_page(viewport={"width": 1200, "height": 900}), LayersView(record), folder)
+    """Measure messages in the kernel, then drawing in the browser."""
     for layers in (6, 20, 200):
-        messages(make_record(200, layers=layers, snapshot_every=LOOK))
+        measure_messages(make_record(200, layers=layers, snapshot_every=SNAPSHOT_INTERVAL))
+    record = make_record(STEPS, layers=200, snapshot_every=SNAPSHOT_INTERVAL)
+    with run_chromium() as browser, TemporaryDirectory() as folder:
+        measure_drawing(open_page(browser), LayersView(record), folder)
 
 
 if __name__ == "__main__":

