@@ -1,4 +1,4 @@
-"""Results of the reliability checks, and their thresholds, measured with ``benchmarks/trust.py``.
+"""Results of the reliability checks, and their thresholds, measured with ``benchmarks/reliability.py``.
 
 Good: 90 attributions of single samples, by expected gradients and Shapley values of trained models (MLPs on breast
 cancer, one saturated, one explained as a probability, a linear and an additive model, a CNN on digits, a GRU and a
