@@ -39,15 +39,17 @@ class ForwardPasses:
 
     ``training_modes`` are the modes of the last pass before each step, in order, each with the number of steps it
     lasted. ``validation_passes`` counts the passes over batches of the validation loader without a backward pass,
-    ``validation_in_train_mode`` those of them in train mode. ``mode_dependent`` are the paths of the submodules whose
-    behavior depends on the mode; ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward",
-    "validation", and "train" and "eval", which last switched the mode. ``calls`` are the lines of all passes.
+    ``validation_in_train_mode`` those of them in train mode, and ``validation_with_graph`` those with gradients
+    enabled. ``mode_dependent`` are the paths of the submodules whose behavior depends on the mode; ``shape`` is that of
+    a floating-point output. ``lines`` are the user's: "forward", "validation", and "train" and "eval", which last
+    switched the mode. ``calls`` are the lines of all passes.
     """
 
     mode_dependent: tuple[str, ...] = ()
     training_modes: tuple[tuple[_ModelMode, int], ...] = ()
     validation_passes: int = 0
     validation_in_train_mode: int = 0
+    validation_with_graph: int = 0
     shape: tuple[int, ...] | None = None
     lines: dict[str, SourceLine] = field(default_factory=dict)
     calls: tuple[SourceLine, ...] = ()
@@ -64,7 +66,7 @@ class ModeMonitor:
         self.training_modes: list[tuple[_ModelMode, int]] = []
         self.counts: Counter[str] = Counter()
         self.split = ""
-        self.current_pass: tuple[_ModelMode, str] | None = None
+        self.current_pass: tuple[_ModelMode, str, bool] | None = None
         self.mode_before_step: _ModelMode | None = None
         self.shape: tuple[int, ...] | None = None
         self.lines: dict[str, SourceLine] = {}
@@ -74,7 +76,7 @@ class ModeMonitor:
         """Record the start of a pass of the whole model; a previous pass without a backward pass was an evaluation."""
         self.counts, self.current_pass = self.final_counts, None
         mode = _ModelMode(self.model.training, tuple([module.training for module in self.modules.values()]))
-        self.current_pass = mode, self.split
+        self.current_pass = mode, self.split, torch.is_grad_enabled()
         call_kind = self.split, torch.is_grad_enabled(), mode.training
         if call_kind not in self.calls:
             line = self.calls[call_kind] = get_calling_line(sys._getframe(1))
@@ -86,8 +88,9 @@ class ModeMonitor:
         """Counts that include the latest pass if it was over validation data without a backward pass."""
         if not self.current_pass or self.current_pass[1] != "val":
             return self.counts
-        mode = self.current_pass[0]
-        return self.counts + Counter({"validated": 1, "in train": int(mode.training and any(mode.submodule_training))})
+        mode, _, with_graph = self.current_pass
+        in_train_mode = mode.training and any(mode.submodule_training)
+        return self.counts + Counter({"validated": 1, "in train": int(in_train_mode), "with graph": int(with_graph)})
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a pass."""
@@ -119,10 +122,50 @@ class ModeMonitor:
         """Return all counts."""
         counts, lines = self.final_counts, dict(self.lines)
         calls = tuple({line: None for line in self.calls.values() if line})
-        validation_counts = counts["validated"], counts["in train"]
+        validation_counts = counts["validated"], counts["in train"], counts["with graph"]
         return ForwardPasses(
             tuple(self.modules), tuple(self.training_modes), *validation_counts, self.shape, lines, calls
         )
+
+
+class StepSplitCounter:
+    """Counts the steps of each optimizer by the loader whose batches were drawn, and passed backward, before them.
+
+    A step counts for validation if only validation batches were drawn since the previous step, and each of them had a
+    backward pass; so batches of an evaluation, or drawn beside training batches, do not.
+    """
+
+    def __init__(self) -> None:
+        self.drawn, self.backward = Counter[str](), Counter[str]()
+        self.steps: dict[int, Counter[str]] = {}
+
+    def on_batch(self, split: str) -> None:
+        """Record a batch by its split: "train", "val" or "" for another loader."""
+        self.drawn[split] += 1
+
+    def on_backward_end(self, split: str) -> None:
+        """Record a backward pass by the split of the latest batch."""
+        self.backward[split] += 1
+
+    def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
+        """Record a step."""
+        only_validation = self.drawn.total() == self.drawn["val"] > 0 and self.backward["val"] >= self.drawn["val"]
+        split = "val" if only_validation else "train" if self.drawn["train"] else ""
+        self.steps.setdefault(id(optimizer), Counter())[split] += 1
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the batches since the previous step."""
+        self.drawn, self.backward = Counter(), Counter()
+
+    @property
+    def validation_steps(self) -> int:
+        """Steps on validation batches by optimizers that also step on training batches; all if none does.
+
+        An optimizer with validation batches of its own, such as that of an architecture search, does not count.
+        """
+        trains = any(steps["train"] for steps in self.steps.values())
+        return sum(steps["val"] for steps in self.steps.values() if steps["train"] or not trains)
 
 
 def _depends_on_mode(module: nn.Module) -> bool:

@@ -31,7 +31,13 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     TrackedOptimizer,
     is_divided,
 )
-from nbdebug.loop_monitor.modes import BatchOrderMonitor, ComparisonMonitor, DeviceSyncCounter, ModeMonitor
+from nbdebug.loop_monitor.modes import (
+    BatchOrderMonitor,
+    ComparisonMonitor,
+    DeviceSyncCounter,
+    ModeMonitor,
+    StepSplitCounter,
+)
 from nbdebug.loop_monitor.parameter_updates import BackwardLeaves, ParameterTracker, RoundedUpdates
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
@@ -89,6 +95,7 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         lines={**monitor.lines, **monitor.scheduler_monitor.lines},
         clipping=monitor.clipping_monitor.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
+        validation_steps=monitor.step_split_counter.validation_steps,
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
@@ -123,10 +130,11 @@ class LoopMonitor:
             RetainedGraphCounter(),
             RoundedUpdates(setup.eager_model),
         )
-        self.device_sync_counter, self.double_update_counter, self.scheduler_monitor = (
+        self.device_sync_counter, self.double_update_counter, self.scheduler_monitor, self.step_split_counter = (
             DeviceSyncCounter(),
             DoubleUpdateCounter(),
             SchedulerMonitor(),
+            StepSplitCounter(),
         )
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
@@ -238,6 +246,7 @@ class LoopMonitor:
     def on_batch(self, event: tuple[Any, Any, float]) -> None:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
+        self.step_split_counter.on_batch(self.mode_monitor.split)
         if self.mode_monitor.split == "train":
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
@@ -298,6 +307,7 @@ class LoopMonitor:
         self.backward_passes += 1
         self.double_update_counter.on_backward_end()
         self.mode_monitor.on_backward_end()
+        self.step_split_counter.on_backward_end(self.mode_monitor.split)
         if self.marks_graphs:
             self.retained_graph_counter.on_backward(self.steps)
         for tracked in self.tracked_optimizers.values():
@@ -372,6 +382,7 @@ class LoopMonitor:
         self.tracked_steps += 1
         self.rounded_updates.on_step_end()
         self.mode_monitor.on_step_end()
+        self.step_split_counter.on_step_end(optimizer)
         self.device_sync_counter.checked_steps += self.is_inspection_due
         self.plan_next_step(self.steps)
         if self.is_inspection_due:
@@ -389,6 +400,7 @@ class LoopMonitor:
     def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
         """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
         tracked.steps += 1
+        self.step_split_counter.reset()
         tracked.interval.has_backward, tracked.interval.batches, tracked.interval.clip = False, 0, None
         self.plan_next_step(tracked.steps)
 

@@ -18,7 +18,23 @@ from nbdebug.watching.watch import Watch
 
 # The rules on events; those on curves need longer runs than these.
 EVENT_RULES = (
-    *("O505", "O506", "O507", "O508", "O511", "O512", "O517", "T613", "E701", "E710", "P803", "P804", "G414", "M301"),
+    *(
+        "O505",
+        "O506",
+        "O507",
+        "O508",
+        "O511",
+        "O512",
+        "O517",
+        "T613",
+        "E701",
+        "E710",
+        "E711",
+        "P803",
+        "P804",
+        "G414",
+        "M301",
+    ),
     "L212",
 )
 TrainFunction = Callable[[Setup], object]

@@ -1,0 +1,78 @@
+"""E711: the loop trains on batches of the validation loader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import healthy_classifier, train
+from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
+
+
+@rule("E711", "error")
+def training_on_validation(setup: Setup, loop: LoopSummary, *, least: int = 3) -> Iterator[Finding]:
+    """The loop trains on batches of the validation loader.
+
+    ## What it does
+    Follows which loader each batch of your own loop comes from, and whether an optimizer steps on it.
+
+    ## Why it matters
+    The validation score measures how well the model has memorized the validation data. It rises while the score on new
+    data does not, and no model or hyperparameter can be chosen by it.
+
+    ## How it is measured
+    Exactly, at the inspected steps. A step counts if only validation batches were drawn since the previous step and
+    each of them had a backward pass; ``least`` = 3 such steps are needed. An optimizer that steps on validation batches
+    only, while another one trains on the training batches, does not count: in an architecture search it is meant.
+
+    ## How to fix
+    Evaluate under ``model.eval()`` and ``torch.no_grad()``, without ``backward()`` and ``step()``.
+
+    ## When to ignore
+    When the last run before release trains on all data.
+
+    ## References
+    T. Hastie, R. Tibshirani, J. Friedman, The Elements of Statistical Learning (2009), section 7.10.2: the wrong and
+    the right way to do cross-validation.
+    """
+    if setup.val_loader is None or setup.val_loader is setup.train_loader:
+        raise NotChecked("there is no validation loader beside the training loader")
+    if loop.validation_steps < least:
+        return
+    yield Finding(
+        message=f"{loop.validation_steps} of {loop.tracked_steps} inspected optimizer steps were on batches of the "
+        "validation loader; expected 0.",
+        where=get_location(loop.forward_passes.lines.get("validation")),
+        cause="The loop over the validation loader calls backward() and step(), or the two loaders are swapped.",
+        fix="model.eval()\nwith torch.no_grad():   # and no backward() or step() inside\n    for x, y in val_loader: …",
+        evidence={"steps on validation batches": loop.validation_steps, "inspected steps": loop.tracked_steps},
+        explains=("T611", "D107", "E701", "P806"),
+    )
+
+
+def bad() -> Setup:
+    """A classifier with separate loaders."""
+    return healthy_classifier()
+
+
+def bad_loop(setup: Setup) -> None:
+    """Trains on the validation batches, too."""
+    for loader in (setup.train_loader, setup.val_loader) * 3:
+        for x, y in loader:
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+            setup.optimizers[0].step()
+
+
+def good() -> Setup:
+    """The same classifier."""
+    return healthy_classifier()
+
+
+def good_loop(setup: Setup) -> None:
+    """Trains on the training batches only."""
+    train(setup, 3)
