@@ -12,6 +12,7 @@ from nbdebug.loss_curves.run_summary import RunSummary, summarize_run
 from nbdebug.records import Record
 
 _MIN_STEPS_FOR_SHAPE = 12
+_SIGNIFICANCE = 3  # standard deviations
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class CurveShape:
 
 
 def curve_shape(record: Record) -> CurveShape:
-    """Return the first known shape that fits the loss of a run, else "healthy"."""
+    """Return the first known shape that fits the loss of a run; "healthy" if the loss fell and no other shape fits."""
     loss_count = len(record.series("loss")[1])
     if loss_count == 0:
         return CurveShape("no loss", "No loss was recorded.")
@@ -52,6 +53,13 @@ def _diverging_shape(run: RunSummary) -> CurveShape | None:
         if divergence
         else None
     )
+
+
+def _not_finite_shape(run: RunSummary) -> CurveShape | None:
+    if np.isfinite(run.loss[-1]):
+        return None
+    first = int(run.steps[np.flatnonzero(np.isfinite(run.loss))[-1] + 1])
+    return CurveShape("not finite", f"The loss is not finite from step {first} on.")
 
 
 def _overfitting_shape(run: RunSummary) -> CurveShape | None:
@@ -116,6 +124,14 @@ def _still_falling_shape(run: RunSummary) -> CurveShape | None:
     )
 
 
+def _not_decreasing_shape(run: RunSummary) -> CurveShape | None:
+    has_trend = run.full_trend.change < -_SIGNIFICANCE * run.full_trend.error
+    if run.end < run.start and (has_trend or run.start - run.end > _SIGNIFICANCE * run.noise):
+        return None
+    text = f"The loss went from {run.start:.3g} to {run.end:.3g}; it did not fall by more than its noise."
+    return CurveShape("not decreasing", text)
+
+
 def _healthy_shape(run: RunSummary) -> CurveShape:
     return CurveShape("healthy", f"The loss fell from {run.start:.3g} to {run.end:.3g}.")
 
@@ -124,6 +140,7 @@ _SHAPE_DESCRIPTIONS: tuple[Callable[[RunSummary], CurveShape | None], ...] = (
     *(
         _rate_too_high_shape,
         _diverging_shape,
+        _not_finite_shape,
         _overfitting_shape,
         _better_on_validation_shape,
         _epoch_rhythm_shape,
@@ -132,6 +149,7 @@ _SHAPE_DESCRIPTIONS: tuple[Callable[[RunSummary], CurveShape | None], ...] = (
         _stuck_at_chance_shape,
         _stalled_shape,
         _still_falling_shape,
+        _not_decreasing_shape,
         _healthy_shape,
     ),
 )

@@ -36,6 +36,8 @@ SHAPES: dict[str, Record] = {
     "NaN at once": make_record([np.inf] * 20),
     "diverging": make_record(np.linspace(2.3, 9.0, 300), ratio=1e-3),
     "still falling": make_record(np.linspace(2.3, 0.8, 300) * (1 + 0.01 * np.random.default_rng(4).normal(size=300))),
+    "not decreasing": make_record(0.05 + 0.1 * np.linspace(0, 1, 200) + 0.08 * np.random.default_rng(0).random(200)),
+    "not finite": make_record([*falling_loss(2.3, 0.2), *[np.inf] * 20]),
     "too short": make_record([2.3, 2.2, 2.1]),
     "no loss": Record(),
 }
@@ -46,6 +48,20 @@ def test_curve_shape_has_the_expected_name_and_a_sentence(name: str) -> None:
     shape = curve_shape(SHAPES[name])
     assert shape.name == name
     assert shape.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in ("too short", "no loss", "NaN at once")])
+def test_curve_shape_says_that_the_loss_fell_only_if_it_did(name: str) -> None:
+    sentence = curve_shape(SHAPES[name]).sentence
+    _, losses = SHAPES[name].series("loss")
+    if "fell" in sentence or "falls" in sentence:
+        assert np.median(losses[-20:]) < np.median(losses[:20])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_curve_shape_of_constant_noise_is_never_healthy(seed: int) -> None:
+    noise = np.random.default_rng(seed).random(60)
+    assert curve_shape(make_record(0.05 + 0.02 * noise)).name == "not decreasing"
 
 
 def test_curve_shape_of_loss_that_turns_infinite_raises_no_numpy_error() -> None:
