@@ -1,19 +1,16 @@
-"""Use of a GradScaler in a loop, and the operands of its loss."""
+"""Use of a GradScaler in a loop."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from nbdebug.hooks.training_events import GradScalerCall
 from nbdebug.loop_monitor.gradient_accumulation import StepInterval, TrackedOptimizer
-from nbdebug.setup.losses import NODE_KINDS, LossKind
-
-_MAX_OPERAND_NODES = 64
 
 
 @dataclass(frozen=True)
@@ -106,55 +103,3 @@ class GradScalerMonitor:
             self.skipped_steps,
             scale,
         )
-
-
-@dataclass(frozen=True)
-class LossOperands:
-    """Kind of a loss, whether one operand was ``broadcast`` to the shape of the other, and its target.
-
-    ``is_float_target`` tells whether the target is floating point, ``is_unit_target`` whether it lies in [0, 1].
-    """
-
-    kind: LossKind
-    broadcast: bool
-    is_float_target: bool
-    is_unit_target: bool
-
-
-def loss_operands(roots: Sequence[Tensor]) -> LossOperands | None:
-    """Return the operands of the loss nearest to some roots, read from the graph before it is freed; None if absent.
-
-    They count as broadcast if those of any loss among the nearest nodes are. Torch expands operands of different shapes
-    before it compares them, so that one has a stride of zero.
-    """
-    pending: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
-    candidates: list[LossOperands] = []
-    for _ in range(_MAX_OPERAND_NODES):
-        if not pending:
-            break
-        node = pending.pop(0)
-        kind = NODE_KINDS.get(node.name().split("Backward")[0])
-        if kind is not None and (candidate := _saved_operands(node, kind)):
-            candidates.append(candidate)
-        pending += [next_node for next_node, _ in node.next_functions if next_node is not None]
-    return (
-        replace(candidates[0], broadcast=any(candidate.broadcast for candidate in candidates)) if candidates else None
-    )
-
-
-def _saved_operands(node: Any, kind: LossKind) -> LossOperands | None:
-    """Return the operands that a node of the graph has saved; None if torch does not expose them."""
-    try:
-        saved_input, target = node._saved_self, node._saved_target
-    except (AttributeError, RuntimeError):
-        return None
-    operands = [operand for operand in (saved_input, target) if isinstance(operand, Tensor)]
-    if len(operands) < 2 or not target.numel():
-        return None
-    is_unit_target = bool((target >= 0).all() and (target <= 1).all())
-    return LossOperands(kind, any(map(_is_expanded, operands)), target.is_floating_point(), is_unit_target)
-
-
-def _is_expanded(tensor: Tensor) -> bool:
-    """Check whether a tensor was expanded along any axis."""
-    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))

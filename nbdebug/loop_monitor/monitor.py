@@ -22,7 +22,7 @@ from nbdebug.hooks.training_events import (
     observe_clipping,
     observe_grad_scaler,
 )
-from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor, LossOperands, loss_operands
+from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
     AccumulationCounter,
     ClippingMonitor,
@@ -31,6 +31,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     TrackedOptimizer,
     is_divided,
 )
+from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice, find_normalized_twice, loss_operands
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
     ComparisonMonitor,
@@ -88,6 +89,7 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         changed=frozenset(monitor.parameter_tracker.changed),
         never_with_gradient=monitor.parameter_tracker.never_with_gradient(stepped_parameter_ids),
         loss_operands=monitor.loss_operands,
+        normalized_twice=monitor.normalized_twice,
         scheduler_steps=monitor.scheduler_monitor.count,
         plateau_metrics=tuple(monitor.scheduler_monitor.plateau_metrics),
         final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
@@ -156,6 +158,7 @@ class LoopMonitor:
         self.backward_passes = self.tracked_steps = self.inspected_passes = self.last_marked_step = 0
         self.backward_leaves = BackwardLeaves()
         self.loss_operands: LossOperands | None = None
+        self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss = self.is_undivided_loss = False
         self.is_inspection_due = self.marks_graphs = True
         self.visibility = ALL_EVENTS
@@ -280,6 +283,8 @@ class LoopMonitor:
         if not self.backward_leaves.reaches_model:
             self.backward_leaves = BackwardLeaves.of(roots, self.own_parameter_shapes)
         self.loss_operands = self.loss_operands or loss_operands(roots)
+        if self.backward_passes < _ALWAYS_INSPECTED_STEPS:
+            self.normalized_twice = self.normalized_twice or find_normalized_twice(roots)
         self.is_undivided_loss = not any(is_divided(root, self.is_scaled_loss) for root in roots)
         self.backward_line = get_calling_line(sys._getframe(1))
 

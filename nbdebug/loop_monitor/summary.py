@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nbdebug.loop_monitor.grad_scaler import GradScalerUsage, LossOperands
+from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
+from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.parameter_updates import UpdateSample
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
@@ -29,7 +30,8 @@ class LoopSummary:
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
     ``with_gradient`` those with one at any check, ``changed`` those whose values have changed.
     ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
-    ``loss_operands`` describes the operands of torch's own loss. ``low_lr_share`` is the share of steps below a
+    ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice`` probabilities that it takes for
+    logits. ``low_lr_share`` is the share of steps below a
     hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest;
     ``plateau_metrics`` are the values passed to a ReduceLROnPlateau.
 
@@ -55,6 +57,7 @@ class LoopSummary:
     changed: frozenset[str] = frozenset()
     never_with_gradient: frozenset[str] = frozenset()
     loss_operands: LossOperands | None = None
+    normalized_twice: NormalizedTwice | None = None
     scheduler_steps: int = 0
     low_lr_share: float = 0.0
     final_lr_ratio: float = 1.0

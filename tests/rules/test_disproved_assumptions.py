@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.loop_monitor.grad_scaler import loss_operands
+from nbdebug.loop_monitor.loss_graph import loss_operands
 from nbdebug.rules.examples import network, points
 
 Loss = Callable[[Tensor, Tensor], Tensor]

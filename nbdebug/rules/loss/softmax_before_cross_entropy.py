@@ -9,13 +9,17 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.autograd.patterns import suggest_removal
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.loss_graph import NormalizedTwice
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 
 _SOFTMAX_PAIR = Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"}))
 _WITH_LOGITS = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"}))
+_CALLS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
 _CALL_NAMES = {"softmax", "log_softmax", "sigmoid", "Softmax"}
 CONSEQUENCES = (
     "L208",
@@ -36,7 +40,7 @@ CONSEQUENCES = (
 
 
 @rule("L201", "error")
-def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
+def softmax_before_cross_entropy(graph: Graph | NotChecked, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """Probabilities go into a loss that applies softmax itself.
 
     ## What it does
@@ -50,7 +54,8 @@ def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
     is the only harmless form: the second one changes nothing.
 
     ## How it is measured
-    On the autograd graph of the first batch, so the coding style does not matter.
+    On the autograd graph of the first batch, and on that of the first backward passes of a watched loop, so the coding
+    style does not matter.
 
     ## How to fix
     Return the logits. Apply softmax only where you read probabilities.
@@ -61,11 +66,18 @@ def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
     ## References
     Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits.
     """
-    for producer, consumer in [*_SOFTMAX_PAIR.find_matches(graph), *_WITH_LOGITS.find_matches(graph)]:
-        call = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}[producer.name]
+    pairs = [] if isinstance(graph, NotChecked) else _find_pairs(graph)
+    if not pairs and isinstance(loop, LoopSummary):
+        if loop.normalized_twice:
+            yield _loop_finding(loop.normalized_twice)
+        return
+    if isinstance(graph, NotChecked):
+        raise graph
+    for producer, consumer in pairs:
+        call = _CALLS[producer.name]
         classes = _class_count(consumer)
         yield Finding(
-            message=_double_softmax_message(call, consumer, classes),
+            message=_double_softmax_message(call, consumer.name, classes),
             where=producer.where,
             cause=f"{call} is applied to the output, and the loss applies its own.",
             fix=suggest_removal(producer, _CALL_NAMES, f"return the logits, without {call}"),
@@ -73,6 +85,27 @@ def softmax_before_cross_entropy(graph: Graph) -> Iterator[Finding]:
             explains=CONSEQUENCES,
             severity="warning" if (producer.name, consumer.name) == ("LogSoftmax", "LogSoftmax") else "error",
         )
+
+
+def _find_pairs(graph: Graph) -> list[tuple[Node, Node]]:
+    return [*_SOFTMAX_PAIR.find_matches(graph), *_WITH_LOGITS.find_matches(graph)]
+
+
+def _loop_finding(pair: NormalizedTwice) -> Finding:
+    """Report probabilities in the user's own loop; the report adds the line that calls the loss."""
+    call = _CALLS[pair.producer]
+    return Finding(
+        message=f"In your loop: {_double_softmax_message(call, pair.consumer, pair.classes)}",
+        cause=f"The loop applies {call} to the output, and the loss applies its own.",
+        fix=f"loss = loss_fn(model(x), target)   # without {call}",
+        evidence={
+            "producer": pair.producer,
+            "consumer": pair.consumer,
+            "floor": _lowest_cross_entropy(pair.classes),
+        },
+        explains=CONSEQUENCES,
+        severity="warning" if pair.producer == pair.consumer == "LogSoftmax" else "error",
+    )
 
 
 def _class_count(consumer: Node) -> int | None:
@@ -88,10 +121,10 @@ def _lowest_cross_entropy(classes: int | None) -> float | None:
     return math.log(math.e + classes - 1) - 1 if classes and classes > 1 else None
 
 
-def _double_softmax_message(call: str, consumer: Node, classes: int | None) -> str:
-    if call == "log_softmax" and consumer.name == "LogSoftmax":
+def _double_softmax_message(call: str, consumer: str, classes: int | None) -> str:
+    if call == "log_softmax" and consumer == "LogSoftmax":
         return "log_softmax is applied twice: the second one, in the loss, changes nothing."
-    target = "cross-entropy" if consumer.name == "LogSoftmax" else "a with-logits loss"
+    target = "cross-entropy" if consumer == "LogSoftmax" else "a with-logits loss"
     lowest = _lowest_cross_entropy(classes)
     cost = f": with {classes} classes the loss cannot fall below {lowest:.3f}" if lowest else ""
     return f"The output of {call} goes into {target}, which expects logits{cost}."
