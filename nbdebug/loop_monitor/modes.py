@@ -128,24 +128,46 @@ class ModeMonitor:
         )
 
 
-class StepSplitCounter:
-    """Counts the steps of each optimizer by the loader whose batches were drawn, and passed backward, before them.
+class BatchUseCounter:
+    """Counts what becomes of batches: which loader those of a step come from, and whether a step uses their gradients.
 
     A step counts for validation if only validation batches were drawn since the previous step, and each of them had a
-    backward pass; so batches of an evaluation, or drawn beside training batches, do not.
+    backward pass; so batches of an evaluation, or drawn beside training batches, do not. A training batch is discarded
+    if its gradients are cleared, and the next batch is drawn before any step: several backward passes for one step on
+    one batch, as in adversarial training, do not count.
     """
 
     def __init__(self) -> None:
         self.drawn, self.backward = Counter[str](), Counter[str]()
         self.steps: dict[int, Counter[str]] = {}
+        self.batch = self.backward_batch = 0  # numbers of the latest training batch, and of that of the latest backward
+        self.cleared_batch: int | None = None
+        self.has_gradients = False
+        self.batches_with_backward = self.discarded_batches = 0
 
     def on_batch(self, split: str) -> None:
         """Record a batch by its split: "train", "val" or "" for another loader."""
         self.drawn[split] += 1
+        self.batch += split == "train"
+        self._count_discarded()
 
     def on_backward_end(self, split: str) -> None:
         """Record a backward pass by the split of the latest batch."""
         self.backward[split] += 1
+        if split == "train":
+            self.batches_with_backward += self.backward_batch != self.batch
+            self.backward_batch, self.has_gradients = self.batch, True
+
+    def on_gradients_cleared(self) -> None:
+        """Record that gradients were cleared."""
+        if self.has_gradients:
+            self.cleared_batch, self.has_gradients = self.backward_batch, False
+            self._count_discarded()
+
+    def _count_discarded(self) -> None:
+        if self.cleared_batch is not None and self.cleared_batch < self.batch:
+            self.discarded_batches += 1
+            self.cleared_batch = None
 
     def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
         """Record a step."""
@@ -157,6 +179,7 @@ class StepSplitCounter:
     def reset(self) -> None:
         """Forget the batches since the previous step."""
         self.drawn, self.backward = Counter(), Counter()
+        self.cleared_batch, self.has_gradients = None, False
 
     @property
     def validation_steps(self) -> int:

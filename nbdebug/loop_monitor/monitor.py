@@ -34,10 +34,10 @@ from nbdebug.loop_monitor.gradient_accumulation import (
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice, find_normalized_twice, loss_operands
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
+    BatchUseCounter,
     ComparisonMonitor,
     DeviceSyncCounter,
     ModeMonitor,
-    StepSplitCounter,
 )
 from nbdebug.loop_monitor.parameter_updates import BackwardLeaves, ParameterTracker, RoundedUpdates
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
@@ -97,7 +97,9 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         lines={**monitor.lines, **monitor.scheduler_monitor.lines},
         clipping=monitor.clipping_monitor.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
-        validation_steps=monitor.step_split_counter.validation_steps,
+        validation_steps=monitor.batch_use_counter.validation_steps,
+        batches_with_backward=monitor.batch_use_counter.batches_with_backward,
+        discarded_batches=monitor.batch_use_counter.discarded_batches,
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
@@ -132,11 +134,11 @@ class LoopMonitor:
             RetainedGraphCounter(),
             RoundedUpdates(setup.eager_model),
         )
-        self.device_sync_counter, self.double_update_counter, self.scheduler_monitor, self.step_split_counter = (
+        self.device_sync_counter, self.double_update_counter, self.scheduler_monitor, self.batch_use_counter = (
             DeviceSyncCounter(),
             DoubleUpdateCounter(),
             SchedulerMonitor(),
-            StepSplitCounter(),
+            BatchUseCounter(),
         )
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
@@ -249,7 +251,7 @@ class LoopMonitor:
     def on_batch(self, event: tuple[Any, Any, float]) -> None:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
-        self.step_split_counter.on_batch(self.mode_monitor.split)
+        self.batch_use_counter.on_batch(self.mode_monitor.split)
         if self.mode_monitor.split == "train":
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
@@ -312,7 +314,7 @@ class LoopMonitor:
         self.backward_passes += 1
         self.double_update_counter.on_backward_end()
         self.mode_monitor.on_backward_end()
-        self.step_split_counter.on_backward_end(self.mode_monitor.split)
+        self.batch_use_counter.on_backward_end(self.mode_monitor.split)
         if self.marks_graphs:
             self.retained_graph_counter.on_backward(self.steps)
         for tracked in self.tracked_optimizers.values():
@@ -337,6 +339,7 @@ class LoopMonitor:
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""
         self.record_line("zero_grad")
+        self.batch_use_counter.on_gradients_cleared()
         cleared = [owner] if id(owner) in self.tracked_optimizers else unwrap_optimizer(owner)
         for tracked in self.tracked_optimizers.values():
             if any(tracked.optimizer is optimizer for optimizer in cleared) or (
@@ -387,7 +390,7 @@ class LoopMonitor:
         self.tracked_steps += 1
         self.rounded_updates.on_step_end()
         self.mode_monitor.on_step_end()
-        self.step_split_counter.on_step_end(optimizer)
+        self.batch_use_counter.on_step_end(optimizer)
         self.device_sync_counter.checked_steps += self.is_inspection_due
         self.plan_next_step(self.steps)
         if self.is_inspection_due:
@@ -405,7 +408,7 @@ class LoopMonitor:
     def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
         """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
         tracked.steps += 1
-        self.step_split_counter.reset()
+        self.batch_use_counter.reset()
         tracked.interval.has_backward, tracked.interval.batches, tracked.interval.clip = False, 0, None
         self.plan_next_step(tracked.steps)
 

@@ -35,7 +35,8 @@ class LoopSummary:
     hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest;
     ``plateau_metrics`` are the values passed to a ReduceLROnPlateau.
 
-    ``validation_steps`` are steps on batches of the validation loader.
+    ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
+    ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
 
     ``lines`` are the user's own, by event: "backward", "zero_grad", "schedule", "clip", "optimizer" (its step), and
     "scale", "unscale", "step" of a GradScaler. ``rounded_updates`` holds the samples of low-precision weights, by
@@ -66,6 +67,8 @@ class LoopSummary:
     clipping: ClippingSummary = field(default_factory=ClippingSummary)
     grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
     validation_steps: int = 0
+    batches_with_backward: int = 0
+    discarded_batches: int = 0
     forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
     accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
     retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)

@@ -20,7 +20,8 @@ def step_missing(setup: Setup, loop: LoopSummary, *, least: int = 5, share: floa
     """Backward passes run, but no step follows them, or the gradients are cleared before the step.
 
     ## What it does
-    Counts backward passes and steps, and the steps that found all gradients cleared since the last backward pass.
+    Counts backward passes and steps, the steps that found all gradients cleared since the last backward pass, and the
+    batches whose gradients were cleared before any step.
 
     ## Why it matters
     The weights do not change. The loss varies with the batches and the batch statistics, which looks like slow
@@ -28,7 +29,9 @@ def step_missing(setup: Setup, loop: LoopSummary, *, least: int = 5, share: floa
 
     ## How it is measured
     In your own loop, exactly: from ``least`` = 5 backward passes without a step that changed any parameter, or if more
-    than a ``share`` of one half of the steps found no gradient.
+    than a ``share`` of one half of the steps found no gradient; or from ``least`` training batches whose gradients were
+    cleared and the next batch drawn before any step, if they are more than that share of all. Several backward passes
+    for one step on one batch, as in adversarial training, do not count.
 
     ## How to fix
     The order is ``zero_grad()``, ``backward()``, ``step()``.
@@ -54,6 +57,15 @@ def step_missing(setup: Setup, loop: LoopSummary, *, least: int = 5, share: floa
             "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
             loop.lines.get("zero_grad"),
             evidence,
+        )
+    elif loop.steps and loop.discarded_batches >= max(least, share * loop.batches_with_backward):
+        yield _finding(
+            f"The gradients of {loop.discarded_batches} of {loop.batches_with_backward} batches were cleared before "
+            "any step used them",
+            "zero_grad() runs for each batch, but step() does not: it is called after the loop over the batches.",
+            "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
+            loop.lines.get("backward"),
+            {**evidence, "discarded batches": loop.discarded_batches},
         )
     elif setup.optimizers and not loop.steps and not loop.changed and not loop.grad_scaler.skipped_steps:
         yield _finding(
