@@ -18,6 +18,7 @@ from nbdebug.source.location import get_location
 from nbdebug.source.search import find_option_line
 
 _ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
+_LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
 _InvalidSetting = tuple[str, Any, str, str]
 
 
@@ -27,8 +28,8 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
 
     ## What it does
     Reads the settings of every parameter group. Reported are decay rates of the moments in the wrong order, a momentum
-    that never decays, an eps that is zero or that the dtype of the weights rounds to zero, a learning rate of zero that
-    no scheduler will raise, and a key that the optimizer does not know.
+    that never decays or that takes 200 steps and more, an eps that is zero or that the dtype of the weights rounds to
+    zero, a learning rate of zero that no scheduler will raise, and a key that the optimizer does not know.
 
     ## Why it matters
     Torch accepts these settings silently. A misspelled key leaves the group at the default; moments in the wrong order
@@ -36,9 +37,11 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
     zero by zero.
 
     ## How it is measured
-    Exactly, by the parameter groups. The bound for Adam is that of its convergence proof, beta1 < sqrt(beta2), which
-    (0.9, 0.999), (0.9, 0.95), (0.5, 0.999) and (0, 0.9) satisfy. A key is a misspelling if it is an alias of a known
-    key or close to its name; other keys, such as those that schedulers store in a group, are not reported.
+    Exactly, by the parameter groups. Recipes use a momentum of 0.9 to 0.99, as nnU-Net does; it is reported from 0.995
+    on, where the velocity reaches 200 times the gradient. The bound for Adam is that of its convergence proof, beta1 <
+    sqrt(beta2), which (0.9, 0.999), (0.9, 0.95), (0.5, 0.999) and (0, 0.9) satisfy. A key is a misspelling if it is an
+    alias of a known key or close to its name; other keys, such as those that schedulers store in a group, are not
+    reported.
 
     ## How to fix
     Set the value that the message names.
@@ -47,7 +50,8 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
     When your own code reads the key, or raises the learning rate later.
 
     ## References
-    Kingma and Ba 2015, arXiv:1412.6980, theorem 4.1; Reddi et al. 2018, arXiv:1904.09237, on beta1 < sqrt(beta2).
+    Kingma and Ba 2015, arXiv:1412.6980, theorem 4.1; Isensee et al. 2021, Nature Methods 18, on nnU-Net;
+    Reddi et al. 2018, arXiv:1904.09237, on beta1 < sqrt(beta2).
     """
     for optimizer_index, optimizer in enumerate(optimizers):
         for group_index, group in enumerate(optimizer.param_groups):
@@ -88,6 +92,12 @@ def _invalid_values(group: dict[str, Any], scheduled: bool) -> Iterator[_Invalid
         )
     if momentum is not None and float(momentum) >= 1:
         yield "momentum", float(momentum), "below 1, such as 0.9", "Old gradients never decay."
+    elif momentum is not None and float(momentum) >= _LONG_MOMENTUM and not group.get("dampening", 0):
+        steps = 1 / (1 - float(momentum))
+        cause = (
+            f"The velocity sums the gradients of about {steps:,.0f} steps, so a step is up to {steps:,.0f} times lr."
+        )
+        yield "momentum", float(momentum), "at most 0.99, such as 0.9", cause
     if momentum and group.get("dampening", 0) >= 1:
         yield "dampening", group["dampening"], "below 1, such as 0", "Only the first gradient enters the momentum."
     yield from _invalid_eps(group)

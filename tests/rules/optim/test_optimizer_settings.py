@@ -91,6 +91,7 @@ def test_weight_decay_too_strong_ignores_usual_decay(name: str) -> None:
     [
         ("O509", STRONG_DECAY["adam"], "weight_decay=2.0"),
         ("O510", lambda p: torch.optim.SGD(p, lr=0.1, momentum=1.5), "momentum=1.5"),
+        ("O510", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.999), "momentum=0.999"),
         ("O510", lambda p: torch.optim.Adam(p, betas=(0.99, 0.5)), "betas=(0.99, 0.5)"),
         ("L213", lambda p: torch.optim.Adagrad(p, maximize=True), "maximize=True"),
     ],
@@ -99,6 +100,11 @@ def test_optimizer_rules_point_to_line_that_sets_option(code: str, make_optimize
     (finding,) = rule_findings(setup_with_optimizer(make_optimizer, loss_fn=cross_entropy), code)
     assert finding.where.source is not None
     assert line in finding.where.source
+
+
+@pytest.mark.parametrize("options", [{"momentum": 0.99}, {"momentum": 0.999, "dampening": 0.999}, {"momentum": 0.0}])
+def test_odd_optimizer_setting_ignores_usual_momentum_and_averaged_gradients(options: dict[str, float]) -> None:
+    assert fault_messages(setup_with_optimizer(lambda p: torch.optim.SGD(p, lr=0.1, **options)), "O510") == []
 
 
 def test_schedule_misused_reports_scheduler_of_another_optimizer() -> None:
