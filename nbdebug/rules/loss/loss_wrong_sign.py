@@ -12,6 +12,7 @@ from torch import nn
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
@@ -28,7 +29,11 @@ _UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
 
 @rule("L213", "error")
 def loss_wrong_sign(
-    setup: Setup, graph: Graph | NotChecked, ideal_loss: IdealLoss | NotChecked, record: Record | NotChecked
+    setup: Setup,
+    graph: Graph | NotChecked,
+    ideal_loss: IdealLoss | NotChecked,
+    record: Record | NotChecked,
+    loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """The optimizer moves the loss in the wrong direction.
 
@@ -56,7 +61,8 @@ def loss_wrong_sign(
     Documentation of torch.optim.SGD, argument ``maximize``.
     """
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record)):
-        yield _unbounded_finding(graph, *lowest)
+        backward_line = None if isinstance(loop, NotChecked) else loop.lines.get("backward")
+        yield _unbounded_finding(_root_line(graph) or backward_line, *lowest)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -103,8 +109,7 @@ def _unbounded_decrease(record: Record) -> tuple[int, float, float] | None:
     )
 
 
-def _unbounded_finding(graph: Graph | NotChecked, step: int, lowest: float, initial: float) -> Finding:
-    line = _root_line(graph)
+def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initial: float) -> Finding:
     where = replace(get_location(line), step=step)
     return Finding(
         message=f"The loss decreased to {lowest:.3g} at step {step}; its initial magnitude was {initial:.3g}. It is "

@@ -59,7 +59,13 @@ def is_reported_for_losses(losses: list[float]) -> bool:
     for step, loss in enumerate(losses, 1):
         record.run.append(step, {"loss": loss})
     unavailable = NotChecked("not available")
-    measurements = {"setup": None, "graph": unavailable, "ideal_loss": unavailable, "record": record}
+    measurements = {
+        "setup": None,
+        "graph": unavailable,
+        "ideal_loss": unavailable,
+        "record": record,
+        "loop": unavailable,
+    }
     try:
         return bool(rule_registry.find_rule("L213")(measurements))
     except NotChecked:
@@ -80,3 +86,19 @@ def test_loss_wrong_sign_of_recorded_losses_without_lower_bound_is_reported(loss
 )
 def test_loss_wrong_sign_of_recorded_losses_with_lower_bound_is_quiet(losses: list[float]) -> None:
     assert not is_reported_for_losses(losses)
+
+
+def test_loss_wrong_sign_of_sign_flipped_in_loop_names_the_backward_line() -> None:
+    setup = classifier()
+    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=5.0),)
+    debugger = Debugger.of(setup)
+    with debugger.watch() as watch:
+        for _ in range(60):
+            for x, y in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                loss = F.cross_entropy(setup.model(x), y)
+                (-loss).backward()
+                setup.optimizers[0].step()
+    (finding,) = [finding for finding in watch.result.report.findings if finding.code == "L213"]
+    assert finding.where.source is not None
+    assert "(-loss).backward()" in finding.where.source
