@@ -189,11 +189,15 @@ def list_layer_calls(runner: ModelRunner, inputs: ModelInputs) -> LayerCalls:
     """List the layers with an open model runner, for the first sample only, so that sample axes are unambiguous."""
     recorder = _LayerCallRecorder(1)
     modules = dict(runner.model.named_modules())
-    accessible = [name for name, module in modules.items() if _can_be_hooked(name, module)]
+    hooks = {
+        module: partial(recorder._on_output, name) for name, module in modules.items() if _can_be_hooked(name, module)
+    }
     hidden = [
-        name for name in modules if name not in accessible and not name.split(".")[-1].startswith("parametrizations")
+        name
+        for name, module in modules.items()
+        if module not in hooks and not name.split(".")[-1].startswith("parametrizations")
     ]
-    with hooked({modules[name]: partial(recorder._on_output, name) for name in accessible}):
+    with hooked(hooks):
         runner.run(inputs.take(torch.arange(1)))
     return recorder.to_layer_calls(runner, hidden)
 

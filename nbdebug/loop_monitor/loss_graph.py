@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
 
-from nbdebug.autograd.patterns import VALUE_PRESERVING_NODES
+from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.setup.losses import NODE_KINDS, LossKind
 
-_MAX_OPERAND_NODES = 64
-_NORMALIZED_LOSSES = {
-    "LogSoftmax": ("Softmax", "LogSoftmax", "Sigmoid"),
-    "BinaryCrossEntropyWithLogits": ("Softmax", "LogSoftmax"),
-}  # operations that apply softmax or sigmoid, with those whose output they should not receive
+_MAX_NODES = 64
+_NORMALIZED_TWICE = (
+    Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"})),
+    Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"})),
+)
 
 
 @dataclass(frozen=True)
@@ -31,33 +31,44 @@ class LossOperands:
     is_unit_target: bool
 
 
-def loss_operands(roots: Sequence[Tensor]) -> LossOperands | None:
-    """Return the operands of the loss nearest to some roots, read from the graph before it is freed; None if absent.
+def nearest_graph(roots: Sequence[Tensor]) -> Graph:
+    """Return the operations nearest to some roots, breadth first, without modules and lines.
 
-    They count as broadcast if those of any loss among the nearest nodes are. Torch expands operands of different shapes
-    before it compares them, so that one has a stride of zero.
+    Saved values can be read until a backward pass frees them.
     """
-    candidates: list[LossOperands] = []
-    for node in _nearest_nodes(roots):
-        kind = NODE_KINDS.get(_operation_name(node))
-        if kind is not None and (candidate := _saved_operands(node, kind)):
-            candidates.append(candidate)
+    nodes: dict[Any, Node] = {}
+    pending: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    while pending and len(nodes) < _MAX_NODES:
+        function = pending.pop(0)
+        if function not in nodes:
+            nodes[function] = Node(function)
+            pending += [next_function for next_function, _ in function.next_functions if next_function is not None]
+    for function, node in nodes.items():
+        node.inputs += [nodes[next_function] for next_function, _ in function.next_functions if next_function in nodes]
+    return Graph(next(iter(nodes.values()), None), tuple(nodes.values()))
+
+
+def loss_operands(graph: Graph) -> LossOperands | None:
+    """Return the operands of the loss nearest to the root of a graph; None if absent.
+
+    They count as broadcast if those of any loss of the graph are. Torch expands operands of different shapes before it
+    compares them, so that one has a stride of zero.
+    """
+    operands = (_saved_operands(node, NODE_KINDS[node.name]) for node in graph.nodes if node.name in NODE_KINDS)
+    candidates = [candidate for candidate in operands if candidate is not None]
     return (
         replace(candidates[0], broadcast=any(candidate.broadcast for candidate in candidates)) if candidates else None
     )
 
 
-def _saved_operands(node: Any, kind: LossKind) -> LossOperands | None:
+def _saved_operands(node: Node, kind: LossKind) -> LossOperands | None:
     """Return the operands that a node of the graph has saved; None if torch does not expose them."""
-    try:
-        saved_input, target = node._saved_self, node._saved_target
-    except (AttributeError, RuntimeError):
-        return None
-    operands = [operand for operand in (saved_input, target) if isinstance(operand, Tensor)]
-    if len(operands) < 2 or not target.numel():
+    saved_input, target = node.get_saved("self"), node.get_saved("target")
+    if not isinstance(saved_input, Tensor) or not isinstance(target, Tensor) or not target.numel():
         return None
     is_unit_target = bool((target >= 0).all() and (target <= 1).all())
-    return LossOperands(kind, any(map(_is_expanded, operands)), target.is_floating_point(), is_unit_target)
+    is_broadcast = _is_expanded(saved_input) or _is_expanded(target)
+    return LossOperands(kind, is_broadcast, target.is_floating_point(), is_unit_target)
 
 
 def _is_expanded(tensor: Tensor) -> bool:
@@ -74,42 +85,19 @@ class NormalizedTwice:
     classes: int | None
 
 
-def find_normalized_twice(roots: Sequence[Tensor]) -> NormalizedTwice | None:
-    """Return the normalization whose output reaches that of the loss through operations that keep its values."""
-    for consumer in _nearest_nodes(roots):
-        producers = _NORMALIZED_LOSSES.get(_operation_name(consumer), ())
-        pending = _inputs(consumer) if producers else []
-        while pending:
-            node = pending.pop()
-            if (name := _operation_name(node)) in producers:
-                return NormalizedTwice(name, _operation_name(consumer), _class_count(consumer))
-            if name in VALUE_PRESERVING_NODES:
-                pending += _inputs(node)
-    return None
+def find_normalized_twice(graph: Graph) -> list[tuple[Node, NormalizedTwice]]:
+    """Return each normalization whose output reaches that of a loss through operations that keep its values.
+
+    The names can be stored; the node would keep the graph alive.
+    """
+    return [
+        (producer, NormalizedTwice(producer.name, consumer.name, _class_count(consumer)))
+        for pattern in _NORMALIZED_TWICE
+        for producer, consumer in pattern.find_matches(graph)
+    ]
 
 
-def _class_count(log_softmax: Any) -> int | None:
-    try:
-        result, axis = log_softmax._saved_result, log_softmax._saved_dim
-    except (AttributeError, RuntimeError):
-        return None
-    return int(result.shape[axis if axis < result.dim() else axis - 2**64])
-
-
-def _nearest_nodes(roots: Sequence[Tensor]) -> Iterator[Any]:
-    """Yield the nodes nearest to some roots, breadth first."""
-    pending: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
-    for _ in range(_MAX_OPERAND_NODES):
-        if not pending:
-            return
-        node = pending.pop(0)
-        yield node
-        pending += _inputs(node)
-
-
-def _inputs(node: Any) -> list[Any]:
-    return [next_node for next_node, _ in node.next_functions if next_node is not None]
-
-
-def _operation_name(node: Any) -> str:
-    return str(node.name().split("Backward")[0])
+def _class_count(consumer: Node) -> int | None:
+    """Return the number of classes that a log-softmax runs over, if torch saved it."""
+    result, axis = consumer.get_saved("result"), consumer.get_saved("dim")
+    return result.shape[axis] if isinstance(result, Tensor) and isinstance(axis, int) else None

@@ -1,4 +1,4 @@
-"""Train and eval mode of passes, batch order, broadcasting comparisons and device synchronizations of a loop."""
+"""Modes of passes, use and order of batches, broadcasting comparisons and device synchronizations of a loop."""
 
 from __future__ import annotations
 

@@ -31,7 +31,13 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     TrackedOptimizer,
     is_divided,
 )
-from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice, find_normalized_twice, loss_operands
+from nbdebug.loop_monitor.loss_graph import (
+    LossOperands,
+    NormalizedTwice,
+    find_normalized_twice,
+    loss_operands,
+    nearest_graph,
+)
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
     BatchUseCounter,
@@ -284,11 +290,19 @@ class LoopMonitor:
             tracked.gradient_versions = GradientVersions(tracked.parameters)
         if not self.backward_leaves.reaches_model:
             self.backward_leaves = BackwardLeaves.of(roots, self.own_parameter_shapes)
-        self.loss_operands = self.loss_operands or loss_operands(roots)
-        if self.backward_passes < _ALWAYS_INSPECTED_STEPS:
-            self.normalized_twice = self.normalized_twice or find_normalized_twice(roots)
+        self.inspect_loss(roots)
         self.is_undivided_loss = not any(is_divided(root, self.is_scaled_loss) for root in roots)
         self.backward_line = get_calling_line(sys._getframe(1))
+
+    def inspect_loss(self, roots: Sequence[Tensor]) -> None:
+        """Read what the graph of a loss shows, until it is known."""
+        is_early = self.backward_passes < _ALWAYS_INSPECTED_STEPS
+        if self.loss_operands is not None and (self.normalized_twice is not None or not is_early):
+            return
+        graph = nearest_graph(roots)
+        self.loss_operands = self.loss_operands or loss_operands(graph)
+        if is_early and self.normalized_twice is None:
+            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), None)
 
     def unscaled_loss(self, root: Tensor) -> Tensor:
         """Return the loss of the latest backward pass, without the factor of a GradScaler."""

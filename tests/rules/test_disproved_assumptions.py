@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.loop_monitor.loss_graph import loss_operands
+from nbdebug.loop_monitor.loss_graph import loss_operands, nearest_graph
 from nbdebug.rules.examples import network, points
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -69,12 +69,14 @@ def test_untrained_head_findings_when_second_optimizer_trains_it_are_disproved()
 
 def test_loss_operands_of_graph_tells_broadcast() -> None:
     output, target = torch.zeros(4, 1, requires_grad=True), torch.ones(4)
-    assert loss_operands([F.mse_loss(output, target[:, None]) / 2]) is not None
+    assert loss_operands(nearest_graph([F.mse_loss(output, target[:, None]) / 2])) is not None
     with pytest.warns(UserWarning, match="target size"):
-        broadcast_operands = loss_operands([F.mse_loss(output[:, 0], target) + F.mse_loss(output, target)])
+        broadcast_operands = loss_operands(
+            nearest_graph([F.mse_loss(output[:, 0], target) + F.mse_loss(output, target)])
+        )
     assert broadcast_operands is not None
     assert broadcast_operands.broadcast
-    assert loss_operands([output.sum()]) is None
+    assert loss_operands(nearest_graph([output.sum()])) is None
 
 
 def test_watch_report_after_loop_omits_disproved_findings() -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
-from torch import Tensor, nn
+from torch import nn
 
-from nbdebug.autograd import Graph, Node, Pattern
+from nbdebug.autograd import Graph
 from nbdebug.autograd.patterns import suggest_removal
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.loss_graph import NormalizedTwice
+from nbdebug.loop_monitor.loss_graph import NormalizedTwice, find_normalized_twice
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 
-_SOFTMAX_PAIR = Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"}))
-_WITH_LOGITS = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"}))
 _CALLS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
 _CALL_NAMES = {"softmax", "log_softmax", "sigmoid", "Softmax"}
 CONSEQUENCES = (
@@ -66,54 +65,27 @@ def softmax_before_cross_entropy(graph: Graph | NotChecked, loop: LoopSummary | 
     ## References
     Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits.
     """
-    pairs = [] if isinstance(graph, NotChecked) else _find_pairs(graph)
-    if not pairs and isinstance(loop, LoopSummary):
-        if loop.normalized_twice:
-            yield _loop_finding(loop.normalized_twice)
-        return
-    if isinstance(graph, NotChecked):
+    pairs = [] if isinstance(graph, NotChecked) else find_normalized_twice(graph)
+    for producer, names in pairs:
+        fix = suggest_removal(producer, _CALL_NAMES, f"return the logits, without {_CALLS[names.producer]}")
+        yield replace(_finding(names), where=producer.where, fix=fix)
+    if isinstance(loop, LoopSummary):
+        if loop.normalized_twice and not pairs:
+            yield _finding(loop.normalized_twice)  # the report adds the line that calls the loss
+    elif isinstance(graph, NotChecked):
         raise graph
-    for producer, consumer in pairs:
-        call = _CALLS[producer.name]
-        classes = _class_count(consumer)
-        yield Finding(
-            message=_double_softmax_message(call, consumer.name, classes),
-            where=producer.where,
-            cause=f"{call} is applied to the output, and the loss applies its own.",
-            fix=suggest_removal(producer, _CALL_NAMES, f"return the logits, without {call}"),
-            evidence={"producer": producer.name, "consumer": consumer.name, "floor": _lowest_cross_entropy(classes)},
-            explains=CONSEQUENCES,
-            severity="warning" if (producer.name, consumer.name) == ("LogSoftmax", "LogSoftmax") else "error",
-        )
 
 
-def _find_pairs(graph: Graph) -> list[tuple[Node, Node]]:
-    return [*_SOFTMAX_PAIR.find_matches(graph), *_WITH_LOGITS.find_matches(graph)]
-
-
-def _loop_finding(pair: NormalizedTwice) -> Finding:
-    """Report probabilities in the user's own loop; the report adds the line that calls the loss."""
-    call = _CALLS[pair.producer]
+def _finding(names: NormalizedTwice) -> Finding:
+    producer, consumer, call = names.producer, names.consumer, _CALLS[names.producer]
     return Finding(
-        message=f"In your loop: {_double_softmax_message(call, pair.consumer, pair.classes)}",
-        cause=f"The loop applies {call} to the output, and the loss applies its own.",
+        message=_double_softmax_message(call, consumer, names.classes),
+        cause=f"{call} is applied to the output, and the loss applies its own.",
         fix=f"loss = loss_fn(model(x), target)   # without {call}",
-        evidence={
-            "producer": pair.producer,
-            "consumer": pair.consumer,
-            "floor": _lowest_cross_entropy(pair.classes),
-        },
+        evidence={"producer": producer, "consumer": consumer, "floor": _lowest_cross_entropy(names.classes)},
         explains=CONSEQUENCES,
-        severity="warning" if pair.producer == pair.consumer == "LogSoftmax" else "error",
+        severity="warning" if producer == consumer == "LogSoftmax" else "error",
     )
-
-
-def _class_count(consumer: Node) -> int | None:
-    """The number of classes that a log-softmax runs over, if torch saved it."""
-    result, axis = consumer.get_saved("result"), consumer.get_saved("dim")
-    if not isinstance(result, Tensor) or not isinstance(axis, int):
-        return None
-    return result.shape[axis]
 
 
 def _lowest_cross_entropy(classes: int | None) -> float | None:
