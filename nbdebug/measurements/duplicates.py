@@ -1,4 +1,4 @@
-"""Exact, near and windowed duplicates across the splits."""
+"""Exact, near and windowed duplicates across the splits, and validation samples next to training samples."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Subset
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
-from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
 
 _MIN_DISTINCT_VALUES = 16
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
@@ -23,6 +24,7 @@ _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIE
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
 _MAX_SHIFT = 16
+_MIN_NEIGHBORS, _MAX_NEIGHBORS, _TARGET_BINS = 20, 300, 10
 
 
 @dataclass(frozen=True)
@@ -261,3 +263,69 @@ def _is_time_series(part: Tensor) -> bool:
         return False
     first = part[:, 0].reshape(len(part), -1)
     return any(len(column.unique()) > len(column) / 2 for column in first.t())
+
+
+@dataclass(frozen=True)
+class NeighborSimilarity:
+    """Similarity of validation samples to training samples that are next to them in their common dataset.
+
+    ``mean_rank`` is the mean share of training samples of the same class that are more similar than the neighbor: 0.5
+    if the order of the dataset means nothing. ``pairs`` are indices (train, val) in the common dataset.
+    """
+
+    mean_rank: float
+    pairs: list[tuple[int, int]]
+
+
+@measurement
+def neighbor_similarity(setup: Setup, tables: dict[str, SplitTable]) -> NeighborSimilarity:
+    """Rank of the training sample next to each validation sample by its distance, among those of the same class."""
+    train, val = tables.get("train"), tables.get("val")
+    loaders = setup.train_loader, setup.val_loader
+    if train is None or val is None or not all(map(is_map_style, loaders)) or len(train.inputs) != 1:
+        raise NotChecked("the splits are not two parts of one dataset that can be read by index")
+    roots, positions = zip(*(_find_positions(*item) for item in zip(loaders, (train, val), strict=True)), strict=True)
+    train_rows = {position: row for row, position in enumerate(positions[0])}
+    pairs = [
+        (train_rows[neighbor], row)
+        for row, position in enumerate(positions[1])
+        for neighbor in (position - 1, position + 1)
+        if neighbor in train_rows
+    ][:_MAX_NEIGHBORS]
+    if roots[0] is not roots[1] or len(pairs) < _MIN_NEIGHBORS:
+        raise NotChecked(f"fewer than {_MIN_NEIGHBORS} validation samples are next to a training sample in one dataset")
+    ranks = _rank_neighbors(train, val, pairs)
+    indices = [(positions[0][train_row], positions[1][val_row]) for train_row, val_row in pairs]
+    return NeighborSimilarity(float(ranks.mean()), indices)
+
+
+def _find_positions(loader: Any, table: SplitTable) -> tuple[Any, list[int]]:
+    """Return the dataset under all subsets, and the position of each row of a table in it."""
+    dataset, indices = loader.dataset, list(table.indices)
+    while isinstance(dataset, Subset):
+        indices = indices if reads_tensor_dataset(loader) else [int(dataset.indices[index]) for index in indices]
+        dataset = dataset.dataset
+    return dataset, indices
+
+
+def _rank_neighbors(train: SplitTable, val: SplitTable, pairs: list[tuple[int, int]]) -> Tensor:
+    """Return, for each pair, the share of training samples of the same class that are closer than the neighbor."""
+    classes = _get_strata(train)
+    train_columns, val_columns = _standardize(train.inputs[0].float(), val.inputs[0].float())
+    ranks = []
+    for train_row, val_row in pairs:
+        alike = (classes == classes[train_row]).nonzero().flatten()
+        distances = (train_columns[alike] - val_columns[val_row]).square().sum(1)
+        own = (train_columns[train_row] - val_columns[val_row]).square().sum()
+        ranks.append((distances < own).float().mean() + (distances == own).float().mean() / 2)
+    return torch.stack(ranks)
+
+
+def _get_strata(table: SplitTable) -> Tensor:
+    """Return the class of each sample; for one real-valued target its tenth; else one class for all."""
+    if table.labels is not None:
+        return table.labels
+    if len(table.targets) != 1 or table.targets[0].numel() != len(table):
+        return torch.zeros(len(table), dtype=torch.long)
+    order = table.targets[0].flatten().argsort().argsort()
+    return order * _TARGET_BINS // max(len(table), 1)

@@ -1,34 +1,24 @@
-"""Units of the features in both splits, reseeded generators, and regularization."""
+"""Units of the features in both splits, and regularization."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import TensorDataset
 
 from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.feature_values import feature_rows, is_image_batch, sample_positions
 from nbdebug.measurements.registry import measurement, slow_measurement
-from nbdebug.preserve import Preserve
-from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
-_MAX_CHANNELS = 4
-_GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
-    "np.random": (np.random.seed, lambda: _get_numpy_state()),
-    "random": (random.seed, random.getstate),
-    "torch": (torch.default_generator.manual_seed, lambda: torch.get_rng_state().numpy().tobytes()),
-}
 
 
 @dataclass(frozen=True)
@@ -93,7 +83,7 @@ def _are_comparable(train: Tensor, val: Tensor) -> bool:
 
 def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
     train_rows, val_rows = (_sample_rows(values) for values in (train, val))
-    train_features, val_features = _get_feature_values(train_rows), _get_feature_values(val_rows)
+    train_features, val_features = feature_rows(train_rows), feature_rows(val_rows)
     spread = [(values - values.mean(1, keepdim=True)).abs().mean(1) for values in (train_features, val_features)]
     is_varying = (spread[0] > 0) & (spread[1] > 0)
     means = [values.mean(1) for values in (train_features, val_features)]
@@ -110,18 +100,7 @@ def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
 
 def _sample_rows(part: Tensor) -> Tensor:
     """Return evenly spaced rows as floating-point values."""
-    return part[torch.linspace(0, len(part) - 1, min(len(part), _MAX_SAMPLES)).long()].float()
-
-
-def _get_feature_values(part: Tensor) -> Tensor:
-    """Return the values of each feature as one row."""
-    if part.dim() == 2:
-        return part.t()
-    return part.transpose(0, 1).flatten(1) if _is_image_batch(part) else part.reshape(1, -1)
-
-
-def _is_image_batch(part: Tensor) -> bool:
-    return part.dim() == 4 and 1 < part.shape[1] <= _MAX_CHANNELS
+    return part[sample_positions(len(part), _MAX_SAMPLES)].float()
 
 
 def _compute_step_ratio(train: Tensor, val: Tensor) -> float | None:
@@ -145,7 +124,7 @@ def _compute_median_step(part: Tensor, axis: int) -> float:
 
 def _are_channels_reversed(train: Tensor, val: Tensor) -> bool:
     """Return whether the first three channels agree only in reverse order, beyond sampling noise."""
-    if not _is_image_batch(train) or train.shape[1] < 3 or val.shape[1] != train.shape[1]:
+    if not is_image_batch(train) or train.shape[1] < 3 or val.shape[1] != train.shape[1]:
         return False
     train_means, val_means = (first[:, :3].flatten(2).mean(2) for first in (train, val))
     noise = train_means.var(0) / len(train_means) + val_means.var(0) / len(val_means)
@@ -158,64 +137,6 @@ def _are_channels_reversed(train: Tensor, val: Tensor) -> bool:
         compute_distance(train_means.mean(0), val_means.mean(0), noise) > 25
         and compute_distance(train_means.mean(0), val_means.mean(0).flip(0), reversed_noise) < 4
     )
-
-
-@dataclass(frozen=True)
-class RepeatedSeeds:
-    """Generators that each sample seeds with the same number, and generators copied to each worker."""
-
-    seeded_per_sample: tuple[str, ...]
-    copied_to_workers: tuple[str, ...]
-
-
-@slow_measurement
-def repeated_seeds(setup: Setup) -> RepeatedSeeds:
-    """Generators of Python, NumPy and torch that the training dataset reseeds, and generators it stores itself."""
-    loader = setup.train_loader
-    if not is_map_style(loader) or not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, TensorDataset):
-        return RepeatedSeeds((), ())
-    generators = {
-        name: generator
-        for name, generator in getattr(loader.dataset, "__dict__", {}).items()
-        if isinstance(generator, GENERATOR_TYPES)
-    }
-    try:
-        with Preserve(loader.dataset):
-            seeded_per_sample = tuple(name for name in _GENERATOR_FUNCTIONS if _is_seeded(loader.dataset, name))
-            copied_to_workers = tuple(
-                name
-                for name, generator in generators.items()
-                if loader.num_workers and _uses_generator(loader.dataset, generator)
-            )
-    except Exception:
-        return RepeatedSeeds((), ())
-    return RepeatedSeeds(seeded_per_sample, copied_to_workers)
-
-
-def _get_numpy_state() -> tuple[Any, ...]:
-    state: Any = np.random.get_state()
-    return state[1].tobytes(), *state[2:]
-
-
-def _is_seeded(dataset: Any, name: str) -> bool:
-    """Return whether reading any sample leaves a generator in the same state."""
-    seed, state = _GENERATOR_FUNCTIONS[name]
-    states: list[Any] = []
-    for number, index in ((1, 0), (2, 0), (3, len(dataset) - 1)):
-        seed(number)
-        before = state()
-        dataset[index]
-        states.append(state())
-        if states[-1] == before:
-            return False
-    return len(set(states)) == 1
-
-
-def _uses_generator(dataset: Any, generator: Any) -> bool:
-    """Return whether reading a sample advances a generator stored in the dataset."""
-    before = str(GeneratorSnapshot(generator).state)
-    dataset[0]
-    return str(GeneratorSnapshot(generator).state) != before
 
 
 @dataclass(frozen=True)

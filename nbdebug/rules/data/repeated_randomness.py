@@ -15,7 +15,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import EpochOrder
-from nbdebug.measurements.split_statistics import RepeatedSeeds
+from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
@@ -32,9 +32,10 @@ def repeated_randomness(
 
     ## What it does
     Reads two samples, one of them after different seeds, and checks whether the generators of Python, NumPy and torch
-    always end in the same state: then the dataset seeds them itself, with the same number each time. Looks for
-    generators that the dataset stores and draws from while the loader has workers, each of which gets a copy. In a
-    loop that is being watched, it compares the first two batches of each epoch with those of the previous epoch.
+    always end in the same state: then the dataset seeds them itself, with the same number each time. If the loader has
+    workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two workers as the
+    loader does, and compares the states of their generators after the same sample. In a loop that is being watched, it
+    compares the first two batches of each epoch with those of the previous epoch.
 
     ## Why it matters
     Every sample gets the same noise, the same crop and the same flip in every epoch: this is not augmentation but a
@@ -43,8 +44,8 @@ def repeated_randomness(
 
     ## How it is measured
     Exactly, by the generator states. A dataset that seeds by the sample index, to generate synthetic data, is not
-    reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that shuffles, all start with
-    the same batches.
+    reported, and neither is a generator that no sample draws from. An order counts as repeated if ``least`` = 4 or more
+    epochs, with a sampler that shuffles, all start with the same batches.
 
     ## How to fix
     Seed once, before training; call ``sampler.set_epoch(epoch)`` before each epoch for a DistributedSampler. Create
@@ -105,17 +106,28 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             evidence={"generator": name},
             explains=("T609",),
         )
+    workers = setup.train_loader.num_workers
     for name in reseeded.copied_to_workers:
-        yield Finding(
-            message=f"The dataset draws from its own generator {name}, and each of the "
-            f"{setup.train_loader.num_workers} workers gets a copy in the same state.",
-            cause="Worker processes are copies of this process, including everything that the dataset stores.",
-            fix=f"def seed_worker(_):\n    data = torch.utils.data.get_worker_info().dataset\n"
+        yield _worker_finding(
+            f"The dataset draws from its own generator {name}, which starts in the same state in each of the {workers} "
+            "workers.",
+            "Worker processes are copies of this process, including everything that the dataset stores.",
+            f"def seed_worker(_):\n    data = torch.utils.data.get_worker_info().dataset\n"
             f"    data.{name} = np.random.default_rng(torch.initial_seed())\n"
             "loader = DataLoader(data, num_workers=2, worker_init_fn=seed_worker)",
-            evidence={"generator": name, "workers": setup.train_loader.num_workers},
-            explains=("T609",),
+            {"generator": name, "workers": workers},
         )
+    for name in reseeded.seeded_per_worker:
+        yield _worker_finding(
+            f"The samples draw from {name}, which starts in the same state in each of the {workers} workers.",
+            "worker_init_fn seeds each worker with the same number.",
+            "def seed_worker(_):\n    np.random.seed(torch.initial_seed() % 2**32)   # differs by worker and epoch",
+            {"generator": name, "workers": workers},
+        )
+
+
+def _worker_finding(message: str, cause: str, fix: str, evidence: dict[str, Any]) -> Finding:
+    return Finding(message=message, cause=cause, fix=fix, evidence=evidence, explains=("T609",))
 
 
 def _is_seed_call(node: ast.AST) -> bool:

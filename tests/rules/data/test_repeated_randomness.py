@@ -102,6 +102,38 @@ def test_repeated_randomness_of_own_generator_is_reported_only_with_workers(gene
     assert fault_messages(loader_setup(OwnGenerator(generator)), "D117") == []
 
 
+def seed_numpy_equally(worker: int) -> None:
+    np.random.seed(0)
+
+
+def seed_numpy_by_worker(worker: int) -> None:
+    np.random.seed(worker)
+
+
+def replace_generator(worker: int) -> None:
+    info = torch.utils.data.get_worker_info()
+    assert info is not None
+    info.dataset.generator = np.random.default_rng(info.seed)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("data", "worker_init_fn", "expected_count"),
+    [
+        (TransformedPoints(unseeded_noise), seed_numpy_equally, 1),
+        (TransformedPoints(unseeded_noise), seed_numpy_by_worker, 0),
+        (TransformedPoints(unchanged), seed_numpy_equally, 0),
+        (OwnGenerator(np.random.default_rng(0)), replace_generator, 0),
+        (OwnGenerator(np.random.default_rng(0)), seed_numpy_by_worker, 1),
+    ],
+    ids=["equal seeds", "seeds by worker", "no draws", "own generator replaced", "own generator kept"],
+)
+def test_repeated_randomness_is_measured_through_worker_init_fn(
+    data: TransformedPoints, worker_init_fn: Callable[[int], None], expected_count: int
+) -> None:
+    setup = loader_setup(data, num_workers=2, worker_init_fn=worker_init_fn)
+    assert len(fault_messages(setup, "D117")) == expected_count
+
+
 @pytest.mark.parametrize("transform", [seeded_by_index, unseeded_noise, unchanged])
 def test_repeated_randomness_of_index_seed_or_unseeded_noise_is_quiet(
     transform: Callable[[Tensor, int], Tensor],

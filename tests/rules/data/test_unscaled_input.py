@@ -93,6 +93,11 @@ FAULTY: dict[str, Callable[[], Any]] = {
     "8-bit images, flat": setup_builder(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), IMAGES),
     "dictionary": dict_setup,
     "divided twice": setup_builder(image_model(), IMAGES / 255 / 255),
+    "layer norm over columns of different scales": setup_builder(
+        nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), network(3)), TABLE
+    ),
+    "divided twice, then centered": setup_builder(image_model(), (IMAGES / 255 / 255 - 0.5) / 0.5),
+    "level in forward": setup_builder(FunctionalLinear(lambda x: 0.02 * x + 5), X),
     "columns of different scales before batch norm": setup_builder(
         nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)), TABLE
     ),
@@ -103,9 +108,11 @@ HEALTHY: dict[str, Callable[[], Any]] = {
     "pixels scaled by a layer": setup_builder(image_model(nn.Identity()), IMAGES / 255),
     "batch norm first": setup_builder(nn.Sequential(nn.BatchNorm1d(4), network(3)), TABLE),
     "norm without weights first": setup_builder(
-        nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), network(3)), TABLE
+        nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), network(3)), 1e4 * X
     ),
     "token numbers": setup_builder(TokenModel(), torch.randint(0, 5000, (64, 6))),
+    "pixels centered": setup_builder(image_model(), (IMAGES / 255 - 0.5) / 0.5),
+    "constant input": setup_builder(network(3), torch.ones(64, 4)),
     "4-bit images": setup_builder(image_model(), (IMAGES / 16).floor()),
     "one-hot": setup_builder(network(3), F.one_hot(Y, 4).float()),
     "rare flags": setup_builder(network(3), (X > 2).float()),

@@ -1,0 +1,123 @@
+"""Random generators that repeat their numbers for each sample or each worker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset, get_worker_info
+
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import Preserve
+from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import is_map_style
+
+_WORKERS, _READS_PER_WORKER, _TIMEOUT_SECONDS = 2, 2, 5.0
+_GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
+    "np.random": (np.random.seed, lambda: np.random.get_state(legacy=False)),
+    "random": (random.seed, random.getstate),
+    "torch": (torch.default_generator.manual_seed, torch.get_rng_state),
+}
+
+
+@dataclass(frozen=True)
+class RepeatedSeeds:
+    """Generators that repeat their numbers: for each sample, for each worker as copies, and by ``worker_init_fn``."""
+
+    seeded_per_sample: tuple[str, ...] = ()
+    copied_to_workers: tuple[str, ...] = ()
+    seeded_per_worker: tuple[str, ...] = ()
+
+
+@slow_measurement
+def repeated_seeds(setup: Setup) -> RepeatedSeeds:
+    """Generators that reading a sample reseeds, and generators that start in the same state in two real workers.
+
+    Workers are started only if the loader has some and forks them, and a generator can repeat: one that the dataset
+    stores, or a global one after a ``worker_init_fn``.
+    """
+    loader = setup.train_loader
+    if not is_map_style(loader) or not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, TensorDataset):
+        return RepeatedSeeds()
+    try:
+        with Preserve(loader.dataset):
+            seeded_per_sample = tuple(name for name in _GENERATOR_FUNCTIONS if _is_seeded(loader.dataset, name))
+            repeated = () if seeded_per_sample else _get_repeated_in_workers(loader)
+    except Exception:
+        return RepeatedSeeds()
+    return RepeatedSeeds(
+        seeded_per_sample,
+        tuple(name for name in repeated if name not in _GENERATOR_FUNCTIONS),
+        tuple(name for name in repeated if name in _GENERATOR_FUNCTIONS),
+    )
+
+
+def _is_seeded(dataset: Any, name: str) -> bool:
+    """Return whether reading any sample leaves a generator in the same state."""
+    seed, get_state = _GENERATOR_FUNCTIONS[name]
+    fingerprints: list[int] = []
+    for number, index in ((1, 0), (2, 0), (3, len(dataset) - 1)):
+        seed(number)
+        before = _fingerprint(get_state())
+        dataset[index]
+        fingerprints.append(_fingerprint(get_state()))
+        if fingerprints[-1] == before:
+            return False
+    return len(set(fingerprints)) == 1
+
+
+def _fingerprint(state: Any) -> int:
+    """Return a number that is equal for equal states of a generator."""
+    if isinstance(state, Tensor):
+        return hash(state.numpy().tobytes())
+    if isinstance(state, np.ndarray):
+        return hash(state.tobytes())
+    if isinstance(state, Mapping):
+        return hash(tuple((key, _fingerprint(value)) for key, value in sorted(state.items())))
+    return hash(tuple(map(_fingerprint, state))) if isinstance(state, tuple) else hash(state)
+
+
+def _get_stored_generators(dataset: Any) -> dict[str, Any]:
+    attributes = getattr(dataset, "__dict__", {})
+    return {name: generator for name, generator in attributes.items() if isinstance(generator, GENERATOR_TYPES)}
+
+
+def _get_repeated_in_workers(loader: DataLoader[Any]) -> tuple[str, ...]:
+    """Return the generators that samples draw from and that have the same state in two workers."""
+    context = loader.multiprocessing_context
+    method = context.get_start_method() if context is not None else torch.multiprocessing.get_start_method()
+    can_repeat = loader.worker_init_fn is not None or _get_stored_generators(loader.dataset)
+    if not loader.num_workers or not can_repeat or method != "fork":
+        return ()
+    reads = DataLoader(
+        loader.dataset,
+        batch_size=1,
+        sampler=[0] * _WORKERS * _READS_PER_WORKER,
+        num_workers=_WORKERS,
+        collate_fn=_fingerprint_worker_generators,
+        worker_init_fn=loader.worker_init_fn,
+        timeout=_TIMEOUT_SECONDS,
+        multiprocessing_context=context,
+    )
+    by_worker: dict[int, list[dict[str, int]]] = {}
+    for worker, fingerprints in reads:
+        by_worker.setdefault(worker, []).append(fingerprints)
+    first, second = by_worker[0], by_worker[1]
+    names = [name for name in first[0] if first[0][name] != first[1].get(name)]
+    return tuple(name for name in names if first[0][name] == second[0].get(name))
+
+
+def _fingerprint_worker_generators(_: Any) -> tuple[int, dict[str, int]]:
+    """Return the number of the worker that runs this, and the state of each generator after a sample was read."""
+    worker = get_worker_info()
+    assert worker is not None
+    states = {name: get_state() for name, (_, get_state) in _GENERATOR_FUNCTIONS.items()}
+    stored = _get_stored_generators(worker.dataset)
+    states.update({name: GeneratorSnapshot(generator).state for name, generator in stored.items()})
+    return worker.id, {name: _fingerprint(state) for name, state in states.items()}

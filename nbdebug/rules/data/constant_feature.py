@@ -1,0 +1,76 @@
+"""D112: features that never vary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.feature_values import FeatureValues
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Setup
+
+_FIX = "varying = x_train.std(0) > 0\nx_train, x_val = x_train[:, varying], x_val[:, varying]"
+
+
+@rule("D112", "note")
+def constant_feature(train_features: list[FeatureValues]) -> Iterator[Finding]:
+    """A feature has the same value in every training sample.
+
+    ## What it does
+    Looks for columns of tables and channels of images that have a single value.
+
+    ## Why it matters
+    The model cannot learn anything from such a feature, and it often shows that a column was read, joined or filled
+    wrongly. Division by its standard deviation gives NaN or infinity. If it varies later, the model has never learned
+    what that means.
+
+    ## How it is measured
+    Exactly, on the training samples that can be read, from 30 samples on.
+
+    ## How to fix
+    Drop the feature, or repair how it is read.
+
+    ## When to ignore
+    When the feature is constant by design, for example the border pixels of images in a table.
+
+    ## References
+    scikit-learn, VarianceThreshold: features with the same value in all samples are removed by default.
+    """
+    for features in train_features:
+        is_constant = features.values.amax(1) == features.values.amin(1)
+        if features.name.startswith("target") or not bool(is_constant.any()):
+            continue
+        yield _finding(features, is_constant.nonzero().flatten().tolist())
+
+
+def _finding(features: FeatureValues, constant: list[int]) -> Finding:
+    row_values = [float(features.values[row, 0]) + 0.0 for row in constant]  # -0 becomes 0
+    listed = ", ".join(f"{row} (always {value:.4g})" for row, value in zip(constant[:5], row_values, strict=False))
+    kind = ("column" if features.is_table else "channel") + "s" * (len(constant) > 1)
+    return Finding(
+        message=f"{features.name.capitalize()} has {len(constant)} constant {kind} of {len(features.values)} in the "
+        f"{len(features.part):,} samples read: {listed}{', ...' if len(constant) > 5 else ''}.",
+        cause="The feature was filled with one value, or it does not vary in these samples.",
+        fix=_FIX,
+        evidence={"features": constant, "values": row_values, "samples": len(features.part)},
+    )
+
+
+def _setup_with_last_column(scale: float) -> Setup:
+    """Points whose last column is multiplied by ``scale``."""
+    x, y = points()
+    return minimal_setup(network(3), x * torch.tensor([1.0, 1.0, 1.0, scale]), y, nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """The last column is always zero."""
+    return _setup_with_last_column(0.0)
+
+
+def good() -> Setup:
+    """All columns vary."""
+    return _setup_with_last_column(1.0)

@@ -1,0 +1,164 @@
+"""D113: a number that stands for missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.call_recorders import FirstLayerCall
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.feature_values import FeatureValues
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Batch, Setup
+from nbdebug.tensors.pytree import tree_tensors
+
+_MIN_DISTINCT_VALUES, _MIN_REPETITIONS = 20, 3
+_CONSEQUENCES = ("D104", "D114", "G408", "L208", "O501", "T604", "T608", "T610")
+
+
+@dataclass(frozen=True)
+class _Sentinel:
+    """A value that stands for missing ones: its feature, its count, the range of the other values, a position."""
+
+    row: int
+    value: float
+    count: int
+    low: float
+    high: float
+    position: int
+
+
+@rule("D113", "warning")
+def missing_values(
+    train_features: list[FeatureValues],
+    batches: list[Batch],
+    first_layer_calls: list[FirstLayerCall],
+    *,
+    share: float = 0.5,
+) -> Iterator[Finding]:
+    """A number such as -999 or 0 stands for missing values.
+
+    ## What it does
+    Looks in each feature of the inputs, and in real-valued targets, for one number that is repeated exactly and lies
+    apart from all other values of the feature.
+
+    ## Why it matters
+    The model takes the number for a measurement. -999 among values near 1 dominates every sum and the statistics used
+    to standardize, and a blood pressure of 0 makes the sickest patients look healthy.
+
+    ## How it is measured
+    On the training samples that can be read, in features with more than 20 distinct values. The number is the smallest
+    or the largest value, occurs at least 3 times, and in less than a ``share`` of half of the samples, since a feature
+    that is mostly zero is not missing. It lies further from the other values than their whole range. A nearer number
+    also counts from a gap of 1.5 standard deviations, if it is exactly zero or three times as frequent as any other
+    value. Padding at the ends of sequences does not count. It is a note if the model replaces the number before it
+    reaches a weight.
+
+    ## How to fix
+    Replace the number by NaN when the data are read, fill it with the median of the training split, and add a column
+    that marks the filled values.
+
+    ## When to ignore
+    When the number is a real measurement.
+
+    ## References
+    D. Rubin, Inference and Missing Data (1976); the Pima Indians diabetes table, whose zeros stand for missing values.
+    """
+    for features in train_features:
+        sentinels = [
+            sentinel
+            for row, values in enumerate(features.values)
+            for sentinel in _find_sentinels(row, values, share)
+            if features.part.dim() < 2 or not _is_padding(features.part == sentinel.value)
+        ]
+        if sentinels:
+            yield _finding(features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
+
+
+def _find_sentinels(row: int, values: Tensor, share: float) -> Iterator[_Sentinel]:
+    """Yield the repeated extreme values of a feature that lie apart from its other values."""
+    distinct, counts = torch.unique(values, return_counts=True)
+    if len(distinct) <= _MIN_DISTINCT_VALUES:
+        return
+    for others, other_counts, value, count in (
+        (distinct[1:], counts[1:], distinct[0], int(counts[0])),
+        (distinct[:-1], counts[:-1], distinct[-1], int(counts[-1])),
+    ):
+        if _MIN_REPETITIONS <= count < share * len(values) and _is_apart(value, count, others, other_counts):
+            position = int((values == value).nonzero()[0])
+            yield _Sentinel(row, float(value), count, float(others[0]), float(others[-1]), position)
+
+
+def _is_apart(value: Tensor, count: int, others: Tensor, other_counts: Tensor) -> bool:
+    """Return whether a value lies apart from sorted other values."""
+    distances = (others - value).abs().sort().values
+    gap, value_range = float(distances[0]), float(others[-1] - others[0])
+    if gap > value_range:
+        return True
+    is_unusual = float(value) == 0 or count >= 3 * int(other_counts.max())
+    return is_unusual and gap > 1.5 * float(others.std())
+
+
+def _is_padding(is_sentinel: Tensor) -> bool:
+    """Return whether the values only fill the ends or the starts of several steps along an axis of the samples."""
+    for axis in range(1, is_sentinel.dim()):
+        steps = is_sentinel.any(dim=0).movedim(axis - 1, 0).reshape(is_sentinel.shape[axis], -1).any(1)
+        change = is_sentinel.movedim(axis, -1).int().diff(dim=-1)
+        if int(steps.sum()) > 1 and (bool((change >= 0).all()) or bool((change <= 0).all())):
+            return True
+    return False
+
+
+def _is_replaced(sentinels: list[_Sentinel], batch: Batch, calls: list[FirstLayerCall]) -> bool:
+    """Return whether the model receives a sentinel in a batch, and none of its first weights does."""
+    inputs = tree_tensors((batch.args, batch.kwargs))
+    received = [item.value for item in sentinels if any(bool((tensor == item.value).any()) for tensor in inputs)]
+    reaching = [value for value in received if any(bool((call.data == value).any()) for call in calls)]
+    return bool(calls) and bool(received) and not reaching
+
+
+def _finding(features: FeatureValues, sentinels: list[_Sentinel], is_replaced: bool) -> Finding:
+    worst = max(sentinels, key=lambda item: item.count)
+    sample = features.sample_index(worst.position)
+    others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
+    tensor = "y" if features.name.startswith("target") else "x"
+    return Finding(
+        message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
+        f"{features.feature_name(worst.row)}, and all other values lie between {worst.low:.4g} and {worst.high:.4g}."
+        f"{others}",
+        where=Location(sample=sample),
+        cause="Missing entries were stored as a number, and are used as if they were measured.",
+        fix=f"{tensor} = torch.where({tensor} == {worst.value:g}, torch.nan, {tensor})\n"
+        f"{tensor} = torch.where({tensor}.isnan(), {tensor}_train.nanmedian(0).values, {tensor})   # for both splits",
+        evidence={
+            "features": [item.row for item in sentinels],
+            "values": [item.value for item in sentinels],
+            "counts": [item.count for item in sentinels],
+            "other values": (worst.low, worst.high),
+            "sample": sample,
+        },
+        explains=_CONSEQUENCES,
+        severity="note" if is_replaced else None,
+    )
+
+
+def _setup_with_missing(number: float) -> Setup:
+    """Points in which every eighth value of one column is ``number``; NaN would be reported by D103."""
+    x, y = points()
+    x[::8, 1] = number
+    return minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """-999 stands for the missing values of a column."""
+    return _setup_with_missing(-999.0)
+
+
+def good() -> Setup:
+    """The missing values are filled with the median."""
+    x, _ = points()
+    return _setup_with_missing(float(x[:, 1].median()))

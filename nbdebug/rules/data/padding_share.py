@@ -1,0 +1,123 @@
+"""D123: batches that consist mostly of padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.batch import named_inputs
+
+_MIN_STEPS, _MIN_DISTINCT_LENGTHS = 4, 3
+_FIX = (
+    "def collate(samples):   # pad each batch to its own longest sample\n"
+    "    sequences, targets = zip(*samples)\n"
+    "    return torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.stack(targets)"
+)
+
+
+@rule("D123", "note")
+def padding_share(batches: list[Batch], *, share: float = 0.5) -> Iterator[Finding]:
+    """Most of each batch is padding.
+
+    ## What it does
+    Counts the steps at the ends, or at the starts, of the sequences of the first batches that all hold the same value.
+
+    ## Why it matters
+    The model computes on padding as long as on data. A mean over all steps, an unmasked attention or the last state of
+    a recurrent layer sees mostly padding.
+
+    ## How it is measured
+    On the first batches, along each axis of inputs with at least 4 steps, if the samples have at least 3 different
+    lengths. A step is padding if it and all steps up to the end of the row have the same value, which is the most
+    frequent value at that end. Reported if more than a ``share`` of half of the steps are padding.
+
+    ## How to fix
+    Pad each batch to its own longest sample, put samples of similar length into the same batch, and shorten the few
+    that are much longer than the rest.
+
+    ## When to ignore
+    When the value at the ends is data, as in images with an empty border.
+
+    ## References
+    Documentation of torch.nn.utils.rnn.pad_sequence and pack_padded_sequence.
+    """
+    inputs = [named_inputs(batch) for batch in batches]
+    if not inputs:
+        raise NotChecked("no batch could be read")
+    for name in inputs[0]:
+        parts = [batch_inputs[name] for batch_inputs in inputs if name in batch_inputs]
+        real_steps, width = _count_real_steps(parts)
+        if width and sum(real_steps) < (1 - share) * width:
+            yield _finding(name, real_steps, width)
+
+
+def _count_real_steps(parts: list[Tensor]) -> tuple[list[int], int]:
+    """Return the number of real steps of each sample, and the number of all steps, along the most padded axis."""
+    candidates: list[tuple[list[int], int]] = [([], 0)]
+    for axis in (1, 2):
+        if all(part.dim() in (2, 3) and part.dim() > axis and part.shape[axis] >= _MIN_STEPS for part in parts):
+            for sequences in (parts, [part.flip(axis) for part in parts]):
+                lengths = [length for part in sequences for length in _real_lengths(part, axis).tolist()]
+                candidates.append((lengths, sum(part.shape[axis] * len(part) for part in sequences)))
+    varying = [candidate for candidate in candidates if len(set(candidate[0])) >= _MIN_DISTINCT_LENGTHS]
+    return min(varying, key=lambda candidate: sum(candidate[0]) / candidate[1], default=candidates[0])
+
+
+def _real_lengths(part: Tensor, axis: int) -> Tensor:
+    """Return the number of steps of each sample before its padding."""
+    steps = part.movedim(axis, 1).flatten(2) if part.dim() > 2 else part[:, :, None]
+    value = steps[:, -1].flatten().mode().values
+    is_padding = (steps == value).all(2).flip(1).int().cumprod(1)
+    return steps.shape[1] - is_padding.sum(1)
+
+
+def _finding(name: str, real_steps: list[int], width: int) -> Finding:
+    padded = 1 - sum(real_steps) / width
+    return Finding(
+        message=f"{padded:.0%} of the steps of {f'input {name!r}' if name else 'the input'} are padding: of "
+        f"{width // len(real_steps)} steps, {sum(real_steps) / len(real_steps):.3g} are real on average.",
+        cause="All sequences are padded to one fixed or very long length.",
+        fix=_FIX,
+        evidence={"share": padded, "real steps": real_steps[:20], "steps": width},
+    )
+
+
+class _MeanOfTokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(20, 8, padding_idx=0), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        lengths: Tensor = (tokens != 0).sum(1, keepdim=True)
+        logits: Tensor = self.head(self.embedding(tokens).sum(1) / lengths)
+        return logits
+
+
+def _setup_with_width(width: int) -> Setup:
+    """Sentences of four to eight words, padded to ``width``."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(1, 20, (64, width), generator=generator)
+    lengths = torch.randint(4, 9, (64, 1), generator=generator)
+    tokens[torch.arange(width) >= lengths] = 0
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = _MeanOfTokens()
+    labels = (tokens[:, 0] > 10).long()
+    return Setup(model, DataLoader(TensorDataset(tokens, labels), 16, shuffle=True), loss_fn=nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """Sentences of at most eight words, padded to forty."""
+    return _setup_with_width(40)
+
+
+def good() -> Setup:
+    """The same sentences, padded to eight."""
+    return _setup_with_width(8)

@@ -1,0 +1,89 @@
+"""D118: a validation split that is too small to compare models with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import network, points
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_style
+from nbdebug.setup.task import LearningTask
+
+
+@rule("D118", "note")
+def split_too_small(setup: Setup, task: LearningTask, *, width: float = 0.1) -> Iterator[Finding]:
+    """The validation split is too small to tell the differences that are read off it.
+
+    ## What it does
+    Computes the 95% confidence interval of a score on as many samples as the validation loader goes through.
+
+    ## Why it matters
+    Epochs, learning rates and models are compared by their validation score. If its interval is wider than the
+    differences, the choice is a matter of chance, and the best of many scores is too optimistic.
+
+    ## How it is measured
+    For classes, the half-width of the interval of an accuracy of one half, 0.98 / sqrt(n); for other tasks, the
+    relative half-width of a mean squared error with normal residuals, 1.96 * sqrt(2 / n). It is reported if an accuracy
+    can be off by more than ``width`` = 10 points, which is the case below 97 samples.
+
+    ## How to fix
+    Use a larger validation split, or average over the folds of a cross-validation.
+
+    ## When to ignore
+    When the scores are averaged over many splits or seeds, or the samples are long and each gives many predictions.
+
+    ## References
+    A. Agresti, B. Coull, Approximate is Better than "Exact" for Interval Estimation of Binomial Proportions (1998).
+    """
+    loader = setup.val_loader
+    if loader is None:
+        raise NotChecked("there is no validation loader")
+    count = len(get_visited_indices(loader)) if is_map_style(loader) else dataset_length(loader)
+    if count is None:
+        raise NotChecked("the number of validation samples is unknown")
+    half_width = 0.98 / math.sqrt(max(count, 1))
+    if half_width > width:
+        yield _finding(count, half_width, task.name)
+
+
+def _finding(count: int, half_width: float, task: str) -> Finding:
+    has_classes = task in ("classification", "binary")
+    error = 1.96 * math.sqrt(2 / max(count, 1))
+    interval = (
+        f"the accuracy is uncertain by up to ±{100 * half_width:.0f} points"
+        if has_classes
+        else f"a mean squared error is uncertain by about ±{100 * error:.0f}%"
+    )
+    return Finding(
+        message=f"The validation split has {count} samples: {interval} (95% interval). Smaller differences between "
+        "epochs or models are chance.",
+        cause="The validation split is small.",
+        fix="train, val = torch.utils.data.random_split(data, [0.8, 0.2])   # or cross-validation",
+        evidence={"samples": count, "half-width": half_width if has_classes else error},
+    )
+
+
+def _setup_with_validation(samples: int) -> Setup:
+    x, y = points()
+    order = torch.arange(64 + samples) % 64
+    noise = torch.randn(samples, 4, generator=torch.Generator().manual_seed(1))
+    val = TensorDataset(x[order[64:]] + noise, y[order[64:]])
+    return Setup(network(3), DataLoader(TensorDataset(x, y), 16), DataLoader(val, 64), loss_fn=nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """Twenty validation samples."""
+    return _setup_with_validation(20)
+
+
+def good() -> Setup:
+    """Two hundred validation samples."""
+    return _setup_with_validation(200)

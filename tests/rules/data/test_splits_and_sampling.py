@@ -1,0 +1,187 @@
+"""Tests of D118, D123, D124 and D127: small splits, padding, sources in both splits, and samples left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+from nbdebug.rules.examples import network
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(400, 4, generator=GENERATOR)
+Y = (X[:, 0] > 0).long()
+POINTS = TensorDataset(X, Y)
+LENGTHS = torch.randint(3, 9, (400, 1), generator=GENERATOR)
+
+
+class StoredPoints(Dataset[Any]):
+    """Samples read one by one."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.x[index], self.y[index]
+
+
+def setup_of(train_loader: Any, val_loader: Any = None) -> Setup:
+    return Setup(network(2), train_loader, val_loader, loss_fn=nn.CrossEntropyLoss())
+
+
+def padded(x: Tensor, value: float = 0.0) -> Tensor:
+    is_padding = torch.arange(x.shape[1]) >= LENGTHS
+    return torch.where(is_padding if x.dim() == 2 else is_padding[:, :, None], value, x)
+
+
+PADDED: dict[str, Tensor] = {
+    "tokens": padded(torch.randint(1, 50, (400, 40), generator=GENERATOR)).long(),
+    "tokens, left": padded(torch.randint(1, 50, (400, 40), generator=GENERATOR)).long().flip(1),
+    "series": padded(torch.randn(400, 30, generator=GENERATOR), -1.0),
+    "frames": padded(torch.randn(400, 30, 5, generator=GENERATOR)),
+    "channels first": padded(torch.randn(400, 30, 5, generator=GENERATOR)).transpose(1, 2).contiguous(),
+}
+NOT_PADDED: dict[str, Tensor] = {
+    "short padding": padded(torch.randint(1, 50, (400, 9), generator=GENERATOR)).long(),
+    "series": torch.randn(400, 30, generator=GENERATOR),
+    "images": torch.randn(400, 1, 8, 8, generator=GENERATOR),
+    "table with a constant column": torch.cat([X, torch.zeros(400, 1)], 1),
+    "sparse flags": (torch.rand(400, 30, generator=GENERATOR) > 0.5).float(),
+}
+
+
+class MeanModel(nn.Module):
+    """A linear layer on the mean of each sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(x.float().flatten(1).mean(1, keepdim=True))
+        return logits
+
+
+def padded_setup(x: Tensor) -> Setup:
+    return Setup(MeanModel(), DataLoader(TensorDataset(x, Y), 32), loss_fn=nn.CrossEntropyLoss())
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_share_of_long_rows_is_a_note(name: str) -> None:
+    setup = padded_setup(PADDED[name])
+    (finding,) = rule_findings(setup, "D123")
+    assert finding.severity == "note"
+    assert finding.evidence["share"] == pytest.approx(1 - 5.5 / max(PADDED[name].shape[1:]), abs=0.05)
+
+
+@pytest.mark.parametrize("name", NOT_PADDED)
+def test_padding_share_of_full_rows_is_quiet(name: str) -> None:
+    setup = padded_setup(NOT_PADDED[name])
+    assert rule_findings(setup, "D123") == []
+
+
+def sources(size: int, noise: float = 0.3) -> tuple[Tensor, Tensor]:
+    """Samples around the center of their source, ``size`` consecutive samples each, with random labels."""
+    generator = torch.Generator().manual_seed(1)
+    centers = torch.randn(400 // size, 6, generator=generator).repeat_interleave(size, 0)
+    return centers + noise * torch.randn(400, 6, generator=generator), torch.arange(400) % 2
+
+
+def split_setup(dataset: Any, order: list[int]) -> Setup:
+    train, val = Subset(dataset, order[:300]), Subset(dataset, order[300:])
+    return setup_of(DataLoader(train, 16, shuffle=True), DataLoader(val, 16))
+
+
+RANDOM_ORDER = torch.randperm(400, generator=torch.Generator().manual_seed(2)).tolist()
+WALK = torch.randn(400, 6, generator=GENERATOR).cumsum(0)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "order", "expected_count"),
+    [
+        (TensorDataset(*sources(10)), RANDOM_ORDER, 1),
+        (StoredPoints(*sources(10)), RANDOM_ORDER, 1),
+        (StoredPoints(WALK, Y), RANDOM_ORDER, 1),
+        (TensorDataset(*sources(10)), list(range(400)), 0),
+        (TensorDataset(*sources(1)), RANDOM_ORDER, 0),
+        (StoredPoints(X[Y.argsort()], Y.sort().values), RANDOM_ORDER, 0),
+        (TensorDataset(X[X[:, 0].argsort()], X[:, :1].sort(0).values), RANDOM_ORDER, 0),
+    ],
+    ids=[
+        "tensors",
+        "read by index",
+        "random walk",
+        "contiguous split",
+        "no sources",
+        "sorted by class",
+        "sorted target",
+    ],
+)
+def test_grouped_split_notes_similar_neighbors_across_splits(
+    dataset: Any, order: list[int], expected_count: int
+) -> None:
+    findings = rule_findings(split_setup(dataset, order), "D124")
+    assert [finding.severity for finding in findings] == ["note"] * expected_count
+
+
+@pytest.mark.parametrize(("samples", "expected_count"), [(40, 1), (96, 1), (97, 0), (300, 0)])
+def test_split_too_small_notes_intervals_wider_than_ten_points(samples: int, expected_count: int) -> None:
+    setup = setup_of(DataLoader(POINTS, 16), DataLoader(Subset(POINTS, range(samples)), 16))
+    assert [finding.evidence["samples"] for finding in rule_findings(setup, "D118")] == [samples] * expected_count
+
+
+def weighted_loader() -> DataLoader[Any]:
+    return DataLoader(POINTS, 16, sampler=WeightedRandomSampler([1.0] * 30 + [0.0] * 370, 400))
+
+
+UNVISITED: dict[str, Callable[[], Setup]] = {
+    "range": lambda: setup_of(DataLoader(POINTS, 16, sampler=range(3))),
+    "zero weights": lambda: setup_of(weighted_loader()),
+    "batch sampler": lambda: setup_of(DataLoader(POINTS, batch_sampler=[[0, 1, 2, 3], [4, 5, 6, 7]])),
+}
+VISITED: dict[str, Callable[[], Setup]] = {
+    "all": lambda: setup_of(DataLoader(POINTS, 16, shuffle=True)),
+    "subset": lambda: setup_of(DataLoader(Subset(POINTS, range(20)), 16)),
+    "another part each epoch": lambda: setup_of(DataLoader(POINTS, 16, sampler=RandomSampler(POINTS, num_samples=40))),
+    "balanced sampler": lambda: setup_of(
+        DataLoader(POINTS, 16, sampler=WeightedRandomSampler(torch.rand(400).tolist(), 400))
+    ),
+    "split by samplers": lambda: setup_of(
+        DataLoader(POINTS, 16, sampler=SubsetRandomSampler(range(150))),
+        DataLoader(POINTS, 16, sampler=SubsetRandomSampler(range(150, 400))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNVISITED)
+def test_unvisited_samples_of_limited_sampler_are_a_warning(name: str) -> None:
+    (finding,) = rule_findings(UNVISITED[name](), "D127")
+    assert finding.severity == "warning"
+    assert finding.evidence["visited"] <= 30
+
+
+@pytest.mark.parametrize("name", VISITED)
+def test_unvisited_samples_of_full_or_changing_epochs_is_quiet(name: str) -> None:
+    assert rule_findings(VISITED[name](), "D127") == []
+
+
+def test_unvisited_samples_of_listed_fold_is_a_note() -> None:
+    setup = setup_of(DataLoader(POINTS, 16, sampler=SubsetRandomSampler(range(100))))
+    assert [finding.severity for finding in rule_findings(setup, "D127")] == ["note"]
