@@ -137,11 +137,12 @@ def find_final_descent(
 class RateTooHigh:
     """Signs of a learning rate that is too high.
 
-    ``jump`` is the peak of the loss in the first steps over its start; ``first_update`` is the largest early update of
-    a typical module, relative to its weights.
+    ``jump`` is the peak of two consecutive losses in the first steps over the reference, and ``highest`` the largest of
+    these losses; ``first_update`` is the largest early update of a typical module, relative to its weights.
     """
 
     jump: float
+    highest: float
     first_update: float
     diverged: bool
 
@@ -156,16 +157,30 @@ def find_rate_too_high(
     """
     if run.has_converged or not run.is_nonnegative:
         return None
-    jump, first_update = _opening_jump(run), run.travel.first_ratio
+    jump, first_update, highest = _opening_jump(run), run.travel.first_ratio, _opening_peak(run)
     reference = max(run.start, run.chance or 0.0)
     diverged = run.end > 3 * reference and run.travel.peak_ratio > large_update and first_update > _MIN_EXPLOSIVE_UPDATE
     remaining = run.remaining_share if run.remaining_share is not None else 0.0
     if diverged or (has_exploded(run) and first_update > _MIN_EXPLOSIVE_UPDATE):
-        return RateTooHigh(jump, first_update, True)
+        return RateTooHigh(jump, highest, first_update, True)
     has_harmed = remaining >= min_remaining_share and (jump >= large_jump or _stays_high(run))
     if jump >= 10 * large_jump or (first_update >= large_update and has_harmed):
-        return RateTooHigh(jump, first_update, False)
+        return RateTooHigh(jump, highest, first_update, False)
     return None
+
+
+def describe_opening(run: RunSummary, signs: RateTooHigh) -> str:
+    """Return what the loss did in the first steps, as the beginning of a sentence."""
+    first = float(run.loss[0])
+    if signs.highest > first:
+        return f"the loss rose from {first:.3g} to {signs.highest:.3g} in the first {_OPENING_STEPS} steps"
+    return f"the loss started at {first:.3g}"
+
+
+def _opening_peak(run: RunSummary) -> float:
+    """Return the highest finite loss of the first steps."""
+    losses = run.loss[:_OPENING_STEPS]
+    return float(losses[np.isfinite(losses)].max(initial=-np.inf))
 
 
 def _opening_jump(run: RunSummary) -> float:

@@ -41,7 +41,7 @@ def _rate_too_high_shape(run: RunSummary) -> CurveShape | None:
         if signs.diverged:
             return CurveShape("rate too high", f"The loss grew from {run.start:.3g} without bound.")
         return CurveShape(
-            "rate too high", f"The first steps raised the loss to {signs.jump:.3g} times its initial value."
+            "rate too high", f"{convergence.describe_opening(run, signs).capitalize()}; it ended at {run.end:.3g}."
         )
     return None
 

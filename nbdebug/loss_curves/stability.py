@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nbdebug.loss_curves.convergence import has_exploded
-from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary, segment_means
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
 from nbdebug.statistics.time_series import Curve, Periodicity, find_periodicity, spike_positions, standard_error
 
 _MIN_STEPS = 30
@@ -58,7 +58,7 @@ def find_oscillation(run: RunSummary, min_rise: float = 0.25, min_count: int = 3
     ):
         return None
     segments = np.array_split(run.loss, 16)[3:]
-    levels = segment_means(run, 16)[3:]
+    levels = np.array([segment.mean() for segment in segments])
     errors = np.array([standard_error(segment) for segment in segments])
     steps, margins = np.diff(levels), 3 * np.hypot(errors[1:], errors[:-1])
     is_rise = (steps > margins) & (steps > min_rise * levels[:-1])

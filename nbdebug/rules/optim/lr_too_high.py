@@ -10,7 +10,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loss_curves import RunSummary
-from nbdebug.loss_curves.convergence import RateTooHigh, find_rate_too_high
+from nbdebug.loss_curves.convergence import RateTooHigh, describe_opening, find_rate_too_high
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
@@ -115,8 +115,10 @@ def _effect(verdict: RateTooHigh, run_summary: RunSummary) -> str:
     weight_change = (
         f"one of the first steps changed the weights of a typical layer by {verdict.first_update:.0%} of their norm"
     )
-    jump = f"the loss jumped to {verdict.jump:.3g} times its start"
-    return f"{f'{weight_change}, ' if verdict.first_update >= 0.05 else ''}{jump} and ended at {run_summary.end_text}"
+    opening = describe_opening(run_summary, verdict)
+    return (
+        f"{f'{weight_change}, ' if verdict.first_update >= 0.05 else ''}{opening} and ended at {run_summary.end_text}"
+    )
 
 
 def peak_rate(record: Record) -> float:

@@ -148,7 +148,7 @@ def _burst_finding(record: Record, burst: GradientBurst) -> Finding:
     description = f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times" if is_finite else "not finite, far above"
     losses = record.series("loss")[1]
     return Finding(
-        message=f"The gradient norm at step {burst.step} is {description} the median of this run ({burst.usual:.2g}). "
+        message=f"The gradient norm at step {burst.step} is {description} the usual {burst.usual:.2g} of this run. "
         f"The loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
         where=Location(step=burst.step),
         cause="An earlier step was too large, or the backward pass multiplied many factors above 1, as in a recurrent "
