@@ -47,8 +47,7 @@ def _show_rule(options: argparse.Namespace) -> None:
     from nbdebug.rule_engine import rule_registry
 
     if options.code:
-        page = rule_registry.find_rule(options.code)
-        print(f"{page.code} {page.name} ({page.severity})\n\n{page.page}")
+        print(rule_registry.find_rule(options.code).full_page)
         return
     for rule in rule_registry.load_rules().values():
         print(f"{rule.code}  {rule.severity:8} {rule.name:34} {rule.page.splitlines()[0]}")

@@ -192,10 +192,9 @@ MAGICS: dict[str, Callable[..., Any]] = {
 def _rule_page(code: str) -> str:
     """Return the page of one rule; an unknown code is a usage error."""
     try:
-        rule = rule_registry.find_rule(code)
+        return rule_registry.find_rule(code).full_page
     except ValueError as error:
         raise usage_error(str(error)) from None
-    return f"{rule.code} {rule.name} ({rule.severity})\n\n{rule.page}"
 
 
 def _show_markdown(text: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity
 from nbdebug.measurements.registry import import_submodules
+from nbdebug.rule_engine.measured_rates import describe_measured_rate
 
 _RuleFunction = Callable[..., Iterator[Finding]]
 _RULES: dict[str, Rule] = {}
@@ -50,6 +51,12 @@ class Rule:
             if name in self.optional:
                 return reason
             raise
+
+    @property
+    def full_page(self) -> str:
+        """The page under its title, with the measured rate at its end."""
+        title = f"{self.code} {self.name} ({self.severity})"
+        return f"{title}\n\n{self.page}\n\n## Measured rate\n\n{describe_measured_rate(self.code)}"
 
     @property
     def module(self) -> ModuleType:

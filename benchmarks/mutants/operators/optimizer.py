@@ -1,0 +1,156 @@
+"""Mistakes in the optimizer, its parameters and its schedule."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from benchmarks.mutants.operators.registry import operator
+from benchmarks.mutants.program_source import ProgramSource, callee, mutate
+from benchmarks.mutants.snippets import HALF_FROZEN, IN_BFLOAT16, REPLACE_LAYERS
+from benchmarks.mutants.source import Mutation
+
+
+def _setting(s: ProgramSource, name: str, value: str, *classes: str) -> Iterator[Mutation]:
+    """Set a keyword of the optimizers of some classes."""
+    for call in s.optimizers():
+        if not classes or callee(call) in classes:
+            yield mutate(s.keyword(call, name, value), blamed=[s.statement(call)])
+
+
+@operator("O501 G410", "G404")
+def rate_times_100(s: ProgramSource) -> Iterator[Mutation]:
+    """The learning rate is a hundred times too high."""
+    for call in s.optimizers():
+        if (rate := s.argument(call, "lr", 1)) is not None:
+            yield mutate(s.wrap(rate, "100 * ({})"), blamed=[s.statement(call)])
+
+
+@operator("O502 G409")
+def rate_by_1000(s: ProgramSource) -> Iterator[Mutation]:
+    """The learning rate is a thousand times too low."""
+    for call in s.optimizers():
+        if (rate := s.argument(call, "lr", 1)) is not None:
+            yield mutate(s.wrap(rate, "0.001 * ({})"), blamed=[s.statement(call)])
+
+
+@operator("O510 O501")
+def momentum_of_0999(s: ProgramSource) -> Iterator[Mutation]:
+    """The momentum is 0.999."""
+    yield from _setting(s, "momentum", "0.999", "SGD", "RMSprop")
+
+
+@operator("O510 O501")
+def betas_swapped(s: ProgramSource) -> Iterator[Mutation]:
+    """The two decay rates of Adam are swapped."""
+    yield from _setting(s, "betas", "(0.999, 0.9)", "Adam", "AdamW", "NAdam", "RAdam")
+
+
+@operator("O510 O502 G409")
+def epsilon_of_one(s: ProgramSource) -> Iterator[Mutation]:
+    """The epsilon of an adaptive optimizer is 1."""
+    yield from _setting(s, "eps", "1.0", "Adam", "AdamW", "RMSprop", "NAdam", "RAdam")
+
+
+@operator("O509 G411", "O510")
+def weight_decay_of_10(s: ProgramSource) -> Iterator[Mutation]:
+    """The weight decay is 10."""
+    yield from _setting(s, "weight_decay", "10.0")
+
+
+@operator("L213 T602", "O510")
+def maximize_set(s: ProgramSource) -> Iterator[Mutation]:
+    """The optimizer maximizes."""
+    for call in s.optimizers():
+        if callee(call) != "LBFGS":
+            yield mutate(s.keyword(call, "maximize", "True"), blamed=[s.statement(call)])
+
+
+def _parameters(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr]]:
+    for call in s.optimizers():
+        argument = s.argument(call, "params", 0)
+        if isinstance(argument, ast.Call) and callee(argument) == "parameters":
+            yield call, argument
+
+
+@operator("O503", fact="parameters stay")
+def first_parameters_left_out(s: ProgramSource) -> Iterator[Mutation]:
+    """The optimizer does not hold the first layer."""
+    for call, argument in _parameters(s):
+        yield mutate(s.wrap(argument, "list({})[2:]"), blamed=[s.statement(call)])
+
+
+@operator("O503", fact="parameters stay")
+def last_parameters_left_out(s: ProgramSource) -> Iterator[Mutation]:
+    """The optimizer does not hold the last layer."""
+    for call, argument in _parameters(s):
+        yield mutate(s.wrap(argument, "list({})[:-2]"), blamed=[s.statement(call)])
+
+
+@operator("O504 O503", "O505 O506 R904", fact="parameters stay")
+def optimizer_of_a_copy(s: ProgramSource) -> Iterator[Mutation]:
+    """The optimizer holds the parameters of a copy of the model."""
+    for call, argument in _parameters(s):
+        if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute):
+            text = f"__import__('copy').deepcopy({s.of(argument.func.value)}).parameters()"
+            yield mutate(s.replace(argument, text), blamed=[s.statement(call)])
+
+
+@operator("O504 O503", "O505 O506 R904", fact="parameters stay")
+def layers_replaced_after_the_optimizer(s: ProgramSource) -> Iterator[Mutation]:
+    """The layers are replaced by new ones, which the optimizer does not hold."""
+    for call, argument in _parameters(s):
+        statement = s.statement(call)
+        receiver = argument.func if isinstance(argument, ast.Call) else None
+        if isinstance(receiver, ast.Attribute) and isinstance(statement, ast.Assign):
+            text = f"replace_layers({s.of(receiver.value)})"
+            yield mutate(s.after(statement, text), s.define(REPLACE_LAYERS), blamed=[statement])
+
+
+@operator("M302 O503", "G414 M301", fact="parameters stay")
+def every_second_parameter_frozen(s: ProgramSource) -> Iterator[Mutation]:
+    """Every second parameter does not require gradients."""
+    if (root := s.root()) is not None:
+        yield mutate(s.wrap(root, "half_frozen({})"), s.define(HALF_FROZEN), blamed=[s.statement(root)])
+
+
+@operator("O517 G414 G409", "L208")
+def bfloat16_weights(s: ProgramSource) -> Iterator[Mutation]:
+    """Weights in bfloat16 lose small updates."""
+    if (root := s.root()) is not None and s.output_expressions():
+        blamed = [s.statement(call) for call in (root, *s.optimizers())]
+        yield mutate(s.wrap(root, "in_bfloat16({})"), s.define(IN_BFLOAT16), blamed=blamed)
+
+
+@operator("O507", "O502 G409", fact="by construction")
+def schedule_before_the_step(s: ProgramSource) -> Iterator[Mutation]:
+    """The scheduler steps before the optimizer, in every batch."""
+    for schedule in s.statements("schedule_step"):
+        for update in s.updates():
+            if schedule in s.block(update.step) and schedule.lineno > update.step.lineno:
+                yield mutate(s.before(update.step, s.of(schedule)), s.remove(schedule), blamed=[update.step])
+
+
+@operator("O507", "O502 G409")
+def schedule_stepped_every_batch(s: ProgramSource) -> Iterator[Mutation]:
+    """A schedule of epochs steps in every batch."""
+    for schedule in s.statements("schedule_step"):
+        inner = {node for loop in s.training_loops() for node in ast.walk(loop)}
+        steps = [step for step in s.statements("step") if step in inner]
+        if steps and schedule not in inner and not schedule.value.args:  # type: ignore[attr-defined]
+            yield mutate(s.after(steps[-1], s.of(schedule)), s.remove(schedule), blamed=[steps[-1]])
+
+
+@operator("O507", fact="computes otherwise")
+def schedule_never_stepped(s: ProgramSource) -> Iterator[Mutation]:
+    """The scheduler never steps."""
+    if statements := s.statements("schedule_step"):
+        yield mutate(*map(s.remove, statements), blamed=[s.statement(call) for call in s.calls("scheduler")])
+
+
+@operator("O507 O502 G409")
+def schedule_to_nothing(s: ProgramSource) -> Iterator[Mutation]:
+    """Each step of the schedule divides the learning rate by a hundred."""
+    for call in s.calls("scheduler"):
+        if callee(call) in ("StepLR", "ExponentialLR", "MultiStepLR"):
+            yield mutate(s.keyword(call, "gamma", "0.01"), blamed=[s.statement(call)])

@@ -1,0 +1,156 @@
+"""Definitions that mutants and rewrites add to a program."""
+
+PREVIOUS = """
+_previous_values = []
+
+
+def previous(value):
+    _previous_values.append(value)
+    earlier = _previous_values.pop(0) if len(_previous_values) > 1 else value
+    return earlier if earlier.shape == value.shape else value
+"""
+
+CARRIED = """
+_states = {}
+
+
+def carried(layer, value):
+    state = _states.get(id(layer))
+    first = state[0] if isinstance(state, tuple) else state
+    size = value.shape[0 if layer.batch_first else 1]
+    output, new = layer(value, state) if first is not None and first.shape[1] == size else layer(value)
+    _states[id(layer)] = tuple(part.detach() for part in new) if isinstance(new, tuple) else new.detach()
+    return output, new
+"""
+
+BATCH_COUNT = """
+_batches = []
+
+
+def batch_count():
+    _batches.append(0)
+    return len(_batches)
+"""
+
+REPEATED = """
+def repeated(batches):
+    first = next(iter(batches))
+    for _ in range(len(batches)):
+        yield first
+"""
+
+WITHOUT_LAST = """
+def without_last(batches):
+    return list(batches)[:-1]
+"""
+
+HALF_FROZEN = """
+def half_frozen(model):
+    for weight in list(model.parameters())[::2]:
+        weight.requires_grad_(False)
+    return model
+"""
+
+IN_BFLOAT16 = """
+def in_bfloat16(model):
+    def cast(module, arguments):
+        return tuple(a.bfloat16() if torch.is_tensor(a) and a.is_floating_point() else a for a in arguments)
+
+    model.bfloat16()
+    model.register_forward_pre_hook(cast)
+    model.register_forward_hook(lambda module, arguments, output: output.float())
+    return model
+"""
+
+REPLACE_LAYERS = """
+def replace_layers(model):
+    for name, layer in list(model.named_modules()):
+        if name and not list(layer.children()) and list(layer.parameters()):
+            parent = model.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], __import__("copy").deepcopy(layer))
+"""
+
+INITIALIZED = """
+def initialized(model, change):
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            change(name, weight)
+    return model
+"""
+
+ALWAYS_DROPOUT = """
+class AlwaysDropout(torch.nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, self.p)
+"""
+
+FROZEN_NORM = """
+def frozen_norm(layer):
+    layer.eval()
+    layer.train = lambda mode=True: layer
+    return layer
+"""
+
+THROUGH_NUMPY = """
+def through_numpy(value):
+    return torch.as_tensor(value.detach().numpy()) if torch.is_tensor(value) else value
+"""
+
+CHANGED = """
+def rows(dataset):
+    tensors = getattr(dataset, "tensors", None)
+    return tensors or torch.utils.data.default_collate([dataset[index] for index in range(len(dataset))])
+
+
+def changed(dataset, change):
+    return torch.utils.data.TensorDataset(*change(list(rows(dataset))))
+
+
+def with_rows_of(dataset, other):
+    parts = zip(rows(dataset), rows(other), strict=True)
+    return torch.utils.data.TensorDataset(*[torch.cat([own, repeated[:100]]) for own, repeated in parts])
+"""
+
+CRITERION = """
+class Criterion(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, output, target):
+        return self.inner(output, target)
+"""
+
+WRAPPED = """
+class Wrapped(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args, **kwargs):
+        return self.inner(*args, **kwargs)
+"""
+
+PROGRESS = """
+def progress(batches):
+    done = 0
+    for batch in batches:
+        yield batch
+        done += 1
+"""
+
+ROWS = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, source):
+        self.source = source
+
+    def __len__(self):
+        return len(self.source)
+
+    def __getitem__(self, index):
+        return self.source[index]
+"""
