@@ -18,8 +18,12 @@ from nbdebug.setup import Setup
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.setup.losses import get_loss_kind, score_tensor
+from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MAX_SAMPLES, _MAX_VALUES, _MAX_BATCHES, _MIN_CHANCE_SHARE = 256, 2_000_000, 16, 1e-3
+_PLANNED_SHARE, _PLANNED_GROWTH = 0.02, 1.4
+_PASSES_PER_TRAINING_SAMPLE = 3  # a backward pass takes about twice as long as the forward pass
+_MAX_LOSS_DIFFERENCE = 1e-4
 
 
 @dataclass
@@ -28,7 +32,7 @@ class FixedSamples:
 
     ``data_summary`` summarizes the data: label counts or target variance, and the loss of a constant prediction.
     ``last_seconds`` is the duration of the last measurement in seconds, ``total_seconds`` the total of all
-    measurements.
+    ``measurements``.
     """
 
     setup: Setup
@@ -37,6 +41,7 @@ class FixedSamples:
     previous_predictions: dict[str, Tensor] = field(default_factory=dict)
     last_seconds: float = 0.0
     total_seconds: float = 0.0
+    measurements: int = 0
     error_message: str = ""
 
     @classmethod
@@ -52,9 +57,20 @@ class FixedSamples:
                     **_describe_targets(samples.batches["train"]),
                     **_estimate_chance_loss(setup, samples.batches["train"]),
                 }
+                samples.batches = {split: _merge_batches(setup, parts) for split, parts in samples.batches.items()}
         except Exception as error:
             samples.error_message = f"{type(error).__name__}: {error}"
         return samples
+
+    def is_planned(self, step: int, previous_step: int) -> bool:
+        """Return whether a measurement at the end of an epoch is planned, independently of the time it takes.
+
+        Planned measurements follow each other at steps that grow by a factor of 1.4, and take at most 2% of the passes
+        of the training so far, so that the rules that need them do not depend on the speed of the machine.
+        """
+        passes = sum(batch.size for batches in self.batches.values() for batch in batches) * (self.measurements + 1)
+        training_passes = _PASSES_PER_TRAINING_SAMPLE * step * self.data_summary.get("batch_size", 0)
+        return step >= _PLANNED_GROWTH * previous_step and passes <= _PLANNED_SHARE * training_passes
 
     def evaluate(self) -> dict[str, float]:
         """Return loss and score of each split, and the share of changed predictions; empty on failure."""
@@ -69,6 +85,7 @@ class FixedSamples:
             self.error_message = f"{type(error).__name__}: {error}"
         self.last_seconds = time.perf_counter() - started
         self.total_seconds += self.last_seconds
+        self.measurements += 1
         return row
 
     def evaluate_split(self, split: str, batches: list[Batch]) -> dict[str, float]:
@@ -156,9 +173,40 @@ def _take_first(batch: Batch, size: int) -> Batch:
         return batch
 
 
-def _batch_tensors(batch: Batch) -> list[Tensor]:
-    from nbdebug.tensors.pytree import tree_tensors
+def _merge_batches(setup: Setup, batches: list[Batch]) -> list[Batch]:
+    """Return the batches as one, which is faster, if it has the mean loss of the parts; else return them unchanged.
 
+    On an accelerator they stay apart, since a larger batch may not fit into its memory.
+    """
+    if (
+        len(batches) == 1
+        or setup.step_fn is not None
+        or any(t.device.type != "cpu" for t in _batch_tensors(batches[0]))
+    ):
+        return batches
+    try:
+        merged = _concatenate_batches(batches)
+        with in_mode(setup.eager_model, False), torch.no_grad():
+            losses = [float(setup.output_and_loss(batch)[1]) * batch.size for batch in batches]
+            merged_loss = float(setup.output_and_loss(merged)[1])
+    except Exception:
+        return batches
+    mean_loss = sum(losses) / sum(batch.size for batch in batches)
+    return [merged] if abs(merged_loss - mean_loss) <= _MAX_LOSS_DIFFERENCE * abs(mean_loss) else batches
+
+
+def _concatenate_batches(batches: list[Batch]) -> Batch:
+    """Concatenate all tensors of the batches along their first axis; raise an error if that is impossible."""
+    columns = zip(*(tree_tensors((batch.args, batch.kwargs, batch.targets)) for batch in batches), strict=True)
+    merged = iter([torch.cat(column) for column in columns])
+    first = batches[0]
+    args, kwargs, targets = tree_map(
+        (first.args, first.kwargs, first.targets), lambda leaf: next(merged) if isinstance(leaf, Tensor) else leaf
+    )
+    return Batch(args, kwargs, targets)
+
+
+def _batch_tensors(batch: Batch) -> list[Tensor]:
     return tree_tensors((batch.args, batch.kwargs, batch.targets))
 
 

@@ -151,7 +151,7 @@ class WatchSession:
         self.record.about.update(self.fixed_samples.data_summary)
         self.record.modules = modules.layers(set())
         self.measure_fixed_samples(0)
-        self.fixed_samples.total_seconds = 0.0
+        self.fixed_samples.total_seconds, self.fixed_samples.measurements = 0.0, 0
         self.at_boundary = self.epoch_ended = self.gradients_changed = False
         self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
@@ -350,14 +350,14 @@ class WatchSession:
         self.prepare_step()
 
     def measure_at_epoch_end(self) -> None:
-        """Measure the fixed samples at the end of an epoch, if their time budget allows it."""
+        """Measure the fixed samples at the end of an epoch, if that is planned or their time budget allows it."""
         if not self.epoch_ended or self.time_budget.exceeds_strict_budget(time.perf_counter()):
             return
-        if (
-            self.fixed_samples.total_seconds + self.fixed_samples.last_seconds
-            <= self.time_budget.budget / 2 * self.time_budget.elapsed
-        ):
-            self.measure_fixed_samples(self.recorder.step - 1)
+        samples, step = self.fixed_samples, self.recorder.step - 1
+        seconds = samples.total_seconds + samples.last_seconds
+        is_affordable = seconds <= self.time_budget.budget / 2 * self.time_budget.elapsed
+        if is_affordable or samples.is_planned(step, self.last_measured_step):
+            self.measure_fixed_samples(step)
 
     def measure_fixed_samples(self, step: int) -> None:
         """Measure the fixed samples now."""
