@@ -32,7 +32,8 @@ def main() -> None:
     """Run the benchmark."""
     options = _options()
     FOLDER.mkdir(exist_ok=True)
-    programs = find_programs([write_catalog_programs(FOLDER / "catalog"), *options.corpus])
+    catalog = [] if options.without_catalog else [write_catalog_programs(FOLDER / "catalog")]
+    programs = find_programs([*catalog, *options.corpus])
     programs = {name: path for name, path in programs.items() if options.programs in name}
     bench = Bench(programs, Store(options.observations), Store(options.results))
     if options.write_rates:
@@ -67,6 +68,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--operators", default="", help="only these operators and rewrites, separated by commas")
     parser.add_argument("--programs", default="", help="only programs whose name contains this")
     parser.add_argument("--corpus", type=Path, action="append", default=[], help="a further folder of programs")
+    parser.add_argument("--without-catalog", action="store_true", help="leave out the programs of the tests")
     parser.add_argument("--results", type=Path, default=FOLDER / "results.jsonl", help="what nbdebug said")
     parser.add_argument("--observations", type=Path, default=FOLDER / "observations.jsonl", help="runs without nbdebug")
     parser.add_argument("--report", action="store_true", help="only print the tables")

@@ -68,25 +68,29 @@ def labels_from_one(s: ProgramSource) -> Iterator[Mutation]:
 @operator("D104", _SCALING, data="own", placed=False)
 def inputs_times_255(s: ProgramSource) -> Iterator[Mutation]:
     """Inputs of both splits are 255 times too large."""
-    yield from _change(s, "[t[0] * 255.0] + t[1:]", BOTH)
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0] * 255.0] + t[1:]", BOTH)
 
 
 @operator("D104", _SCALING, data="own", placed=False)
 def inputs_by_1000(s: ProgramSource) -> Iterator[Mutation]:
     """Inputs of both splits are a thousand times too small."""
-    yield from _change(s, "[t[0] / 1000.0] + t[1:]", BOTH)
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0] / 1000.0] + t[1:]", BOTH)
 
 
 @operator("D104", _SCALING, data="own", placed=False)
 def inputs_far_from_zero(s: ProgramSource) -> Iterator[Mutation]:
     """Inputs of both splits lie around 100."""
-    yield from _change(s, "[t[0] + 100.0] + t[1:]", BOTH)
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0] + 100.0] + t[1:]", BOTH)
 
 
 @operator("D109", "D104 D108", data="own", placed=False)
 def validation_scaled_by_its_own_statistics(s: ProgramSource) -> Iterator[Mutation]:
     """Validation inputs are scaled by the mean and range of the validation split."""
-    yield from _change(s, "[(t[0] - t[0].mean()) / (t[0].max() - t[0].min())] + t[1:]", ("val",))
+    if _has_float_inputs(s):
+        yield from _change(s, "[(t[0] - t[0].mean()) / (t[0].max() - t[0].min())] + t[1:]", ("val",))
 
 
 @operator("D109", "D104 D108", data="own", placed=False)
@@ -104,7 +108,7 @@ def augmentation_on_validation(s: ProgramSource) -> Iterator[Mutation]:
 
 
 def _has_float_inputs(s: ProgramSource) -> bool:
-    return not s.made_by("Embedding")
+    return not s.made_by("Embedding", "EmbeddingBag")
 
 
 @operator("D108", "D107 D124 T611", fact="splits overlap", data="own", placed=False)

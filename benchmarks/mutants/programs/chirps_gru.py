@@ -36,7 +36,7 @@ class Trainer:
         x, y = batch
         return self.criterion(self.model(x), y)
 
-    def fit(self, epochs=5):
+    def fit(self, epochs=10):
         for _ in range(epochs):
             self.model.train()
             for batch in self.train_loader:
