@@ -39,8 +39,8 @@ def rates(rows: list[Row], commit: str, date: str) -> dict[str, Any]:
 
 
 def write_rates(rows: list[Row]) -> None:
-    """Write the rates of today's commit."""
-    command = ["git", "-C", str(_ROOT), "rev-parse", "--short", "HEAD"]
+    """Write the rates, with the last commit of the package and the date of today."""
+    command = ["git", "-C", str(_ROOT), "log", "-1", "--format=%h", "--", "nbdebug"]
     commit = subprocess.check_output(command, text=True).strip()
     date = datetime.now(timezone.utc).date().isoformat()
     RATES.write_text(json.dumps(rates(rows, commit, date), indent=1) + "\n", encoding="utf-8")

@@ -89,6 +89,7 @@ def verdicts(rows: Iterable[Row], half: str = "all") -> list[Verdict]:
         verdict(row, unmutated[row["program"]])
         for row in rows
         if row["status"] == "effective"
+        and row["operator"] in OPERATORS
         and row["program"] in unmutated
         and half in ("all", half_of_pair(row["operator"], row["program"]))
     ]

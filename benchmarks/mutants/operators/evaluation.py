@@ -85,22 +85,11 @@ def last_batch_left_out(s: ProgramSource) -> Iterator[Mutation]:
             yield mutate(s.wrap(node, "without_last({})"), s.define(WITHOUT_LAST))
 
 
-@operator("E708 E710", fact="only the record differs")
-def metric_averaged_over_unequal_batches(s: ProgramSource) -> Iterator[Mutation]:
-    """The loss of each batch counts alike, though the last batch is smaller."""
-    for scope in _evaluations(s):
-        for operation in s.run_nodes(ast.BinOp, within=scope):
-            is_weighted = isinstance(operation.op, ast.Mult) and isinstance(operation.right, ast.Call)
-            if is_weighted and isinstance(operation.right, ast.Call) and callee(operation.right) == "len":
-                text = f"({s.of(operation.left)} * 32)"
-                yield mutate(s.replace(operation, text), blamed=[s.statement(operation)])
-
-
 @operator("E710 L215", fact="only the record differs")
 def accuracy_over_padding(s: ProgramSource) -> Iterator[Mutation]:
     """Padded positions count in the accuracy."""
     for scope in _evaluations(s):
         for subscript in s.run_nodes(ast.Subscript, within=scope):
             is_masked = isinstance(subscript.slice, ast.Name) and "mask" in s.of(subscript.slice).lower()
-            if is_masked and "argmax" not in s.of(subscript) and "==" in s.of(subscript.value):
+            if is_masked and "==" in s.of(subscript.value):
                 yield mutate(s.replace(subscript, s.of(subscript.value)), blamed=[s.statement(subscript)])

@@ -17,32 +17,28 @@ class Filler(nn.Module):
         self.layers = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 16))
 
     def forward(self, shown, mask):
-        return self.layers(torch.cat([shown, mask], dim=1))
+        return self.layers(torch.cat([shown, mask], dim=1)), mask
+
+
+def hidden_loss(output, target):
+    prediction, mask = output
+    return ((prediction - target).square() * mask).sum() / mask.sum()
 
 
 model = Filler()
+loss_fn = hidden_loss
 optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
 train_loader = DataLoader(TensorDataset(shown[:560], mask[:560], series[:560]), batch_size=28, shuffle=True)
 val_loader = DataLoader(TensorDataset(shown[560:], mask[560:], series[560:]), batch_size=70)
-
-
-def hidden_loss(prediction, target, mask):
-    return ((prediction - target).square() * mask).sum() / mask.sum()
 
 
 def train():
     for epoch in range(8):
         for values, hidden, target in train_loader:
             optimizer.zero_grad()
-            loss = hidden_loss(model(values, hidden), target, hidden)
+            loss = hidden_loss(model(values, hidden), target)
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            errors = [
-                hidden_loss(model(values, hidden), target, hidden).item() for values, hidden, target in val_loader
-            ]
+            errors = [hidden_loss(model(values, hidden), target).item() for values, hidden, target in val_loader]
         print(epoch, sum(errors) / len(errors))
-
-
-def score(trained):
-    return sum(hidden_loss(trained(v, m), t, m).item() for v, m, t in val_loader)
