@@ -59,7 +59,7 @@ class ModuleStack:
 
 
 @contextmanager
-def _record_user_lines() -> Iterator[None]:
+def record_user_lines() -> Iterator[None]:
     """Store the user's line of each operation in a block.
 
     Anomaly mode takes the stack from torch.fx.traceback.format_stack, which reads the source of every frame; this took
@@ -221,5 +221,5 @@ def trace_forward(model: nn.Module) -> Iterator[ForwardTrace]:
     trace = ForwardTrace()
     recorder = _DetachRecorder(trace)
     trace.detach_points, trace.created_leaves = recorder.detach_points, recorder.created_leaves
-    with trace.track(model), _record_user_lines(), torch.enable_grad(), recorder:
+    with trace.track(model), record_user_lines(), torch.enable_grad(), recorder:
         yield trace

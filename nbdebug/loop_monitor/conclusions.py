@@ -17,6 +17,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
     "operands of the loss",
     "targets of the loss",
 )
+INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 _MIN_GAIN = 0.1  # of the validation score over that of the most frequent class
 _STORING_METHODS = {"append", "add", "extend", "update", "put", "insert"}
@@ -47,6 +48,8 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         assumptions.add(LOSS_OPERANDS_MISMATCH)
     if operands and operands.is_unit_target and operands.kind in ("bce", "bce-with-logits"):
         assumptions.add(LOSS_TARGETS_MISMATCH)
+    if summary.batch_alignment.changed_inputs is not None and not summary.batch_alignment.receives_unchanged_inputs:
+        assumptions.add(INPUTS_UNCHANGED)
     if _beats_majority_class(record):
         assumptions.add(LABELS_UNRELATED)
     return frozenset(assumptions)

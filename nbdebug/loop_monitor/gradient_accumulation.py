@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +13,6 @@ from nbdebug.hooks.training_events import ClippingCall
 from nbdebug.loop_monitor.schedules import ThinnedStream
 from nbdebug.source.location import SourceLine
 
-_TRANSPARENT_NODES = (
-    "AddBackward",
-    "SubBackward",
-    "ToCopyBackward",
-    "CloneBackward",
-    "SqueezeBackward",
-    "ViewBackward",
-)
-_SUM_REDUCTION = 2
-_MAX_LOSS_NODES = 32
 _MAX_MOMENTUM = 0.999
 
 
@@ -215,31 +204,6 @@ def _is_adaptive(tracked: TrackedOptimizer) -> bool:
     """Check whether an optimizer divides gradients by their own magnitude, as those with a squared average do."""
     group = tracked.optimizer.param_groups[0]
     return bool({"betas", "alpha", "rho", "lr_decay", "etas", "beta2_decay"} & set(group)) and "lambd" not in group
-
-
-def is_divided(root: Tensor, is_scaled: bool) -> bool:
-    """Check whether a loss was multiplied or divided on its way to the root, or is a sum over samples.
-
-    Reads the graph through sums of scalars up to the first operation on more than a scalar. The factor of a GradScaler,
-    which is the outermost if the loss is ``is_scaled``, is skipped.
-    """
-    pending: list[Any] = [root.grad_fn]
-    if is_scaled and root.grad_fn is not None:
-        pending = [next_node for next_node, _ in root.grad_fn.next_functions][:1]
-    for _ in range(_MAX_LOSS_NODES):
-        if not pending:
-            return False
-        node = pending.pop()
-        name = node.name() if node is not None else ""
-        if name.startswith(("DivBackward", "MulBackward", "SumBackward")) or _has_sum_reduction(node):
-            return True
-        if name.startswith(_TRANSPARENT_NODES):
-            pending += [next_node for next_node, _ in node.next_functions]
-    return True
-
-
-def _has_sum_reduction(node: Any) -> bool:
-    return getattr(node, "_saved_reduction", None) == _SUM_REDUCTION
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd import Graph
 from nbdebug.hooks.device_syncs import SyncCall, observe_device_syncs
 from nbdebug.hooks.module_hooks import observe_mode_switches
 from nbdebug.hooks.training_events import (
@@ -22,6 +23,7 @@ from nbdebug.hooks.training_events import (
     observe_clipping,
     observe_grad_scaler,
 )
+from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
     AccumulationCounter,
@@ -29,7 +31,6 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     DoubleUpdateCounter,
     GradientVersions,
     TrackedOptimizer,
-    is_divided,
 )
 from nbdebug.loop_monitor.loss_graph import (
     LossOperands,
@@ -38,6 +39,7 @@ from nbdebug.loop_monitor.loss_graph import (
     loss_operands,
     nearest_graph,
 )
+from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
     BatchUseCounter,
@@ -55,10 +57,8 @@ from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line
 
 _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
-_FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = (
-    64,
-    16,
-)  # the first steps are all tracked and their graphs marked; later at least one step in 16
+# The first steps are all tracked and their graphs marked; later at least one step in 16.
+_FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = 64, 16
 _ALWAYS_INSPECTED_STEPS = 8  # steps that are all inspected; later ones at powers of two
 _MAX_SAMPLED_PARAMETERS = 64  # parameters whose gradients show whether a backward pass belongs to this model
 _MAX_INSPECTED_PASSES = 32  # inspected backward passes between two steps
@@ -117,6 +117,7 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         ),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
+        batch_alignment=monitor.batch_alignment.summary(),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )
 
@@ -130,22 +131,15 @@ class LoopMonitor:
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.parameter_tracker = setup, ParameterTracker(setup.eager_model)
-        self.clipping_monitor, self.grad_scaler_monitor, self.accumulation_counter = (
-            ClippingMonitor(),
-            GradScalerMonitor(),
-            AccumulationCounter(),
-        )
+        self.clipping_monitor, self.grad_scaler_monitor = ClippingMonitor(), GradScalerMonitor()
+        self.accumulation_counter, self.batch_alignment = AccumulationCounter(), BatchAlignmentMonitor()
         self.mode_monitor, self.retained_graph_counter, self.rounded_updates = (
             ModeMonitor(setup.eager_model),
             RetainedGraphCounter(),
             RoundedUpdates(setup.eager_model),
         )
-        self.device_sync_counter, self.double_update_counter, self.scheduler_monitor, self.batch_use_counter = (
-            DeviceSyncCounter(),
-            DoubleUpdateCounter(),
-            SchedulerMonitor(),
-            BatchUseCounter(),
-        )
+        self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
+        self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(), BatchUseCounter()
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
         self.state_dict_monitor, self.weight_copy_monitor = (
@@ -167,7 +161,7 @@ class LoopMonitor:
         self.backward_leaves = BackwardLeaves()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
-        self.is_scaled_loss = self.is_undivided_loss = False
+        self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
         self.is_inspection_due = self.marks_graphs = True
         self.visibility = ALL_EVENTS
         self.backward_line: SourceLine | None = None
@@ -185,6 +179,7 @@ class LoopMonitor:
             observe_clipping(wrap_callback(self.on_clipping)),
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
+            closing(self.batch_alignment),  # type: ignore[list-item]
         ]
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
@@ -233,6 +228,7 @@ class LoopMonitor:
             steps < _FULLY_TRACKED_STEPS or steps - self.last_marked_step >= _MAX_STEPS_BETWEEN_TRACKED,
             0,
         )
+        self.batch_alignment.is_active = self.is_inspection_due
 
     def accepts_optimizer(self, optimizer: torch.optim.Optimizer) -> bool:
         """Check whether an optimizer is one of the user's or holds parameters of the model; if so, track it."""
@@ -258,6 +254,7 @@ class LoopMonitor:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
         self.batch_use_counter.on_batch(self.mode_monitor.split)
+        self.batch_alignment.on_batch(self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
@@ -266,9 +263,15 @@ class LoopMonitor:
         """True if the next output of the model provides new information."""
         return (self.marks_graphs and self.visibility is ALL_EVENTS) or self.mode_monitor.shape is None
 
+    def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the start of a forward pass of the whole model."""
+        self.mode_monitor.on_forward_begin()
+        self.batch_alignment.on_forward_begin(self.mode_monitor.split, args, kwargs)
+
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
         self.mode_monitor.on_forward_end(output)
+        self.batch_alignment.on_forward_end(output)
         if self.marks_graphs:
             self.retained_graph_counter.mark(output, self.steps, self.mode_monitor.split == "val")
 
@@ -291,23 +294,25 @@ class LoopMonitor:
         if not self.backward_leaves.reaches_model:
             self.backward_leaves = BackwardLeaves.of(roots, self.own_parameter_shapes)
         self.inspect_loss(roots)
-        self.is_undivided_loss = not any(is_divided(root, self.is_scaled_loss) for root in roots)
         self.backward_line = get_calling_line(sys._getframe(1))
 
     def inspect_loss(self, roots: Sequence[Tensor]) -> None:
-        """Read what the graph of a loss shows, until it is known."""
-        is_early = self.backward_passes < _ALWAYS_INSPECTED_STEPS
-        if self.loss_operands is not None and (self.normalized_twice is not None or not is_early):
-            return
+        """Read what the graph of a loss shows."""
         graph = nearest_graph(roots)
+        self.batch_alignment.on_backward_begin(graph)
+        self.loss_weights = LossWeights(graph, roots, self.loss_scale)
         self.loss_operands = self.loss_operands or loss_operands(graph)
-        if is_early and self.normalized_twice is None:
+        if self.backward_passes < _ALWAYS_INSPECTED_STEPS and self.normalized_twice is None:
             self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), None)
+
+    @property
+    def loss_scale(self) -> Tensor | None:
+        """Factor of a GradScaler in the loss of the latest backward pass."""
+        return self.grad_scaler_monitor.scale if self.is_scaled_loss else None
 
     def unscaled_loss(self, root: Tensor) -> Tensor:
         """Return the loss of the latest backward pass, without the factor of a GradScaler."""
-        scale = self.grad_scaler_monitor.scale if self.is_scaled_loss else None
-        return root.detach() / scale if scale is not None else root
+        return root.detach() / self.loss_scale if self.loss_scale is not None else root
 
     def on_backward_end(self) -> None:
         """Record the end of a backward pass, and set ``concerns_model``.
@@ -338,6 +343,7 @@ class LoopMonitor:
             self.parameter_tracker.check_gradients()
         if not self.tracked_optimizers:
             self.mode_monitor.on_step_end()
+            self.batch_alignment.on_step_end()
             self.plan_next_step(self.steps)
 
     def count_pass(self, tracked: TrackedOptimizer) -> None:
@@ -347,7 +353,7 @@ class LoopMonitor:
         if gradient_versions is not None and gradient_versions.have_changed:
             tracked.interval.passes += 1
             tracked.interval.scaled_passes += self.is_scaled_loss
-            tracked.interval.undivided_passes += self.is_undivided_loss
+            tracked.interval.undivided_passes += self.loss_weights.is_undivided()
             tracked.interval.lines.add(self.backward_line)
 
     def on_gradients_cleared(self, owner: Any) -> None:
@@ -405,6 +411,7 @@ class LoopMonitor:
         self.rounded_updates.on_step_end()
         self.mode_monitor.on_step_end()
         self.batch_use_counter.on_step_end(optimizer)
+        self.batch_alignment.on_step_end()
         self.device_sync_counter.checked_steps += self.is_inspection_due
         self.plan_next_step(self.steps)
         if self.is_inspection_due:

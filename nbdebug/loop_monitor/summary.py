@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
@@ -78,6 +79,7 @@ class LoopSummary:
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
     device_syncs: DeviceSyncs = field(default_factory=DeviceSyncs)
+    batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
 
     def last_line_before_backward(self, predicate: Callable[[ast.AST], bool]) -> SourceLine | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from nbdebug.autograd.call_recorders import (
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.hooks.module_hooks import hooked
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup, class_names, losses
@@ -277,13 +279,26 @@ def broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> list[Broad
 @slow_measurement
 def first_layer_calls(setup: Setup, batches: list[Batch]) -> list[FirstLayerCall]:
     """Each call in which the first batch meets weights, with the data as they are at that call."""
+    return _record_first_layer_calls(setup, lambda: setup.output_and_loss(batches[0]))
+
+
+@measurement
+def loop_layer_calls(setup: Setup, loop: LoopSummary) -> list[FirstLayerCall]:
+    """Each call in which the inputs that a watched loop passes meet weights, if they differ from the loader's."""
+    if loop.batch_alignment.changed_inputs is None:
+        raise NotChecked("the loop passes the batches of the loader to the model as they are")
+    args, kwargs = loop.batch_alignment.changed_inputs
+    return _record_first_layer_calls(setup, lambda: setup.eager_model(*args, **kwargs))
+
+
+def _record_first_layer_calls(setup: Setup, run_model: Callable[[], Any]) -> list[FirstLayerCall]:
     if isinstance(setup.eager_model, torch.jit.ScriptModule):
         raise NotChecked("the layer inputs of a TorchScript model cannot be recorded")
     stack = ModuleStack()
     recorder = FirstLayerRecorder(stack)
     try:
         with stack.track(setup.eager_model), torch.no_grad(), recorder:
-            setup.output_and_loss(batches[0])
+            run_model()
     except Exception as error:
         if not recorder.calls:
             raise NotChecked(f"the model raised {type(error).__name__}: {error}") from error

@@ -168,7 +168,7 @@ class WatchSession:
         """
         timed, loop_monitor, setup = self.time_budget.timed, self.loop_monitor, self.setup
         on_step, on_backward = timed("steps", self.after_step), timed("losses", self.after_backward)
-        on_loss_call = timed("replay", self.ring.on_loss_call, always=False)
+        on_loss_call = timed("replay", self.loss_operands_passed, always=False)
 
         def notify_after(callback: Callable[[Any], None]) -> Callable[[Any], None]:
             def call(*args: Any) -> None:
@@ -194,6 +194,11 @@ class WatchSession:
             observe_loss_calls(setup.loss_fn, on_loss_call, timed("evaluations", self.evaluation_loss_computed)),
             observe_batches(timed("batches", self.batch_drawn)),
         ]
+
+    def loss_operands_passed(self, args: tuple[Any, ...]) -> None:
+        """Handle the loss about to be called with gradients enabled."""
+        self.ring.on_loss_call(args)
+        self.loop_monitor.batch_alignment.on_loss_call(args)
 
     def loss_called(self, line: SourceLine) -> None:
         """Record the user's line that called the loss first."""
@@ -241,7 +246,7 @@ class WatchSession:
         if training and module.training and self.time_budget.visibility is not LOSS_ONLY:
             self.time_budget.attempt("replay", self.ring.on_forward_begin, module, args, kwargs)
         if not training or self.time_budget.visibility is ALL_EVENTS or self.loop_monitor.mode_monitor.split == "val":
-            self.loop_monitor.mode_monitor.on_forward_begin()
+            self.loop_monitor.on_forward_begin(args, kwargs)
 
     def evaluation_loss_computed(self, loss: Tensor) -> None:
         """Record the user's own loss of a batch that is not trained on."""

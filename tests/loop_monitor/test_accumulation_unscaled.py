@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
@@ -75,6 +76,59 @@ def test_accumulation_unscaled_with_adam_is_a_note_unless_gradients_are_clipped(
                 setup.optimizers[0].zero_grad()
 
     assert codes(event_findings(train_with_clipping, descent(torch.optim.Adam))) == ["O511"]
+
+
+class MeanLoss(nn.Module):
+    """A loss that divides the sum by the number of rows itself."""
+
+    def forward(self, output: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(output, y, reduction="sum") / len(y)
+
+
+def penalty(setup: Setup) -> Tensor:
+    return 1e-4 * sum(p.square().sum() for p in setup.model.parameters())  # type: ignore[return-value]
+
+
+def row_losses(output: Tensor, y: Tensor) -> list[Tensor]:
+    return [F.cross_entropy(output[i : i + 1], y[i : i + 1]) for i in range(len(y))]
+
+
+def masked_mean(output: Tensor, y: Tensor) -> Tensor:
+    mask = (torch.arange(len(y)) % 3 > 0).float()
+    return (F.cross_entropy(output, y, reduction="none") * mask).sum() / mask.sum()
+
+
+# How a loop may compute one mean loss of a batch.
+WRITINGS: dict[str, Callable[[Setup, Tensor, Tensor], Tensor]] = {
+    "plain": lambda setup, output, y: setup.loss_fn(output, y),  # type: ignore[misc]
+    "times one": lambda setup, output, y: F.cross_entropy(output, y) * 1.0,
+    "over one": lambda setup, output, y: F.cross_entropy(output, y) / torch.tensor(1.0),
+    "sum over length": lambda setup, output, y: F.cross_entropy(output, y, reduction="none").sum() / len(y),
+    "python sum": lambda setup, output, y: sum(F.cross_entropy(output, y, reduction="none")) / len(y),
+    "stacked rows": lambda setup, output, y: torch.stack(row_losses(output, y)).mean(),
+    "penalty": lambda setup, output, y: F.cross_entropy(output, y) + penalty(setup),
+    "masked mean": lambda setup, output, y: masked_mean(output, y),
+    "own module": lambda setup, output, y: MeanLoss()(output, y),
+    "squared error": lambda setup, output, y: F.mse_loss(output, F.one_hot(y, 3).float()) * 1,
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+def test_accumulation_unscaled_is_decided_by_the_weight_of_the_loss(writing: str) -> None:
+    def accumulate(divide: Callable[[Tensor], Tensor]) -> list[Finding]:
+        def train(setup: Setup) -> None:
+            for number, (x, y) in enumerate(batches(setup, 9), start=1):
+                divide(WRITINGS[writing](setup, setup.model(x), y)).backward()
+                if number % 3 == 0:
+                    setup.optimizers[0].step()
+                    setup.optimizers[0].zero_grad()
+
+        return o511_findings(train, descent())
+
+    (finding,) = accumulate(lambda loss: loss)
+    assert finding.fix == "(loss / 3).backward()"
+    for divide in (lambda loss: loss / 3, lambda loss: loss * torch.tensor(1 / 3), lambda loss: loss.div_(3)):
+        assert not accumulate(divide)
 
 
 def adversarial_losses(setup: Setup) -> None:

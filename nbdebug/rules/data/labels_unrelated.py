@@ -10,23 +10,35 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.batch_alignment import Misalignment
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
+_CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "D111")
 
 
 @rule("D105", "error")
-def labels_unrelated(label_probe: LabelProbe, *, related: float = 5.0, unrelated: float = 2.0) -> Iterator[Finding]:
+def labels_unrelated(
+    label_probe: LabelProbe | NotChecked,
+    loop: LoopSummary | NotChecked,
+    *,
+    related: float = 5.0,
+    unrelated: float = 2.0,
+    least: int = 3,
+) -> Iterator[Finding]:
     """Labels are no easier to predict from the inputs than shuffled labels.
 
     ## What it does
     Fits kernel ridge regression on the labels of some hundred samples and predicts those of other samples, then repeats
     this with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels
-    that belong to the previous or the next sample.
+    that belong to the previous or the next sample. In your own loop, it compares the rows that the model receives and
+    the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -46,6 +58,10 @@ def labels_unrelated(label_probe: LabelProbe, *, related: float = 5.0, unrelated
     | a quarter randomly relabeled | below 2 sigma | 0% | 0% | 0% | 0% |
     | half randomly relabeled | below 2 sigma | 0% | 10% | 8% | 4% |
 
+    In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
+    or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
+    steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
+
     ## How to fix
     Shuffle inputs and labels by one permutation; join them by key, not by position.
 
@@ -56,6 +72,11 @@ def labels_unrelated(label_probe: LabelProbe, *, related: float = 5.0, unrelated
     C. Zhang and others, Understanding Deep Learning Requires Rethinking Generalization (2017); A. Ojala, G. Garriga,
     Permutation Tests for Studying Classifier Performance (2010).
     """
+    if isinstance(loop, LoopSummary):
+        yield from _loop_findings(loop, least)
+        return
+    if isinstance(label_probe, NotChecked):
+        raise label_probe
     if not label_probe.within:
         raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
     unrelated_splits = {
@@ -99,10 +120,35 @@ def _finding(split: str, relation: LabelPredictability, comparison: str, severit
             "after shuffling": relation.chance_accuracy,
             "sigma": relation.sigma,
         },
-        explains=("T601", "T607", "T608", "T609", "E709", "E706", "D111"),
+        explains=_CONSEQUENCES,
         severity=severity,
         assumes=(LABELS_UNRELATED,) if severity else (),
     )
+
+
+_MISALIGNMENTS: dict[Misalignment, str] = {
+    "inputs": "the model received the inputs of a batch in another order than the loss received its targets",
+    "targets": "the loss received the targets of a batch in another order than the model received its inputs",
+    "other batch": "the loss received the targets of another batch than the model received the inputs of",
+}
+
+
+def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
+    """Report inputs and targets that the loop itself brings out of order."""
+    alignment = loop.batch_alignment
+    for kind, steps in alignment.misaligned_steps.items():
+        if steps >= min_steps and steps > alignment.checked_steps / 2:
+            is_input = kind == "inputs"
+            line = loop.forward_passes.lines.get("forward") if is_input else alignment.loss_line
+            yield Finding(
+                message=f"In {steps} of {alignment.checked_steps} inspected steps, {_MISALIGNMENTS[kind]}: each sample "
+                "is trained on the label of another one.",
+                where=get_location(line or loop.lines.get("backward")),
+                cause="The loop permutes or replaces one of the two.",
+                fix="order = torch.randperm(len(x))\nx, y = x[order], y[order]   # or neither of them",
+                evidence={"misaligned steps": steps, "inspected steps": alignment.checked_steps, "kind": kind},
+                explains=_CONSEQUENCES,
+            )
 
 
 def _setup_with_permuted_labels(order: Tensor) -> Setup:

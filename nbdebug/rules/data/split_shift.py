@@ -8,7 +8,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -26,13 +28,20 @@ _SAME_PREPROCESSING_FIX = (
 
 @rule("D109", "warning")
 def split_shift(
-    setup: Setup, unit_comparisons: list[UnitComparison], *, units: float = 2.0, alone: float = 10.0, moved: float = 1.0
+    setup: Setup,
+    unit_comparisons: list[UnitComparison] | NotChecked,
+    loop: LoopSummary | NotChecked,
+    *,
+    units: float = 2.0,
+    alone: float = 10.0,
+    moved: float = 1.0,
 ) -> Iterator[Finding]:
     """The values of validation have other units than those of training, or another channel order.
 
     ## What it does
     Compares location and spread of each feature, and of real-valued targets, in the two splits as the model receives
-    them. Compares the channels of images also in reverse order.
+    them. Compares the channels of images also in reverse order. In your own loop, it compares what the loop does to the
+    batches of either loader before the model receives them.
 
     ## Why it matters
     If one split was preprocessed differently (normalization, division by 255, another color order, targets in
@@ -46,6 +55,9 @@ def split_shift(
     less than 2 in reverse order. Means that moved by ``moved`` spreads in the median feature are only a note, since
     this may be drift.
 
+    In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
+    plus an offset, and the constants of the phases differ by a factor of ``units``.
+
     ## How to fix
     Preprocess both splits with the same function and the statistics of the training split.
 
@@ -56,6 +68,11 @@ def split_shift(
     S. Rabanser, S. Günnemann, Z. Lipton, Failing Loudly: An Empirical Study of Methods for Detecting Dataset Shift
     (2019), arXiv:1810.11953.
     """
+    if isinstance(loop, LoopSummary):
+        yield from _loop_findings(loop, units)
+        return
+    if isinstance(unit_comparisons, NotChecked):
+        raise unit_comparisons
     for part_units in unit_comparisons:
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
         if factor >= threshold or factor <= 1 / threshold:
@@ -74,6 +91,26 @@ def split_shift(
             )
         elif len(part_units.mean_shifts) and float(part_units.mean_shifts.median()) > moved:
             yield _drift_finding(part_units)
+
+
+def _loop_findings(loop: LoopSummary, min_factor: float) -> Iterator[Finding]:
+    """Report inputs that the loop scales in one phase only."""
+    scales, lines = loop.batch_alignment.scales, loop.forward_passes.lines
+    if "train" not in scales or "val" not in scales or not scales["train"].scale or not scales["val"].scale:
+        return
+    factor = scales["val"].scale / scales["train"].scale
+    if 1 / min_factor < abs(factor) < min_factor:
+        return
+    changed = "train" if scales["val"].is_identity else "val"
+    yield Finding(
+        message=f"Your loop multiplies the inputs of training batches by {scales['train'].scale:.4g} and those of "
+        f"validation batches by {scales['val'].scale:.4g} before the model receives them.",
+        where=get_location(lines.get("forward" if changed == "train" else "validation")),
+        cause="Only one phase of the loop rescales the batches of its loader.",
+        fix="# move the scaling into the dataset, or apply it before both calls of the model",
+        evidence={"training": scales["train"].scale, "validation": scales["val"].scale},
+        explains=_CONSEQUENCES,
+    )
 
 
 def _finding(part_units: UnitComparison, observation: str, repair: str, where: Location) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +11,12 @@ from torch import Tensor, nn
 from nbdebug.autograd.call_recorders import FirstLayerCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import INPUTS_UNCHANGED
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 _STANDARDIZE_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # same statistics for both splits"
@@ -26,7 +30,9 @@ _CONSEQUENCES = ("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501",
 @rule("D104", "warning")
 def unscaled_input(
     setup: Setup,
-    first_layer_calls: list[FirstLayerCall],
+    first_layer_calls: list[FirstLayerCall] | NotChecked,
+    loop_layer_calls: list[FirstLayerCall] | NotChecked,
+    loop: LoopSummary | NotChecked,
     *,
     large: float = 30.0,
     small: float = 0.01,
@@ -37,7 +43,8 @@ def unscaled_input(
     ## What it does
     Takes the root mean square of each feature (each column of a table, each channel of an image) at the first call
     where the data are combined with weights. Normalization inside the model, an initial BatchNorm and embeddings are
-    therefore taken into account.
+    therefore taken into account. If your own loop passes other values to the model than the loader yields, it is
+    judged by those instead.
 
     ## Why it matters
     The largest columns dominate every sum, and the others become noise. Units saturate or die at once, and no learning
@@ -79,9 +86,24 @@ def unscaled_input(
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
     """
+    if isinstance(loop, LoopSummary):
+        calls = [] if isinstance(loop_layer_calls, NotChecked) else loop_layer_calls
+        for finding in _find_unscaled(setup, calls, large, small, spread):
+            yield _located_in_loop(finding, loop)
+        return
+    if isinstance(first_layer_calls, NotChecked):
+        raise first_layer_calls
     if not first_layer_calls:
         raise NotChecked("every input passes a normalization or an embedding before it reaches a weight")
-    for entrance in first_layer_calls:
+    for finding in _find_unscaled(setup, first_layer_calls, large, small, spread):
+        yield replace(finding, assumes=(INPUTS_UNCHANGED,))
+
+
+def _find_unscaled(
+    setup: Setup, calls: list[FirstLayerCall], large: float, small: float, spread: float
+) -> Iterator[Finding]:
+    """Check the scale of the features at some calls."""
+    for entrance in calls:
         rms = entrance.features.square().mean(1).sqrt()
         if not bool(rms.isfinite().all()):
             continue
@@ -91,6 +113,21 @@ def unscaled_input(
             yield _too_small_finding(entrance, rms)
         elif 0 < _largest_spread(entrance) < spread * float(rms.max()):
             yield _small_spread_finding(entrance, rms)
+
+
+def _located_in_loop(finding: Finding, loop: LoopSummary) -> Finding:
+    """Return a finding on the inputs of a loop, at the line that passes them to the model."""
+    line, scale = loop.forward_passes.lines.get("forward"), loop.batch_alignment.scales.get("train")
+    where = get_location(line, finding.where.module) if line else finding.where
+    if scale is None or scale.is_identity:
+        return replace(finding, where=where)
+    return replace(
+        finding,
+        message=f"{finding.message} The loop passes them multiplied by {scale.scale:.4g}, compared with the loader.",
+        where=where,
+        cause=f"The loop rescales the batches of the loader by {scale.scale:.4g}.",
+        fix="output = model(x)   # x as the loader yields it, scaled once in the dataset",
+    )
 
 
 def _is_8_bit_image(data: Tensor) -> bool:

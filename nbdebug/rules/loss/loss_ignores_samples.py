@@ -9,7 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.rule_engine.rule_registry import rule
@@ -19,16 +22,24 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, get_location
 
 _SELECTIONS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
+_CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
 
 
 @rule("L214", "error")
 def loss_ignores_samples(
-    first_pass: ForwardPass, graph: Graph, output_influence: OutputInfluence, *, share: float = 0.5
+    first_pass: ForwardPass | NotChecked,
+    graph: Graph | NotChecked,
+    output_influence: OutputInfluence | NotChecked,
+    loop: LoopSummary | NotChecked,
+    *,
+    share: float = 0.5,
+    least: int = 3,
 ) -> Iterator[Finding]:
     """Some samples or outputs of the batch have no influence on the loss.
 
     ## What it does
     Changes the output of one sample, of one column and of one step of a sequence, and checks whether your loss changes.
+    In your own loop, it tracks which rows of the output ever receive a gradient.
 
     ## Why it matters
     Typical causes are a loss that is overwritten in a loop, an index that was left in, or a mean over the wrong axis.
@@ -38,7 +49,9 @@ def loss_ignores_samples(
     On the output of the first batch, shifted by 1 and by 100 standard deviations in both directions, one part at a
     time, so that hinges and margins are crossed. Reported when more than ``share`` of the samples or steps (or any
     column that has targets of its own) have no influence. Samples whose targets are all negative, like
-    ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding.
+    ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. In
+    your loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with
+    different batches, and they are more than that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -49,6 +62,24 @@ def loss_ignores_samples(
     ## References
     Documentation of torch.nn.CrossEntropyLoss: the mean is taken over all samples whose target is not ignored.
     """
+    if isinstance(loop, LoopSummary):
+        unused = loop.batch_alignment.unused_rows
+        if unused.steps >= least and unused.rows > share * unused.batch_size:
+            yield _loop_finding(unused, loop.batch_alignment.loss_line or loop.lines.get("backward"))
+        return
+    for reason in (first_pass, graph, output_influence):
+        if isinstance(reason, NotChecked):
+            raise reason
+    assert isinstance(first_pass, ForwardPass)
+    assert isinstance(graph, Graph)
+    assert isinstance(output_influence, OutputInfluence)
+    yield from _first_batch_findings(first_pass, graph, output_influence, share)
+
+
+def _first_batch_findings(
+    first_pass: ForwardPass, graph: Graph, output_influence: OutputInfluence, share: float
+) -> Iterator[Finding]:
+    """Check which parts of the output of the first batch influence the loss."""
     target = first_pass.batch.target
     masked = {row for row in output_influence.samples if isinstance(target, Tensor) and _is_masked(target[row])}
     influences = {row: has_influence for row, has_influence in output_influence.samples.items() if row not in masked}
@@ -99,7 +130,20 @@ def _finding(first_pass: ForwardPass, graph: Graph, count: str, part: str, sampl
         cause=f"The loss is computed from only a part of the {part}.",
         fix="loss = loss_fn(output, target)  # on the whole batch, not on output[0] or on the last step of a loop",
         evidence={f"{part} without influence": count},
-        explains=("M301", "G416", "M315", "L208", "T601", "T606", "T608", "T610", "E709"),
+        explains=_CONSEQUENCES,
+    )
+
+
+def _loop_finding(unused: UnusedRows, line: SourceLine | None) -> Finding:
+    """Report rows of the output without gradient in a loop."""
+    return Finding(
+        message=f"{unused.rows} of {unused.batch_size} rows of the output have no influence on the loss of your loop: "
+        f"the same rows had a gradient of exactly zero in all {unused.steps} inspected steps.",
+        where=get_location(line),
+        cause="The loss is computed from only a part of the samples.",
+        fix="loss = loss_fn(output, target)  # on the whole batch, not on a slice of it",
+        evidence={"rows without gradient": unused.rows, "batch size": unused.batch_size, "steps": unused.steps},
+        explains=_CONSEQUENCES,
     )
 
 

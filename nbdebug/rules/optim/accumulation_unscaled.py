@@ -20,8 +20,8 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
     """Gradients of several batches accumulate for each step, and no loss is divided by their number.
 
     ## What it does
-    Counts the backward passes that reach the parameters of an optimizer between two of its steps, and reads from the
-    autograd graph whether the loss was divided or multiplied before each of them.
+    Counts the backward passes that reach the parameters of an optimizer between two of its steps, and measures the
+    weight with which each loss enters its backward pass.
 
     ## Why it matters
     The sum over k batches is k times the gradient of one large batch: the effective learning rate is k times the

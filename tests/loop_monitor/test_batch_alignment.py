@@ -1,0 +1,234 @@
+"""Tests of what a loop feeds to model and loss: rows in another order, rows without gradient, scaled inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.finding import Finding
+from nbdebug.loop_monitor.row_relations import RowSample, find_row_relation, is_reordered
+from nbdebug.rules.examples import mlp, rings, training_setup, waves
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import all_findings, load_loop, source_line, summarize_loop
+
+RULES = ("D104", "D105", "D109", "L214")
+
+LOOP = """
+import torch
+from torch.nn import functional as F
+
+def train(setup):
+    optimizer, previous = setup.optimizers[0], None
+    for _ in range(2):
+        for x, y in setup.train_loader:
+            {before}
+            optimizer.zero_grad()
+            output = setup.model({inputs})
+            loss = {loss}
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            for x, y in setup.val_loader:
+                setup.model({validation})
+"""
+CROSS_ENTROPY = "F.cross_entropy(output, y)"
+
+
+def classes(samples: int = 256) -> Setup:
+    return training_setup(mlp(8, 16, 2), rings(samples), rings(128, seed=1), nn.CrossEntropyLoss())
+
+
+def images(samples: int = 256) -> Setup:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(samples, 1, 8, 8, generator=generator)
+    y = (x.mean((1, 2, 3), keepdim=False)[:, None] - 0.5) * 10
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 1))
+    return training_setup(model, (x, y), (x[:64], y[:64]), nn.MSELoss())
+
+
+def fed_findings(train: Callable[[Setup], object], setup: Setup) -> list[Finding]:
+    return [finding for finding in all_findings(train, setup) if finding.code in RULES]
+
+
+def run_loop(tmp_path: Path, setup: Setup, **parts: str) -> list[Finding]:
+    defaults = {"before": "pass", "inputs": "x", "loss": CROSS_ENTROPY, "validation": "x"}
+    return fed_findings(load_loop(tmp_path / "loop.py", LOOP.format(**{**defaults, **parts})), setup)
+
+
+@pytest.mark.parametrize(
+    ("make", "parts", "code", "line"),
+    [
+        (classes, {"inputs": "x[torch.randperm(len(x))]"}, "D105", "setup.model("),
+        (images, {"inputs": "x.flip(0)", "loss": "F.mse_loss(output, y)"}, "D105", "setup.model("),
+        (classes, {"inputs": "2 * x.roll(3, 0) + 1"}, "D105", "setup.model("),
+        (classes, {"before": "y = y[torch.randperm(len(y))]"}, "D105", "F.cross_entropy("),
+        (images, {"before": "y = y.roll(1, 0)", "loss": "setup.loss_fn(output, y)"}, "D105", "setup.loss_fn("),
+        (classes, {"before": "y, previous = (y if previous is None else previous), y"}, "D105", "F.cross_entropy("),
+        (classes, {"loss": "F.cross_entropy(output[:2], y[:2])"}, "L214", "F.cross_entropy("),
+        (images, {"loss": "((output - y) ** 2)[-1].mean()"}, "L214", "((output - y)"),
+        (images, {"loss": "setup.loss_fn(output[0], y[0])"}, "L214", "setup.loss_fn("),
+        (classes, {"inputs": "x * 255"}, "D104", "setup.model("),
+        (images, {"before": "x = x * 255", "loss": "F.mse_loss(output, y)"}, "D104", "setup.model("),
+        (
+            images,
+            {"inputs": "x / 255", "validation": "x / 255", "loss": "F.mse_loss(output, y)"},
+            "D104",
+            "setup.model(",
+        ),
+        (classes, {"validation": "(x - 1) / 4"}, "D109", "setup.model("),
+        (classes, {"inputs": "x / 4"}, "D109", "setup.model("),
+    ],
+)
+def test_loop_that_changes_its_batches_is_reported_at_its_line(
+    tmp_path: Path, make: Callable[[], Setup], parts: dict[str, str], code: str, line: str
+) -> None:
+    findings = [finding for finding in run_loop(tmp_path, make(), **parts) if finding.code == code]
+    (finding,) = findings
+    assert finding.severity != "note"
+    assert line in source_line(finding)
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (classes, {}),
+        (images, {"loss": "setup.loss_fn(output, y)"}),
+        (classes, {"before": "order = torch.randperm(len(x)); x, y = x[order], y[order]"}),
+        (
+            classes,
+            {
+                "before": "order = x[:, 0].argsort(); back = order.argsort()",
+                "inputs": "x[order]",
+                "loss": "F.cross_entropy(output[back], y)",
+            },
+        ),
+        (
+            classes,
+            {
+                "before": "order = torch.randperm(len(x)); y2 = y[order]",
+                "inputs": "0.7 * x + 0.3 * x[order]",
+                "loss": "0.7 * F.cross_entropy(output, y) + 0.3 * F.cross_entropy(output, y2)",
+            },
+        ),
+        (classes, {"inputs": "x + 0.1 * torch.randn_like(x)"}),
+        (classes, {"inputs": "x * (0.5 + torch.rand(1))"}),
+        (images, {"inputs": "x.flip(3)", "loss": "F.mse_loss(output, y)"}),
+        (classes, {"loss": "F.cross_entropy(output, y, label_smoothing=0.1)"}),
+        (classes, {"loss": "F.cross_entropy(output, y, reduction='none').topk(len(y) // 2).values.mean()"}),
+        (
+            classes,
+            {"loss": "F.cross_entropy(output, y) + (output - output[torch.randperm(len(x))].detach()).square().mean()"},
+        ),
+        (classes, {"loss": "F.mse_loss(output, output.detach().roll(1, 0))"}),
+        (classes, {"inputs": "(x - 0.1) / 0.9", "validation": "(x - 0.1) / 0.9"}),
+        (
+            classes,
+            {
+                "before": "x, y = torch.cat([x, x + 0.01]), torch.cat([y, y])",
+                "loss": "F.cross_entropy(output[:len(y) // 2], y[:len(y) // 2])",
+            },
+        ),
+    ],
+)
+def test_loop_that_keeps_pairs_together_finds_nothing(
+    tmp_path: Path, make: Callable[[], Setup], parts: dict[str, str]
+) -> None:
+    torch.manual_seed(0)
+    assert not run_loop(tmp_path, make(), **parts)
+
+
+def test_raw_images_that_the_loop_divides_withdraw_the_finding_of_the_checkup(tmp_path: Path) -> None:
+    from nbdebug.debugger import Debugger
+
+    setup = images()
+    x, y = setup.train_loader.dataset.tensors
+    raw = TensorDataset((x * 255).round(), y)
+    setup = Setup(setup.model, DataLoader(raw, 32), loss_fn=nn.MSELoss(), optimizers=setup.optimizers)
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    assert "D104" in [finding.code for finding in debugger.findings]
+
+    def train(scale: float) -> None:
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            F.mse_loss(setup.model(x / scale), y).backward()
+            setup.optimizers[0].step()
+
+    with debugger.watch():
+        train(255)
+    assert "D104" not in [finding.code for finding in debugger.findings]
+
+
+def test_prefetched_batches_are_compared_with_the_batch_they_came_from() -> None:
+    def train(setup: Setup) -> None:
+        iterator = iter(setup.train_loader)
+        following = next(iterator)
+        for batch in iterator:
+            (x, y), following = following, batch
+            setup.optimizers[0].zero_grad()
+            F.mse_loss(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+    setup = training_setup(mlp(4, 16, 1), waves(), waves(64), nn.MSELoss())
+    alignment = summarize_loop(train, setup).batch_alignment
+    assert alignment.checked_steps > 4
+    assert not alignment.misaligned_steps
+
+
+def test_masked_nodes_and_full_batches_have_no_unused_rows() -> None:
+    """One batch with a mask over its rows, as in node classification, and one that is always the same."""
+    x, y = rings(64)
+
+    def train(setup: Setup) -> None:
+        for _ in range(12):
+            for batch in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                F.cross_entropy(setup.model(batch[0])[:20], batch[1][:20]).backward()
+                setup.optimizers[0].step()
+
+    model = mlp(8, 16, 2)
+    for data in (TensorDataset(x, y), TensorDataset(x, y, torch.arange(64) < 20)):
+        setup = Setup(model, DataLoader(data, 64, shuffle=len(data.tensors) == 3), loss_fn=nn.CrossEntropyLoss())
+        setup.optimizers = (torch.optim.SGD(model.parameters(), 0.1),)
+        assert not summarize_loop(train, setup).batch_alignment.unused_rows.rows
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.flatten(1), lambda x: x.half(), lambda x: 3 * x - 2])
+def test_find_row_relation_of_permuted_rows_returns_their_order(view: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(20, 3, 5, generator=torch.Generator().manual_seed(0)).half().float()
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    relation: Any = find_row_relation(sampled(view(x)[order]), sampled(x))
+    assert torch.equal(relation.order, order)
+    assert find_row_relation(sampled(view(x)), sampled(x)).order is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("rows", [torch.rand(20, 15), torch.rand(2, 15), torch.rand(20, 1), torch.zeros(20, 15)])
+def test_find_row_relation_of_unrelated_rows_returns_none(rows: Tensor) -> None:
+    reference = torch.rand(len(rows), rows.shape[1], generator=torch.Generator().manual_seed(5))
+    assert find_row_relation(sampled(rows), sampled(reference)) is None
+
+
+def test_is_reordered_needs_the_same_values_in_other_rows() -> None:
+    labels = torch.arange(40) % 4
+    assert is_reordered(sampled(labels.roll(1)), sampled(labels))
+    assert not is_reordered(sampled(labels), sampled(labels))
+    assert not is_reordered(sampled((labels + 1) % 5), sampled(labels))
+
+
+def test_row_sample_of_strided_tensor_equals_that_of_its_copy() -> None:
+    image = torch.rand(6, 3, 16, 16).to(memory_format=torch.channels_last)
+    assert sampled(image).equals(sampled(image.contiguous()))
+    assert RowSample.of(torch.tensor(1.0)) is None
+
+
+def sampled(tensor: Tensor) -> RowSample:
+    sample = RowSample.of(tensor)
+    assert sample is not None
+    return sample
