@@ -48,7 +48,7 @@ class Debugger:
         val_loader: The validation loader.
         loss_fn: The loss, called with output and target.
         optimizer: The optimizer, or a list of them. A wrapper such as SAM or Lookahead stands for those inside it.
-        scheduler: The learning-rate scheduler.
+        scheduler: The learning-rate scheduler, or a list of them. One that your loop steps is found without it.
         task: "classification", "binary", "multi-label", "regression", "language-model" ...; inferred by default.
         class_names: Names of the classes, in the order of the outputs.
         feature_names: Names of the input columns.

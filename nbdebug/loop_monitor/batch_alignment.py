@@ -36,7 +36,7 @@ class UnusedRows:
 
 
 @dataclass(frozen=True)
-class FedScale:
+class _FedScale:
     """How the fed inputs of a split derive from the loader's: scale and offset, constant over ``passes`` passes."""
 
     scale: float
@@ -64,7 +64,7 @@ class BatchAlignment:
     checked_steps: int = 0
     misaligned_steps: dict[Misalignment, int] = field(default_factory=dict)
     unused_rows: UnusedRows = field(default_factory=UnusedRows)
-    scales: dict[str, FedScale] = field(default_factory=dict)
+    scales: dict[str, _FedScale] = field(default_factory=dict)
     changed_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
     receives_unchanged_inputs: bool = False
     loss_line: SourceLine | None = None
@@ -125,7 +125,7 @@ class BatchAlignmentMonitor:
         self.misaligned_steps: Counter[Misalignment] = Counter()
         self.relations: dict[str, list[RowRelation | None]] = {"train": [], "val": []}
         self.changed_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        self.row_use = RowUseCounter()
+        self.row_use = _RowUseCounter()
         self.loss_line: SourceLine | None = None
         self.line_recording = ExitStack()
 
@@ -255,7 +255,7 @@ class BatchAlignmentMonitor:
         )
 
 
-class RowUseCounter:
+class _RowUseCounter:
     """Collects which rows of the output ever had a gradient, by batch size."""
 
     def __init__(self) -> None:
@@ -325,7 +325,7 @@ def _copy_if_small(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple
     return copies
 
 
-def _constant_scale(relations: Sequence[RowRelation | None]) -> FedScale | None:
+def _constant_scale(relations: Sequence[RowRelation | None]) -> _FedScale | None:
     """Return the scale and offset that all passes share; None if they differ or are unknown."""
     known = [relation for relation in relations if relation is not None]
     if len(known) < max(2, len(relations)):
@@ -334,4 +334,4 @@ def _constant_scale(relations: Sequence[RowRelation | None]) -> FedScale | None:
     spread = max(max(scales) - min(scales), max(offsets) - min(offsets))
     if spread > 1e-2 * max(map(abs, [*scales, *offsets])):
         return None
-    return FedScale(scales[0], offsets[0], len(known))
+    return _FedScale(scales[0], offsets[0], len(known))

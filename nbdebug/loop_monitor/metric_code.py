@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import (
@@ -35,7 +35,7 @@ _MEAN_FUNCTIONS = {"mean", "fmean", "average", "nanmean"}
 _WEIGHT_ARGUMENTS = {"weights", "weight"}
 _ITERATION_WRAPPERS = {"enumerate", "tqdm", "track", "islice", "iter"}
 _MAX_RESOLUTION_DEPTH = 4
-_AveragingKind = Literal["whole", "perplexity", "root", "means", "last"]
+_AveragingKind = Literal["whole", "perplexity", "root", "means", "last", "count"]
 _SCALAR_FUNCTIONS = {"item", "float", "sum", "mean"}
 
 
@@ -45,7 +45,7 @@ class AveragedMetric:
 
     ``kind`` is "whole" for metrics that do not decompose into rows, such as F1; "perplexity" and "root" for a nonlinear
     function applied to each batch; "means" for batch means that are averaged with equal weight whatever the batch size;
-    "last" if only the value of the last batch remains.
+    "last" if only the value of the last batch remains; "count" for a number of rows that is divided by that of batches.
     """
 
     line: SourceLine
@@ -69,6 +69,25 @@ def averaged_metrics(line: SourceLine, is_loader_known: bool = False) -> Iterato
         parts = evaluation_loop.resolve(value)
         if kind := _averaging_kind(parts, value, evaluation_loop, target):
             yield AveragedMetric(SourceLine(line.file, node.lineno), kind, _metric_name(kind, parts))
+
+
+def counts_over_batches(name: str, line: SourceLine) -> Iterator[AveragedMetric]:
+    """Yield each division of a variable, which counts rows in the loop around a line, by the number of batches."""
+    scope = enclosing_scope(line)
+    for loop in enclosing_loops(scope, line.number) if scope is not None else ():
+        assert scope is not None
+        evaluation_loop = _EvaluationLoop(scope, loop)
+        batch_counts = evaluation_loop.batch_counts(name)
+        divided_again = {id(node.left) for node in ast.walk(scope) if _is_division(node)}
+        for node in ast.walk(scope):
+            if _is_division(node) and id(node) not in divided_again and evaluation_loop.is_always_divided(node, name):
+                has_product = any(isinstance(part, ast.BinOp) for part in ast.walk(node.right))
+                if batch_counts & expression_texts(node.right) and not has_product:
+                    yield AveragedMetric(SourceLine(line.file, node.lineno), "count", name)
+
+
+def _is_division(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
 
 
 @dataclass(frozen=True)
@@ -149,16 +168,20 @@ class _EvaluationLoop:
 
     def counts_batches(self, target: str) -> bool:
         """Check whether a sum is divided by the number of batches, or averaged over them, on every branch."""
+        batch_counts = self.batch_counts(target)
+        return any(batch_counts & expression_texts(divisor) for divisor in self.divisors(target)) or self.has_mean(
+            target, weighted=False
+        )
+
+    def batch_counts(self, target: str) -> set[str]:
+        """Return the expressions for the number of batches, as text."""
         counters = {
             ast.unparse(node.target)
             for node in ast.walk(self.loop)
             if isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Constant) and node.value.value == 1
         }
         source = ast.unparse(_iterated_value(self.loop.iter))
-        batch_counts = {f"len({source})", f"len({target})", *counters}
-        return any(batch_counts & expression_texts(divisor) for divisor in self.divisors(target)) or self.has_mean(
-            target, weighted=False
-        )
+        return {f"len({source})", f"len({target})", *counters}
 
 
 def _averaging_kind(

@@ -24,6 +24,7 @@ from nbdebug.hooks.training_events import (
     observe_grad_scaler,
 )
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
+from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
     AccumulationCounter,
@@ -96,11 +97,10 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         never_with_gradient=monitor.parameter_tracker.never_with_gradient(stepped_parameter_ids),
         loss_operands=monitor.loss_operands,
         normalized_twice=monitor.normalized_twice,
-        scheduler_steps=monitor.scheduler_monitor.count,
-        plateau_metrics=tuple(monitor.scheduler_monitor.plateau_metrics),
+        schedulers=tuple(monitor.scheduler_monitor.uses.values()),
         final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
-        lines={**monitor.lines, **monitor.scheduler_monitor.lines},
+        lines=dict(monitor.lines),
         clipping=monitor.clipping_monitor.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
         validation_steps=monitor.batch_use_counter.validation_steps,
@@ -118,6 +118,10 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
+        correct_counts=monitor.correct_counts.summary(),
+        uncovered_parameters=monitor.parameter_tracker.uncovered_parameters(
+            monitor.setup.eager_model, monitor.tracked_optimizers.values(), monitor.unrelated_optimizers
+        ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )
 
@@ -139,7 +143,7 @@ class LoopMonitor:
             RoundedUpdates(setup.eager_model),
         )
         self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
-        self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(), BatchUseCounter()
+        self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(setup.schedulers), BatchUseCounter()
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
         self.state_dict_monitor, self.weight_copy_monitor = (
@@ -158,7 +162,7 @@ class LoopMonitor:
         for optimizer in setup.optimizers:
             self.track_optimizer(optimizer)
         self.backward_passes = self.tracked_steps = self.inspected_passes = self.last_marked_step = 0
-        self.backward_leaves = BackwardLeaves()
+        self.backward_leaves, self.correct_counts = BackwardLeaves(), CorrectCountMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
@@ -183,13 +187,7 @@ class LoopMonitor:
         ]
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
-        if self.setup.scheduler is not None:
-            hooks.append(
-                observe_call_arguments(
-                    type(self.setup.scheduler), "step", wrap_callback(self.scheduler_monitor.record_step)
-                )
-            )
-        return hooks
+        return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))
 
     def if_tracked(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return a callback that does nothing in steps whose event order is not tracked."""
@@ -234,12 +232,13 @@ class LoopMonitor:
         """Check whether an optimizer is one of the user's or holds parameters of the model; if so, track it."""
         if id(optimizer) in self.tracked_optimizers:
             return True
-        parameter_ids = (id(p) for group in optimizer.param_groups for p in group.get("params", ()))
-        if optimizer not in self.unrelated_optimizers and not self.own_parameter_shapes.keys().isdisjoint(
-            parameter_ids
-        ):
-            self.track_optimizer(optimizer)
-            return True
+        if optimizer not in self.unrelated_optimizers:
+            parameter_ids = {id(p) for group in optimizer.param_groups for p in group.get("params", ())}
+            # Also those that came into the model while the loop ran.
+            self.own_parameter_shapes.update((id(p), tuple(p.shape)) for p in self.setup.eager_model.parameters())
+            if not self.own_parameter_shapes.keys().isdisjoint(parameter_ids):
+                self.track_optimizer(optimizer)
+                return True
         self.unrelated_optimizers.add(optimizer)
         return False
 
@@ -255,22 +254,26 @@ class LoopMonitor:
         self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
         self.batch_use_counter.on_batch(self.mode_monitor.split)
         self.batch_alignment.on_batch(self.mode_monitor.split, event[1])
+        self.correct_counts.on_batch(self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
 
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
-        return (self.marks_graphs and self.visibility is ALL_EVENTS) or self.mode_monitor.shape is None
+        is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
+        return is_tracked or self.mode_monitor.shape is None or self.correct_counts.wants_output
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
         self.mode_monitor.on_forward_begin()
+        self.correct_counts.on_forward_begin()
         self.batch_alignment.on_forward_begin(self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
         self.mode_monitor.on_forward_end(output)
+        self.correct_counts.on_forward_end(output)
         self.batch_alignment.on_forward_end(output)
         if self.marks_graphs:
             self.retained_graph_counter.mark(output, self.steps, self.mode_monitor.split == "val")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,23 @@ _WORD_BYTES = 8  # bytes of an int64
 _FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
 
 
+@dataclass(frozen=True)
+class UncoveredParameters:
+    """Trainable parameters with a gradient that no optimizer of a loop holds, although it held all others.
+
+    ``replaced`` came into the model while the loop ran, ``unfrozen`` were frozen when it began.
+    """
+
+    replaced: tuple[str, ...] = ()
+    unfrozen: tuple[str, ...] = ()
+
+
 class ParameterTracker:
     """Gradients and changes of each trainable parameter since the construction of this object."""
 
     def __init__(self, model: nn.Module) -> None:
         named_parameters = ((name, p) for name, p in model.named_parameters() if p.requires_grad)
+        self.initial_ids = {id(p) for p in model.parameters()}
         self.parameters = dict(list(named_parameters)[:_MAX_PARAMETERS])
         self.initial_fingerprints = dict(
             zip(self.parameters, _bit_fingerprints([*self.parameters.values()]), strict=True)
@@ -55,6 +67,21 @@ class ParameterTracker:
             for name, p in self.parameters.items()
             if id(p) in parameter_ids and name not in self.parameters_with_gradient
         )
+
+    def uncovered_parameters(
+        self, model: nn.Module, tracked: Iterable[TrackedOptimizer], others: Iterable[torch.optim.Optimizer]
+    ) -> UncoveredParameters:
+        """Return the parameters that were replaced or unfrozen and that neither the optimizers nor others hold."""
+        optimizers = [item.optimizer for item in tracked if item.steps]
+        if not optimizers or len(self.parameters) == _MAX_PARAMETERS:
+            return UncoveredParameters()
+        groups = [group for optimizer in (*optimizers, *others) for group in optimizer.param_groups]
+        held = {id(p) for group in groups for p in group["params"]}
+        trainable = {name: p for name, p in model.named_parameters() if p.grad is not None and p.requires_grad}
+        uncovered = {name: p for name, p in trainable.items() if id(p) not in held}
+        replaced = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
+        unfrozen = (name for name in uncovered if name not in replaced and name not in self.parameters)
+        return UncoveredParameters(replaced, tuple(unfrozen))
 
     @property
     def always_with_gradient(self) -> frozenset[str]:

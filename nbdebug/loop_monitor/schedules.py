@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from nbdebug.source.location import SourceLine, get_calling_line
+from nbdebug.hooks.training_events import observe_call_arguments
+from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.search import matches_call, parse_expressions
 
 _MAX_PLATEAU_METRICS, _MIN_PLATEAU_METRICS, _MAX_LINE_ATTEMPTS = 1000, 4, 8
@@ -25,21 +30,53 @@ Item = TypeVar("Item")
 _MAX_ITEMS = 256
 
 
-class SchedulerMonitor:
-    """Counts the scheduler steps, and records the metrics passed to them and the user's line."""
+@dataclass
+class SchedulerUse:
+    """A scheduler and its steps in a loop, with the metrics passed to them and the user's line."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.plateau_metrics: list[float] = []
-        self.lines: dict[str, SourceLine] = {}
+    scheduler: Any
+    steps: int = 0
+    plateau_metrics: list[float] = field(default_factory=list)
+    line: SourceLine | None = None
+
+
+class SchedulerMonitor:
+    """Counts the steps of each scheduler, and records the metrics passed to them and the user's line.
+
+    ``known`` are schedulers that the user passed; others are observed if their class derives from torch's.
+    """
+
+    def __init__(self, known: Sequence[Any] = ()) -> None:
+        self.uses = {id(scheduler): SchedulerUse(scheduler) for scheduler in known}
+
+    def hooks(self, callback: Callable[[Any], None]) -> list[AbstractContextManager[None]]:
+        """Return hooks on the steps of all torch classes of schedulers, and of other classes that the user passed."""
+        classes = [kind for kind in vars(lr_scheduler).values() if isinstance(kind, type) and "step" in vars(kind)]
+        others = [type(use.scheduler) for use in self.uses.values() if not isinstance(use.scheduler, tuple(classes))]
+        stepping = (kind for kind in dict.fromkeys([*classes, *others]) if hasattr(kind, "step"))
+        return [observe_call_arguments(kind, "step", callback) for kind in stepping]
 
     def record_step(self, call: tuple[Any, Any, Any]) -> None:
-        """Record a scheduler step. Most schedulers step once an epoch, so the line may come late."""
-        if not self.lines and self.count < _MAX_LINE_ATTEMPTS and (line := get_calling_line(sys._getframe(1))):
-            self.lines["schedule"] = line
-        self.count += 1
-        if len(self.plateau_metrics) < _MAX_PLATEAU_METRICS:
-            self.plateau_metrics.extend(_plateau_metric(*call))
+        """Record a scheduler step. Most schedulers step once an epoch, so the line may come late.
+
+        A step inside that of another scheduler, or of a base class, is not counted.
+        """
+        scheduler, frame = call[0], sys._getframe(1)
+        if _calling_file(frame) == lr_scheduler.__file__:
+            return
+        use = self.uses.setdefault(id(scheduler), SchedulerUse(scheduler))
+        if use.line is None and use.steps < _MAX_LINE_ATTEMPTS:
+            use.line = get_calling_line(frame)
+        use.steps += 1
+        if len(use.plateau_metrics) < _MAX_PLATEAU_METRICS:
+            use.plateau_metrics.extend(_plateau_metric(*call))
+
+
+def _calling_file(frame: FrameType | None) -> str:
+    """Return the file of the code that called into the debugger."""
+    while frame is not None and is_debugger_code(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame else ""
 
 
 def _plateau_metric(scheduler: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[float, ...]:

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
+from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
-from nbdebug.loop_monitor.parameter_updates import UpdateSample
+from nbdebug.loop_monitor.parameter_updates import UncoveredParameters, UpdateSample
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
+from nbdebug.loop_monitor.schedules import SchedulerUse
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
@@ -33,13 +35,13 @@ class LoopSummary:
     ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
     ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice`` probabilities that it takes for
     logits. ``low_lr_share`` is the share of steps below a
-    hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest;
-    ``plateau_metrics`` are the values passed to a ReduceLROnPlateau.
+    hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest. ``schedulers``
+    are those that the loop stepped or that the user passed.
 
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
 
-    ``lines`` are the user's own, by event: "backward", "zero_grad", "schedule", "clip", "optimizer" (its step), and
+    ``lines`` are the user's own, by event: "backward", "zero_grad", "clip", "optimizer" (its step), and
     "scale", "unscale", "step" of a GradScaler. ``rounded_updates`` holds the samples of low-precision weights, by
     parameter.
     """
@@ -60,10 +62,9 @@ class LoopSummary:
     never_with_gradient: frozenset[str] = frozenset()
     loss_operands: LossOperands | None = None
     normalized_twice: NormalizedTwice | None = None
-    scheduler_steps: int = 0
+    schedulers: tuple[SchedulerUse, ...] = ()
     low_lr_share: float = 0.0
     final_lr_ratio: float = 1.0
-    plateau_metrics: tuple[float, ...] = ()
     lines: dict[str, SourceLine] = field(default_factory=dict)
     clipping: ClippingSummary = field(default_factory=ClippingSummary)
     grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
@@ -79,6 +80,8 @@ class LoopSummary:
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
     device_syncs: DeviceSyncs = field(default_factory=DeviceSyncs)
+    uncovered_parameters: UncoveredParameters = field(default_factory=UncoveredParameters)
+    correct_counts: tuple[CorrectCount, ...] = ()
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
 

@@ -194,7 +194,7 @@ def _modules_in_variables(frame: FrameType | None) -> Iterator[tuple[str, nn.Mod
     """Yield the modules in the variables of the user's functions on a stack, and in attributes of their objects."""
     while frame is not None:
         if not is_library_code(frame.f_code.co_filename) and not is_debugger_code(frame.f_code.co_filename):
-            for name, value in _frame_variables(frame).items():
+            for name, value in frame_variables(frame).items():
                 if _is_module(value):
                     yield name, value
                 elif type(value).__module__ == frame.f_globals.get("__name__"):
@@ -210,7 +210,7 @@ def _is_module(value: object) -> bool:
     return issubclass(type(value), nn.Module)
 
 
-def _frame_variables(frame: FrameType) -> dict[str, Any]:
+def frame_variables(frame: FrameType) -> dict[str, Any]:
     """Return the variables of a frame.
 
     Before Python 3.13 a function stores them in a dictionary of its own, where they would stay alive, so the dictionary

@@ -39,11 +39,15 @@ class Setup:
     step_fn: Callable[[Any], Any] | None = None
     device: torch.device | None = None
     extra_state: tuple[Any, ...] = field(default_factory=tuple)
+    other_schedulers: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call."""
         if not isinstance(self.model, nn.Module):
             raise SetupError(f"model is {describe_type(self.model)}; expected a torch.nn.Module. Pass the module.")
+        if isinstance(self.scheduler, (list, tuple)):
+            schedulers = tuple(self.scheduler)
+            self.scheduler, self.other_schedulers = (schedulers[0] if schedulers else None), schedulers[1:]
         if self.loss_fn is not None and (isinstance(self.loss_fn, type) or not callable(self.loss_fn)):
             raise SetupError(
                 f"loss_fn is {describe_type(self.loss_fn)}; expected loss_fn(output, target). Pass a callable."
@@ -116,7 +120,12 @@ class Setup:
     def mutable_objects(self) -> tuple[Any, ...]:
         """All objects that a run can change, except the loaders."""
         loss_module = self.loss_fn if isinstance(self.loss_fn, nn.Module) else None
-        return (self.model, loss_module, *self.optimizers, self.scheduler, *self.extra_state)
+        return (self.model, loss_module, *self.optimizers, *self.schedulers, *self.extra_state)
+
+    @property
+    def schedulers(self) -> tuple[Any, ...]:
+        """The schedulers of the optimizers; ``scheduler`` is the first of them."""
+        return () if self.scheduler is None else (self.scheduler, *self.other_schedulers)
 
     def loader_for_dataset(self, dataset: Any) -> Any:
         """Return the loader of a dataset, the validation loader first; None if neither has it."""

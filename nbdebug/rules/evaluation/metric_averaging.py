@@ -11,7 +11,12 @@ from torch.utils.data import BatchSampler, DataLoader
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.metric_code import AveragedMetric, averaged_metrics, last_batch_only
+from nbdebug.loop_monitor.metric_code import (
+    AveragedMetric,
+    averaged_metrics,
+    counts_over_batches,
+    last_batch_only,
+)
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
@@ -25,8 +30,10 @@ _CAUSES = {
     "root": "The mean of square roots is smaller than the square root of the mean, which defines the metric.",
     "means": "Each batch has the same weight, so the rows of a small last batch have a larger weight than all others.",
     "last": "The metric is recomputed for each batch, and the values of the previous batches are discarded.",
+    "count": "The sum counts rows, but it is divided by the number of batches.",
 }
 _FIXES = {
+    "count": "accuracy = {metric} / len(loader.dataset)   # the number of rows, not of batches",
     "whole": "predictions.append(output.argmax(1)); targets.append(y)   # in the loop; after it, once: {metric}(…)",
     "perplexity": "total += loss.item() * len(y)   # and after the loop: math.exp(total / len(loader.dataset))",
     "root": "total += ((output - y) ** 2).sum().item()   # and after the loop: (total / len(loader.dataset)) ** 0.5",
@@ -43,14 +50,16 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     Parses the loops in which the model is called without a backward pass, and looks for sums and lists that are
     averaged later: of F1, precision, recall, AUC, R² and similar metrics, of perplexities and square roots, and of
     batch means if the last batch is smaller. Looks for values that each validation batch overwrites and that are used
-    only after the loop: they belong to the last batch alone.
+    only after the loop: they belong to the last batch alone. Finds variables that grow by the number of correct
+    predictions of each validation batch, and their division by the number of batches.
 
     ## Why it matters
     The number is not what its name says and changes with the batch size: two models evaluated with different batch
     sizes cannot be compared. If there are few batches, a last one of a few rows dominates.
 
     ## How it is measured
-    By the syntax around the lines that called the model; ambiguous cases are not reported. For means, the batch sizes
+    By the syntax around the lines that called the model; ambiguous cases are not reported. Counts are recognized by
+    their values in at least two batches, whatever computes them. For means, the batch sizes
     of the validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It
     is a warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
@@ -68,7 +77,9 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     """
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
-    validation = loop.forward_passes.lines.get("validation")
+    validation, all_sizes = loop.forward_passes.lines.get("validation"), _batch_sizes(setup.val_loader)
+    for count in loop.correct_counts if max(all_sizes, default=2) > 1 else ():
+        yield from (_finding(metric, all_sizes, 0.0, warn) for metric in counts_over_batches(count.name, count.line))
     for line in loop.forward_passes.calls:
         sizes = _batch_sizes(setup.val_loader) if line == validation else []
         if sizes and (len(sizes) == 1 or max(sizes) == 1):
@@ -101,6 +112,12 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
             f"A metric is averaged over {count} batches of different size: the last one has {last} "
             f"row{'s' * (last > 1)}, the others {first}, so each row of the last batch counts {first / last:.3g} times "
             f"as much. The mean is as uncertain as one over {sum(sizes) / factor:.0f} of the {sum(sizes)} rows."
+        )
+    elif average.kind == "count":
+        batches, rows = (f" {len(sizes)}", f" {sum(sizes)}") if sizes else ("", "")
+        message = (
+            f"{average.metric} counts the correct predictions and is divided by the number of batches{batches}; "
+            f"expected the number of rows{rows}."
         )
     elif average.kind == "last":
         message = (

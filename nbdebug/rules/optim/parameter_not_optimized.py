@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from itertools import takewhile
 
 import torch
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
@@ -15,20 +18,24 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
-from nbdebug.source.search import find_unique_line, matches_replacement
+from nbdebug.source.search import call_name, find_unique_line, matches_replacement
 
 _MAX_MODULES = 3
 
 
 @rule("O503", "error")
 def parameter_not_optimized(
-    setup: Setup, parameters: list[ParameterEntry], optimizers: tuple[torch.optim.Optimizer, ...]
+    setup: Setup,
+    parameters: list[ParameterEntry],
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """A trainable parameter is in no parameter group.
 
     ## What it does
     Compares, by identity, the parameters that require a gradient with those that the optimizers hold. Tied parameters
-    count once; several optimizers count together. Parameters of the loss itself are checked in the same way.
+    count once; several optimizers count together. Parameters of the loss itself are checked in the same way. In your
+    own loop, it finds parameters that were unfrozen while it ran and that no optimizer holds.
 
     ## Why it matters
     Its gradient is computed at every step and never used: the layer keeps its initial weights, while the loss still
@@ -46,6 +53,10 @@ def parameter_not_optimized(
     ## References
     Documentation of torch.optim: an optimizer updates the parameters of the groups it was created with.
     """
+    if isinstance(loop, LoopSummary):
+        if unfrozen := loop.uncovered_parameters.unfrozen:
+            yield _unfrozen_finding(setup, unfrozen, optimizers[0])
+        return
     missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
     for module, entries in _by_module(missing):
         values = sum(entry.parameter.numel() for entry in entries)
@@ -69,6 +80,28 @@ def parameter_not_optimized(
             ),
             evidence={"parameters": loss_parameters},
         )
+
+
+def _unfrozen_finding(setup: Setup, names: tuple[str, ...], optimizer: torch.optim.Optimizer) -> Finding:
+    """Report parameters that were unfrozen in a loop whose optimizer was created without them."""
+    line = find_unique_line(_unfreezes, user_written_objects(setup))
+    return Finding(
+        message=f"{len(names)} parameters ({', '.join(names[:4])}) were unfrozen while your loop ran and have a "
+        "gradient, but no parameter group contains them, so no step updates them.",
+        where=get_location(line, names[0].rpartition(".")[0], names[0]),
+        cause="The optimizer was created from the parameters that were trainable before.",
+        fix="optimizer.add_param_group({'params': [p for p in layer.parameters()]})   # after unfreezing the layer",
+        evidence={"parameters": names[:8]},
+        explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
+    )
+
+
+def _unfreezes(node: ast.AST) -> bool:
+    """Match ``requires_grad_()``, and ``requires_grad`` that is set as an attribute."""
+    if isinstance(node, ast.Call):
+        values = [*node.args, *[keyword.value for keyword in node.keywords]]
+        return call_name(node) == "requires_grad_" and all(getattr(value, "value", None) is True for value in values)
+    return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
 
 
 def _parameter_location(setup: Setup, module: str, first: ParameterEntry) -> Location:

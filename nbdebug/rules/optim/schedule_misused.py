@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.schedules import planned_length, required_plateau_mode
+from nbdebug.loop_monitor.schedules import SchedulerUse, planned_length, required_plateau_mode
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -28,8 +29,9 @@ def schedule_misused(
     """The scheduler changes the rate of another optimizer, or steps too often, too seldom or never.
 
     ## What it does
-    Compares, by identity, the optimizer of the scheduler with the optimizers that were passed. In a watched loop,
-    counts the steps of the scheduler and follows the learning rate and the metric passed to a plateau scheduler.
+    Compares, by identity, the optimizer of each scheduler with the optimizers that were passed. In a watched loop,
+    counts the steps of each scheduler, also of one that was not passed, and follows the learning rate and the metric
+    passed to a plateau scheduler.
 
     ## Why it matters
     The learning rate of the optimizer that steps stays constant: no warm-up, no decay, and no error. Or it decays
@@ -53,64 +55,76 @@ def schedule_misused(
     ## References
     Documentation of torch.optim: how to adjust learning rate.
     """
-    scheduled = getattr(setup.scheduler, "optimizer", None)
-    if setup.scheduler is not None and isinstance(loop, LoopSummary):
-        yield from _schedule_findings(setup, loop, most)
-    elif not isinstance(scheduled, torch.optim.Optimizer):
-        raise NotChecked("no scheduler with an optimizer attribute was passed")
-    if not isinstance(scheduled, torch.optim.Optimizer):
-        return
-    if any(part is optimizer for part in unwrap_optimizer(scheduled) for optimizer in optimizers):
-        return
-    kind = type(setup.scheduler).__name__
-    yield Finding(
-        message=f"{kind} changes the rate of an optimizer that is not among the {len(optimizers)} passed.",
+    uses = loop.schedulers if isinstance(loop, LoopSummary) else ()
+    if not uses and not any(map(_scheduled_optimizers, setup.schedulers)):
+        raise NotChecked("no scheduler was passed, and none stepped in a watched loop")
+    if isinstance(loop, LoopSummary):
+        for use in uses:
+            if any(optimizer is optimizers[0] for optimizer in _scheduled_optimizers(use.scheduler)) or (
+                any(use.scheduler is passed for passed in setup.schedulers)
+            ):
+                yield from _schedule_findings(setup, loop, use, most)
+    for scheduler in setup.schedulers:
+        scheduled = _scheduled_optimizers(scheduler)
+        if scheduled and not any(part is optimizer for part in scheduled for optimizer in optimizers):
+            yield _other_optimizer_finding(scheduler, len(optimizers))
+
+
+def _scheduled_optimizers(scheduler: Any) -> list[torch.optim.Optimizer]:
+    """The optimizers whose learning rate a scheduler changes; empty if it does not tell."""
+    scheduled = getattr(scheduler, "optimizer", None)
+    return unwrap_optimizer(scheduled) if isinstance(scheduled, torch.optim.Optimizer) else []
+
+
+def _other_optimizer_finding(scheduler: Any, count: int) -> Finding:
+    kind = type(scheduler).__name__
+    return Finding(
+        message=f"{kind} changes the rate of an optimizer that is not among the {count} passed.",
         cause="The optimizer was created again after the scheduler.",
         fix=f"scheduler = torch.optim.lr_scheduler.{kind}(optimizer, ...)   # after optimizer = ...",
-        evidence={"scheduler": kind, "optimizer": type(scheduled).__name__},
+        evidence={"scheduler": kind, "optimizer": type(scheduler.optimizer).__name__},
         explains=("T606", "T604"),
     )
 
 
-def _schedule_findings(setup: Setup, loop: LoopSummary, max_slow_share: float) -> Iterator[Finding]:
+def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> Iterator[Finding]:
     """A schedule that is too fast, too slow, forgotten, or in the wrong plateau mode."""
-    kind, line = type(setup.scheduler).__name__, loop.lines.get("schedule")
-    length = planned_length(setup.scheduler)
-    correct_mode = required_plateau_mode(setup.scheduler, loop.plateau_metrics, _validation_size(setup), line)
+    kind, length = type(use.scheduler).__name__, planned_length(use.scheduler)
+    correct_mode = required_plateau_mode(use.scheduler, use.plateau_metrics, _validation_size(setup), use.line)
     evidence = {
         "steps": loop.steps,
-        "scheduler steps": loop.scheduler_steps,
+        "scheduler steps": use.steps,
         "share under 1 % of the peak": loop.low_lr_share,
     }
     texts: tuple[str, str, str] | None = None
     if correct_mode:
-        texts = _wrong_plateau_mode(kind, loop, correct_mode)
-    elif loop.low_lr_share > max_slow_share and not isinstance(setup.scheduler, ReduceLROnPlateau):
-        texts = _too_fast(kind, loop, max_slow_share)
-    elif not loop.scheduler_steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
+        texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
+    elif loop.low_lr_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
+        texts = _too_fast(kind, loop, use, max_slow_share)
+    elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
         epochs = loop.steps / _batches_per_epoch(setup)
         texts = (
             f"{kind} never stepped in {loop.steps} optimizer steps ({epochs:.1f} epochs).",
             "The loop never calls the scheduler's step().",
             "scheduler.step()   # once per epoch",
         )
-    elif length and 0 < loop.scheduler_steps < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
+    elif length and 0 < use.steps < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
         texts = (
-            f"{kind} is planned for {length} steps but stepped {loop.scheduler_steps} times in {loop.steps} batches: "
-            f"it completed {loop.scheduler_steps / length:.1%} of the schedule.",
+            f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
+            f"it completed {use.steps / length:.1%} of the schedule.",
             "It steps once per epoch, but its length counts batches.",
             "scheduler.step()   # after each optimizer.step(), inside the loop over batches",
         )
     if texts:
         message, cause, fix = texts
-        yield Finding(message, get_location(line), cause, fix, evidence, _CONSEQUENCES)
+        yield Finding(message, get_location(use.line), cause, fix, evidence, _CONSEQUENCES)
 
 
-def _too_fast(kind: str, loop: LoopSummary, max_slow_share: float) -> tuple[str, str, str]:
+def _too_fast(kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> tuple[str, str, str]:
     """Message, cause and fix for a schedule that reduces the rate too early."""
-    is_per_batch = loop.scheduler_steps >= 0.9 * loop.steps
+    is_per_batch = use.steps >= 0.9 * loop.steps
     return (
-        f"{kind} stepped {loop.scheduler_steps} times in {loop.steps} optimizer steps: {loop.low_lr_share:.0%} of them "
+        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.low_lr_share:.0%} of them "
         f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",
         "It steps with every batch, but its parameters are meant for epochs."
         if is_per_batch
@@ -121,13 +135,13 @@ def _too_fast(kind: str, loop: LoopSummary, max_slow_share: float) -> tuple[str,
     )
 
 
-def _wrong_plateau_mode(kind: str, loop: LoopSummary, correct_mode: str) -> tuple[str, str, str]:
+def _wrong_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct_mode: str) -> tuple[str, str, str]:
     """Message, cause and fix for a plateau scheduler in the wrong mode."""
     configured_mode = "min" if correct_mode == "max" else "max"
-    first, last = loop.plateau_metrics[0], loop.plateau_metrics[-1]
+    first, last = use.plateau_metrics[0], use.plateau_metrics[-1]
     return (
         f"{kind} waits for a {configured_mode}imum of a metric that should be {correct_mode}imized and went from "
-        f"{first:.3g} to {last:.3g} in {len(loop.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
+        f"{first:.3g} to {last:.3g} in {len(use.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
         f"ended at {loop.final_lr_ratio:.2g} of its peak.",
         f"The metric is {'a score' if correct_mode == 'max' else 'a loss'}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",

@@ -8,24 +8,35 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import get_location
+from nbdebug.source.search import find_unique_line, matches_replacement
+
+_CONSEQUENCES = ("O503", "G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314")
 
 
 @rule("O504", "error")
 def stale_optimizer(
-    setup: Setup, parameters: list[ParameterEntry], optimizers: tuple[torch.optim.Optimizer, ...]
+    setup: Setup,
+    parameters: list[ParameterEntry],
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """The optimizer holds tensors that the model no longer has.
 
     ## What it does
     Finds, by identity, tensors in the parameter groups that belong neither to the model nor to the loss. If they have
     the shapes of the parameters that the optimizer lacks, or if it holds no parameters of the model, it was created
-    from an earlier model.
+    from an earlier model. In your own loop, it finds parameters that came into the model while it ran, such as those of
+    a new head, and that no optimizer holds.
 
     ## Why it matters
     Every step updates weights that are not used: the loss stays at its initial value, and no error is raised. This
@@ -43,6 +54,10 @@ def stale_optimizer(
     ## References
     Documentation of torch.optim: construct the optimizer after the model is on its final device.
     """
+    if isinstance(loop, LoopSummary):
+        if replaced := loop.uncovered_parameters.replaced:
+            yield _replaced_finding(setup, replaced, optimizers)
+        return
     known_ids = {id(entry.parameter) for entry in parameters} | {id(p) for p in _loss_parameters(setup)}
     optimized = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     foreign = [p for p in optimized if id(p) not in known_ids]
@@ -65,7 +80,22 @@ def _stale_optimizer_finding(
         cause="The model was built again after the optimizer was created.",
         fix=recreate_optimizer_fix(optimizers[0]),
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [entry.name for entry in missing[:8]]},
-        explains=("O503", "G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314"),
+        explains=_CONSEQUENCES,
+    )
+
+
+def _replaced_finding(setup: Setup, names: tuple[str, ...], optimizers: tuple[torch.optim.Optimizer, ...]) -> Finding:
+    """Report parameters that a loop replaced while the optimizer stayed the same."""
+    module = names[0].rpartition(".")[0]
+    line = find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
+    return Finding(
+        message=f"{len(names)} parameters ({', '.join(names[:4])}) came into the model while your loop ran and have a "
+        "gradient, but no optimizer holds them, so no step updates them.",
+        where=get_location(line, module, names[0]),
+        cause="A part of the model was replaced, and the optimizer still holds the parameters of the earlier part.",
+        fix=recreate_optimizer_fix(optimizers[0]) + "   # after the replacement",
+        evidence={"parameters": names[:8]},
+        explains=_CONSEQUENCES,
     )
 
 

@@ -115,7 +115,7 @@ def test_labels_unrelated_in_both_splits_is_a_note_with_assumption() -> None:
     y = torch.randint(0, 10, (800,), generator=generator)
     loaders = [DataLoader(TensorDataset(x[i : i + 400], y[i : i + 400]), 50) for i in (0, 400)]
     setup = Setup(nn.Linear(x.shape[1], 10), *loaders, loss_fn=CE)
-    findings = rule_registry.find_rule("D105")({"label_probe": Measurements(setup)["label_probe"]})
+    findings = rule_registry.find_rule("D105")(Measurements(setup))
     assert [(finding.severity, finding.assumes) for finding in findings] == [("note", (LABELS_UNRELATED,))]
 
 

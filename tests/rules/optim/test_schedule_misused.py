@@ -19,13 +19,21 @@ MakeScheduler = Callable[[torch.optim.Optimizer], Any]
 
 
 def loop_causes(
-    make_scheduler: MakeScheduler, *, per_batch: bool = False, metric: Callable[[int], float] | None = None
+    make_scheduler: MakeScheduler,
+    *,
+    per_batch: bool = False,
+    metric: Callable[[int], float] | None = None,
+    pass_schedulers: Callable[[Any], Any] = lambda scheduler: scheduler,
 ) -> list[str]:
-    """Return the causes of O507 in a loop that steps a schedule per batch or epoch, or with a metric."""
+    """Return the causes of O507 in a loop that steps a schedule per batch or epoch, or with a metric.
+
+    ``pass_schedulers`` returns what is passed to the debugger.
+    """
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = make_scheduler(optimizer)
-    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,), scheduler=scheduler)
+    options: dict[str, Any] = {"optimizers": (optimizer,), "scheduler": pass_schedulers(scheduler)}
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), **options)
     debugger = Debugger.of(Setup(**{**vars(setup), "val_loader": setup.train_loader}))
     with debugger.watch():
         for epoch in range(EPOCHS):
@@ -51,6 +59,26 @@ def plateau(mode: Any) -> MakeScheduler:
     return lambda optimizer: lr_scheduler.ReduceLROnPlateau(optimizer, mode=mode, patience=1)
 
 
+def with_constant_schedule(scheduler: Any) -> list[Any]:
+    return [lr_scheduler.ConstantLR(scheduler.optimizer, 1.0), scheduler]
+
+
+def warmup_and_steps(optimizer: torch.optim.Optimizer) -> Any:
+    parts: list[Any] = [lr_scheduler.LinearLR(optimizer, 0.5, total_iters=2), lr_scheduler.StepLR(optimizer, 3)]
+    return lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+
+
+class OwnSchedule(lr_scheduler.StepLR):
+    """A schedule that overrides step()."""
+
+    def step(self, epoch: int | None = None) -> None:
+        super().step()
+
+
+PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [scheduler], "not passed": lambda _: None}
+
+
+@pytest.mark.parametrize("passing", PASSING)
 @pytest.mark.parametrize(
     ("make_scheduler", "options", "cause"),
     [
@@ -58,14 +86,21 @@ def plateau(mode: Any) -> MakeScheduler:
         (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "reduces the rate too much"),
         (lambda o: lr_scheduler.StepLR(o, 3), {"per_batch": True}, "with every batch"),
         (plateau("min"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
+        (warmup_and_steps, {"per_batch": True}, "with every batch"),
+        (lambda o: OwnSchedule(o, 3), {"per_batch": True}, "with every batch"),
     ],
-    ids=["one cycle per epoch", "fast decay", "step per batch", "plateau of a score"],
+    ids=["one cycle per epoch", "fast decay", "step per batch", "plateau of a score", "sequence", "own class"],
 )
 def test_schedule_misused_of_harmful_schedule_states_cause(
-    make_scheduler: MakeScheduler, options: dict[str, Any], cause: str
+    make_scheduler: MakeScheduler, options: dict[str, Any], cause: str, passing: str
 ) -> None:
-    (reported_cause,) = loop_causes(make_scheduler, **options)
+    (reported_cause,) = loop_causes(make_scheduler, **options, pass_schedulers=PASSING[passing])
     assert cause in reported_cause
+
+
+def test_schedule_misused_reports_the_one_of_several_schedulers_that_never_steps() -> None:
+    (cause,) = loop_causes(lambda o: lr_scheduler.CosineAnnealingLR(o, 20), pass_schedulers=with_constant_schedule)
+    assert "never calls" in cause
 
 
 @pytest.mark.parametrize(
@@ -80,5 +115,8 @@ def test_schedule_misused_of_harmful_schedule_states_cause(
     ],
     ids=["one cycle per batch", "cosine", "slow cosine", "multi-step", "plateau of a score", "plateau of an error"],
 )
-def test_schedule_misused_ignores_sound_schedules(make_scheduler: MakeScheduler, options: dict[str, Any]) -> None:
-    assert loop_causes(make_scheduler, **options) == []
+@pytest.mark.parametrize("passing", PASSING)
+def test_schedule_misused_ignores_sound_schedules(
+    make_scheduler: MakeScheduler, options: dict[str, Any], passing: str
+) -> None:
+    assert loop_causes(make_scheduler, **options, pass_schedulers=PASSING[passing]) == []

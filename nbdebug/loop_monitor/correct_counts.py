@@ -1,0 +1,117 @@
+"""Variables of an evaluation that count correct predictions, recognized by their values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.loop_monitor.weight_copies import frame_variables
+from nbdebug.setup.losses import score_tensor
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.tensors.pytree import tree_tensors
+
+_MAX_PASSES, _MAX_FRAMES, _MAX_LABELS = 32, 3, 4
+_MIN_MATCHES = 2  # increments that equal the number of correct predictions; one may do so by chance
+_Key = tuple[str, str, str]  # file, function and name of a variable
+
+
+@dataclass(frozen=True)
+class CorrectCount:
+    """A variable that counts correct predictions, and the line in its function that leads to the model."""
+
+    name: str
+    line: SourceLine
+
+
+class CorrectCountMonitor:
+    """Compares the increments of numeric variables with the correct predictions of each validation batch."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.labels: list[Tensor] = []
+        self.correct: set[int] = set()
+        self.values: dict[_Key, float] = {}
+        self.lines: dict[_Key, SourceLine] = {}
+        self.matches: dict[_Key, int] = {}
+        self.mismatches: set[_Key] = set()
+
+    @property
+    def wants_output(self) -> bool:
+        """True if the output of the current pass is to be compared with labels."""
+        return bool(self.labels)
+
+    def on_batch(self, split: str, batch: Any) -> None:
+        """Record a batch of any loader."""
+        is_inspected = split == "val" and self.passes < _MAX_PASSES
+        self.labels = tree_tensors(batch)[:_MAX_LABELS] if is_inspected else []
+        if split != "val":
+            self.values, self.correct = {}, set()
+
+    def on_forward_begin(self) -> None:
+        """Record the variables around a pass over a validation batch, which include the previous batch."""
+        if not self.labels:
+            return
+        self.passes += 1
+        values = dict(self._numeric_variables(sys._getframe(1)))
+        for key in values.keys() & self.values.keys() if self.correct else ():
+            increment = values[key] - self.values[key]
+            if increment > 1 and increment in self.correct:
+                self.matches[key] = self.matches.get(key, 0) + 1
+            elif increment > 0 and increment not in self.correct:
+                self.mismatches.add(key)
+        self.values, self.correct = values, set()
+
+    def on_forward_end(self, output: Any) -> None:
+        """Count the correct predictions of a pass over a validation batch."""
+        scores = score_tensor(output)
+        if isinstance(scores, Tensor) and scores.is_floating_point():
+            for labels in self.labels:
+                self.correct.update(_count_correct(scores.detach(), labels))
+        self.labels = []
+
+    def _numeric_variables(self, frame: FrameType | None) -> Iterator[tuple[_Key, float]]:
+        """Yield the numbers in the variables of the user's innermost functions, and store the current line of each."""
+        user_frames = 0
+        while frame is not None and user_frames < _MAX_FRAMES:
+            code = frame.f_code
+            if not is_library_code(code.co_filename) and not is_debugger_code(code.co_filename):
+                user_frames += 1
+                for name, value in frame_variables(frame).items():
+                    number = _as_number(value)
+                    if number is not None:
+                        key = code.co_filename, code.co_name, name
+                        self.lines[key] = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+                        yield key, number
+            frame = frame.f_back
+
+    def summary(self) -> tuple[CorrectCount, ...]:
+        """Return the variables whose increments were always the number of correct predictions."""
+        counting = [key for key, count in self.matches.items() if count >= _MIN_MATCHES and key not in self.mismatches]
+        return tuple(CorrectCount(key[2], self.lines[key]) for key in counting)
+
+
+def _as_number(value: object) -> float | None:
+    """Return a Python number, or a scalar tensor on the host, as a float; None for anything else."""
+    if type(value) in (int, float):
+        return float(value)  # type: ignore[arg-type]
+    if type(value) is Tensor and value.numel() == 1 and value.device.type == "cpu" and not value.requires_grad:
+        return float(value)
+    return None
+
+
+@torch.no_grad()
+def _count_correct(scores: Tensor, labels: Tensor) -> Iterator[int]:
+    """Yield the number of labels that equal the prediction, for each way to read one from the scores."""
+    for axis in range(1, scores.dim()):
+        predicted = scores.argmax(axis)
+        if scores.shape[axis] > 1 and predicted.shape == labels.shape and predicted.device == labels.device:
+            yield int((predicted == labels).sum())
+    if scores.numel() == labels.numel() and scores.device == labels.device:
+        flat, is_positive = scores.flatten(), labels.flatten() > 0.5
+        yield from (int(((flat > threshold) == is_positive).sum()) for threshold in (0.0, 0.5))
