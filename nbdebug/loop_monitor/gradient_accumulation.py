@@ -71,8 +71,9 @@ class StepInterval:
 
     If the interval is ``inspected``, ``passes`` counts the backward passes that reached its parameters.
     ``scaled_passes`` of them started from a loss scaled by a GradScaler, ``undivided_passes`` from a loss that was not
-    divided; ``lines`` are their lines in the user's code. ``batches`` counts drawn batches. ``unscaled`` and
-    ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and made the step.
+    divided; ``lines`` are their lines in the user's code. ``closure_passes`` ran inside the step, in its closure;
+    ``uncleared_closure_passes`` of them began with the gradients of another one. ``batches`` counts drawn
+    batches. ``unscaled`` and ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and made the step.
     """
 
     cleared: bool | None = None
@@ -88,10 +89,14 @@ class StepInterval:
     skipped: bool = False
     clip: ClippingCall | None = None
     lines: set[SourceLine | None] = field(default_factory=set)
+    is_stepping: bool = False
+    closure_passes: int = 0
+    uncleared_closure_passes: int = 0
+    has_closure_gradients: bool = False
 
     def on_cleared(self) -> None:
         """Record that the gradients were cleared."""
-        self.cleared = True
+        self.cleared, self.has_closure_gradients = True, False
         self.cleared_after_backward = self.has_backward
 
     def on_backward_begin(self, is_empty: bool) -> None:
@@ -101,6 +106,7 @@ class StepInterval:
     def on_backward_end(self) -> None:
         """Record the end of a backward pass."""
         self.has_backward, self.cleared_after_backward = True, False
+        self.has_closure_gradients = self.is_stepping
 
 
 @dataclass
@@ -115,6 +121,8 @@ class TrackedOptimizer:
     checked_intervals: int = 0
     uncleared_intervals: int = 0
     cleared_after_backward: int = 0
+    closure_steps: int = 0
+    uncleared_closure_steps: int = 0
     skipped_steps: int = 0
 
     @property
@@ -132,13 +140,25 @@ class TrackedOptimizer:
         """True if any gradient is nonzero; synchronizes the device."""
         return any(nonzero_gradients(self.parameters))
 
+    def on_backward_begin(self) -> None:
+        """Record the start of an inspected backward pass."""
+        interval = self.interval
+        if not interval.cleared:
+            interval.on_backward_begin(not self.has_gradients)
+        interval.closure_passes += interval.is_stepping
+        interval.uncleared_closure_passes += interval.has_closure_gradients and self.has_gradients
+        self.gradient_versions = GradientVersions(self.parameters)
+
     def on_step_begin(self) -> None:
         """Record the start of a step."""
+        self.interval.is_stepping = True
         self.cleared_after_backward += self.interval.cleared_after_backward and not self.has_gradients
 
     def on_step_end(self) -> None:
         """Record the end of a step and start a new interval. The first step has no previous step to compare with."""
         self.steps += 1
+        self.closure_steps += self.interval.closure_passes > 1
+        self.uncleared_closure_steps += self.interval.uncleared_closure_passes > 0
         if self.steps > 1 and self.interval.cleared is not None:
             self.checked_intervals += 1
             self.uncleared_intervals += not self.interval.cleared

@@ -86,6 +86,8 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         backward_passes=monitor.backward_passes,
         checked_intervals=most_uncleared.checked_intervals if most_uncleared else 0,
         uncleared_intervals=most_uncleared.uncleared_intervals if most_uncleared else 0,
+        closure_steps=sum(tracked.closure_steps for tracked in monitor.tracked_optimizers.values()),
+        uncleared_closure_steps=sum(tracked.uncleared_closure_steps for tracked in monitor.tracked_optimizers.values()),
         cleared_after_backward=sum(tracked.cleared_after_backward for tracked in monitor.tracked_optimizers.values()),
         reaches_model=monitor.backward_leaves.reaches_model,
         other_leaves=monitor.backward_leaves.other_leaves,
@@ -291,9 +293,7 @@ class LoopMonitor:
             return
         self.inspected_passes += 1
         for tracked in self.tracked_optimizers.values():
-            if not tracked.interval.cleared:
-                tracked.interval.on_backward_begin(not tracked.has_gradients)
-            tracked.gradient_versions = GradientVersions(tracked.parameters)
+            tracked.on_backward_begin()
         if not self.backward_leaves.reaches_model:
             self.backward_leaves = BackwardLeaves.of(roots, self.own_parameter_shapes)
         self.inspect_loss(roots)

@@ -26,9 +26,10 @@ class LoopSummary:
 
     Of the ``steps``, all events of the ``tracked_steps`` were recorded. Of the ``checked_intervals`` between them,
     ``uncleared_intervals`` began with the gradients of the previous step; ``cleared_after_backward`` counts steps whose
-    gradients had been cleared after the backward pass. ``reaches_model`` tells whether any backward pass reached the
-    model; if none did, ``other_leaves`` and ``copied_parameters`` count the tensors, and the parameters of the same
-    shapes, that it reached instead.
+    gradients had been cleared after the backward pass. ``closure_steps`` ran several backward passes in their closure;
+    in ``uncleared_closure_steps`` of them, gradients were not cleared between those.
+    ``reaches_model`` tells whether any backward pass reached the model; if none did, ``other_leaves`` and
+    ``copied_parameters`` count the tensors, and the parameters of the same shapes, that it reached instead.
 
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
     ``with_gradient`` those with one at any check, ``changed`` those whose values have changed.
@@ -51,6 +52,8 @@ class LoopSummary:
     backward_passes: int = 0
     checked_intervals: int = 0
     uncleared_intervals: int = 0
+    closure_steps: int = 0
+    uncleared_closure_steps: int = 0
     cleared_after_backward: int = 0
     reaches_model: bool = False
     other_leaves: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
@@ -16,7 +17,9 @@ _CONSEQUENCES = ("G409", "G414", "G416", "O502", "T601", "T606", "T607", "T608",
 
 
 @rule("O506", "error")
-def step_missing(setup: Setup, loop: LoopSummary, *, least: int = 5, share: float = 0.5) -> Iterator[Finding]:
+def step_missing(
+    setup: Setup, loop: LoopSummary, *, least: int = 5, share: float = 0.5, some: float = 0.05
+) -> Iterator[Finding]:
     """Backward passes run, but no step follows them, or the gradients are cleared before the step.
 
     ## What it does
@@ -30,8 +33,9 @@ def step_missing(setup: Setup, loop: LoopSummary, *, least: int = 5, share: floa
     ## How it is measured
     In your own loop, exactly: from ``least`` = 5 backward passes without a step that changed any parameter, or if more
     than a ``share`` of one half of the steps found no gradient; or from ``least`` training batches whose gradients were
-    cleared and the next batch drawn before any step, if they are more than that share of all. Several backward passes
-    for one step on one batch, as in adversarial training, do not count.
+    cleared and the next batch drawn before any step, if they are more than that share of all; from a share of ``some``
+    = 5 % it is a note, as for the last batches of an epoch that do not fill a group of accumulated ones. Several
+    backward passes for one step on one batch, as in adversarial training, do not count.
 
     ## How to fix
     The order is ``zero_grad()``, ``backward()``, ``step()``.
@@ -66,6 +70,18 @@ def step_missing(setup: Setup, loop: LoopSummary, *, least: int = 5, share: floa
             "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
             loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
+        )
+    elif loop.steps and loop.discarded_batches >= max(least, some * loop.batches_with_backward):
+        yield replace(
+            _finding(
+                f"The gradients of {loop.discarded_batches} of {loop.batches_with_backward} batches "
+                f"({loop.discarded_batches / loop.batches_with_backward:.0%}) were cleared before any step used them",
+                "The last batches of an epoch do not fill a group of accumulated ones, or the loop skips some steps.",
+                "if number % k == 0 or number == len(train_loader):\n    optimizer.step()\n    optimizer.zero_grad()",
+                loop.lines.get("backward"),
+                {**evidence, "discarded batches": loop.discarded_batches},
+            ),
+            severity="note",
         )
     elif setup.optimizers and not loop.steps and not loop.changed and not loop.grad_scaler.skipped_steps:
         yield _finding(

@@ -12,14 +12,20 @@ from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
+_CONSEQUENCES = (
+    *("O501", "O508", "O511", "G402", "G404", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
+    *("T608", "T610", "E709"),
+)
+
 
 @rule("O505", "error")
-def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5) -> Iterator[Finding]:
+def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5, some: float = 0.2) -> Iterator[Finding]:
     """Gradients accumulate from step to step: nothing clears them.
 
     ## What it does
     Checks whether the gradients of an optimizer are cleared at any time between two of its steps: by ``zero_grad`` of
-    the optimizer or of a module, or by anything that leaves them zero or None when a backward pass starts.
+    the optimizer or of a module, or by anything that leaves them zero or None when a backward pass starts. Checks the
+    same between the backward passes of one closure, as of LBFGS.
 
     ## Why it matters
     Each step then follows the sum of all gradients so far, like an undamped momentum. With plain SGD the loss may even
@@ -27,7 +33,8 @@ def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5) 
 
     ## How it is measured
     In your own loop, in its first eight steps and at powers of two after them. At least ``least`` = 3 inspected
-    intervals are needed, of which more than a ``share`` of one half were not cleared. Accumulating over several
+    intervals are needed, of which more than a ``share`` of one half were not cleared; if at least ``least`` and a share
+    of ``some`` = 0.2 were not, as with a call at every second batch, it is a warning. Accumulating over several
     backward passes and clearing after the step is correct, and so are two optimizers that alternate.
 
     ## How to fix
@@ -39,24 +46,42 @@ def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5) 
     ## References
     PyTorch recipe: zeroing out gradients; documentation of torch.optim.Optimizer.zero_grad.
     """
+    if loop.uncleared_closure_steps >= least:
+        yield _closure_finding(loop)
+        return
     if loop.checked_intervals < least:
         raise NotChecked(
             f"only {loop.checked_intervals} steps of your loop were inspected; at least {least} are needed"
         )
-    if loop.uncleared_intervals <= share * loop.checked_intervals:
+    is_rare = loop.uncleared_intervals <= share * loop.checked_intervals
+    if is_rare and loop.uncleared_intervals < max(least, some * loop.checked_intervals):
         return
     line = loop.lines.get("backward")
     yield Finding(
         message=f"Gradients accumulate: in {loop.uncleared_intervals} of {loop.checked_intervals} inspected steps, the "
         "previous step's gradients had not been cleared before backward().",
         where=get_location(line),
-        cause="Nothing in the loop calls zero_grad() between one step and the next.",
+        cause="Nothing in the loop calls zero_grad() between one step and the next."
+        if not is_rare
+        else "zero_grad() runs only for some of the batches, but step() for each.",
         fix="optimizer.zero_grad()   # before this line",
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
-        explains=(
-            *("O501", "O508", "O511", "G402", "G404", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
-            *("T608", "T610", "E709"),
-        ),
+        explains=_CONSEQUENCES,
+        severity="warning" if is_rare else None,
+    )
+
+
+def _closure_finding(loop: LoopSummary) -> Finding:
+    """Report gradients that accumulate between the evaluations of one closure."""
+    return Finding(
+        message=f"Gradients accumulate within a step: in {loop.uncleared_closure_steps} of {loop.closure_steps} "
+        "inspected steps with several evaluations of the closure, the gradients of one evaluation had not been cleared "
+        "before the next.",
+        where=get_location(loop.lines.get("backward")),
+        cause="zero_grad() runs outside the closure, which the optimizer calls several times for each step.",
+        fix="def closure():\n    optimizer.zero_grad()   # first, in the closure itself\n    ...",
+        evidence={"steps": loop.closure_steps, "not cleared": loop.uncleared_closure_steps},
+        explains=_CONSEQUENCES,
     )
 
 
