@@ -72,7 +72,7 @@ class BatchAlignment:
 
 @dataclass(frozen=True)
 class _BatchSample:
-    """Samples of the tensors of a batch, and whether one of them is a mask over the rows."""
+    """Samples of the tensors of a batch, and whether one of them selects rows."""
 
     split: str
     samples: tuple[RowSample, ...]
@@ -83,7 +83,7 @@ class _BatchSample:
         """Sample a batch."""
         tensors = tree_tensors(batch)[:_MAX_TENSORS]
         samples = [sample for tensor in tensors if (sample := RowSample.of(tensor))]
-        return cls(split, tuple(samples), any(tensor.dtype == torch.bool for tensor in tensors))
+        return cls(split, tuple(samples), any(map(_selects_rows, tensors)))
 
 
 @dataclass
@@ -175,7 +175,8 @@ class BatchAlignmentMonitor:
             return
         latest.outputs = [sample for tensor in _normalized(scores.detach()) if (sample := RowSample.of(tensor))]
         latest.sequence_number = scores.grad_fn._sequence_nr()
-        _record_gradient_rows(scores, latest.rows_with_gradient)
+        if sum(tensor.requires_grad for tensor in tree_tensors(output)) == 1:
+            _record_gradient_rows(scores, latest.rows_with_gradient)
         if self.loss_line is None and (self.misaligned_steps or self.row_use.has_unused_rows):
             self.line_recording.enter_context(record_user_lines())
 
@@ -296,6 +297,13 @@ def _record_gradient_rows(output: Tensor, rows: list[Tensor]) -> None:
 
     assert output.grad_fn is not None
     output.grad_fn.register_prehook(record)
+
+
+def _selects_rows(tensor: Tensor) -> bool:
+    """Check whether a tensor of a batch is a mask, or labels of which some are negative, as for unlabeled samples."""
+    if tensor.dtype == torch.bool:
+        return True
+    return tensor.dtype == torch.int64 and tensor.dim() == 1 and bool((tensor < 0).any())
 
 
 def _normalized(scores: Tensor) -> list[Tensor]:

@@ -182,22 +182,54 @@ def test_prefetched_batches_are_compared_with_the_batch_they_came_from() -> None
     assert not alignment.misaligned_steps
 
 
-def test_masked_nodes_and_full_batches_have_no_unused_rows() -> None:
-    """One batch with a mask over its rows, as in node classification, and one that is always the same."""
-    x, y = rings(64)
+class TwoHeads(nn.Module):
+    """A network with one head for each half of a batch."""
 
-    def train(setup: Setup) -> None:
-        for _ in range(12):
-            for batch in setup.train_loader:
-                setup.optimizers[0].zero_grad()
-                F.cross_entropy(setup.model(batch[0])[:20], batch[1][:20]).backward()
-                setup.optimizers[0].step()
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = mlp(8, 16, 4)
 
-    model = mlp(8, 16, 2)
-    for data in (TensorDataset(x, y), TensorDataset(x, y, torch.arange(64) < 20)):
-        setup = Setup(model, DataLoader(data, 64, shuffle=len(data.tensors) == 3), loss_fn=nn.CrossEntropyLoss())
-        setup.optimizers = (torch.optim.SGD(model.parameters(), 0.1),)
-        assert not summarize_loop(train, setup).batch_alignment.unused_rows.rows
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.body(x)
+        return output[:, :2], output[:, 2:]
+
+
+def first_rows(setup: Setup) -> None:
+    for _ in range(12):
+        for batch in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            F.cross_entropy(setup.model(batch[0])[:20], batch[1][:20]).backward()
+            setup.optimizers[0].step()
+
+
+def half_by_half(setup: Setup) -> None:
+    for x, y in setup.train_loader:
+        setup.optimizers[0].zero_grad()
+        first, second = setup.model(x)
+        (F.cross_entropy(first[:10], y[:10]) + F.cross_entropy(second[10:], y[10:])).backward()
+        setup.optimizers[0].step()
+
+
+ROWS, LABELS = rings(256)
+UNLABELED = torch.where(torch.arange(256) % 64 < 20, LABELS, -1)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "train", "options"),
+    [
+        (mlp(8, 16, 2), (ROWS[:64], LABELS[:64]), first_rows, {}),
+        (mlp(8, 16, 2), (ROWS, LABELS, torch.arange(256) % 64 < 20), first_rows, {}),
+        (mlp(8, 16, 2), (ROWS, UNLABELED), first_rows, {}),
+        (TwoHeads(), (ROWS, LABELS), half_by_half, {"shuffle": True}),
+    ],
+    ids=["one batch", "mask", "unlabeled rows", "two heads"],
+)
+def test_rows_that_are_left_out_on_purpose_are_not_unused(
+    model: nn.Module, data: tuple[Tensor, ...], train: Callable[[Setup], None], options: dict[str, Any]
+) -> None:
+    optimizers = (torch.optim.SGD(model.parameters(), 0.1),)
+    setup = Setup(model, DataLoader(TensorDataset(*data), 64, **options), optimizers=optimizers)
+    assert not summarize_loop(train, setup).batch_alignment.unused_rows.rows
 
 
 @pytest.mark.parametrize("view", [lambda x: x, lambda x: x.flatten(1), lambda x: x.half(), lambda x: 3 * x - 2])

@@ -71,7 +71,11 @@ def step_missing(
             loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
         )
-    elif loop.steps and loop.discarded_batches >= max(least, some * loop.batches_with_backward):
+    elif (
+        loop.steps
+        and not loop.grad_scaler.skipped_steps
+        and loop.discarded_batches >= max(least, some * loop.batches_with_backward)
+    ):
         yield replace(
             _finding(
                 f"The gradients of {loop.discarded_batches} of {loop.batches_with_backward} batches "
