@@ -167,8 +167,10 @@ class BatchAlignmentMonitor:
 
     def on_forward_end(self, output: Any) -> None:
         """Record the output of a training pass."""
+        if not self.is_active or not self.passes:
+            return
         scores = score_tensor(output)
-        if not self.is_active or not self.passes or not isinstance(scores, Tensor) or scores.grad_fn is None:
+        if not isinstance(scores, Tensor) or scores.grad_fn is None:
             return
         latest = self.passes[-1]
         if latest.outputs or not scores.is_floating_point() or not scores.dim() or len(scores) != latest.size:

@@ -69,6 +69,8 @@ class CorrectCountMonitor:
 
     def on_forward_end(self, output: Any) -> None:
         """Count the correct predictions of a pass over a validation batch."""
+        if not self.labels:
+            return
         scores = score_tensor(output)
         if isinstance(scores, Tensor) and scores.is_floating_point():
             for labels in self.labels:

@@ -126,7 +126,8 @@ def make_setup() -> Setup:
 @pytest.mark.parametrize("name", LOOPS)
 def test_step_missing_finds_batches_whose_gradients_are_discarded(name: str) -> None:
     train, is_faulty = LOOPS[name]
-    messages = [finding.message for finding in all_findings(train, make_setup()) if finding.code == "O506"]
+    findings = [finding for finding in all_findings(train, make_setup()) if finding.code == "O506"]
+    messages = [finding.message for finding in findings if finding.severity != "note"]
     assert any("were cleared before any step used them" in message for message in messages) == is_faulty
 
 
