@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -111,6 +111,14 @@ def standardize(train: Matrix, evaluated: Matrix) -> tuple[Any, Any]:
     return scaler.transform(train), np.clip(scaler.transform(evaluated), -10, 10)
 
 
+def standardize_columns(features: Matrix) -> Matrix:
+    """Return features with zero mean and unit variance in each column, within ten standard deviations."""
+    deviations = features - features.mean(0)
+    scale = features.std(0)
+    standardized: Matrix = np.clip(deviations / np.where(scale > 0, scale, 1.0), -10, 10).astype(np.float32)
+    return standardized
+
+
 @dataclass(frozen=True)
 class InputRows:
     """Rows that were read: input tensors, targets, and their positions among the requested rows."""
@@ -128,7 +136,7 @@ def read_training_rows(setup: Setup, deadline: float, excluded_indices: frozense
     loader = setup.train_loader
     if not is_map_style(loader):
         parsed_batches = (setup.split_batch(raw) for raw, _ in peek_batches(loader, MAX_ROWS, "train_loader"))
-        return _concatenate_batches(_take_until(parsed_batches, deadline))
+        return to_input_rows(_take_until(parsed_batches, deadline))
     order = [index for index in get_visited_indices(loader) if index not in excluded_indices]
     random.Random(0).shuffle(order)
     return read_rows(setup, loader.dataset, loader.collate_fn, order[:MAX_ROWS], deadline)
@@ -140,7 +148,7 @@ def read_rows(
     """Read rows by dataset index, in the given order, until the time limit."""
     chunks = (order[start : start + _READ_CHUNK] for start in range(0, len(order), _READ_CHUNK))
     parsed_batches = (setup.split_batch(collate([read_sample(dataset, index) for index in chunk])) for chunk in chunks)
-    return _concatenate_batches(_take_until(parsed_batches, deadline))
+    return to_input_rows(_take_until(parsed_batches, deadline))
 
 
 def _take_until(parsed_batches: Iterator[Batch], deadline: float) -> Iterator[Batch]:
@@ -153,7 +161,7 @@ def _take_until(parsed_batches: Iterator[Batch], deadline: float) -> Iterator[Ba
             return
 
 
-def _concatenate_batches(parsed_batches: Iterator[Batch]) -> InputRows:
+def to_input_rows(parsed_batches: Iterable[Batch]) -> InputRows:
     """Concatenate batches; raise NotChecked if inputs or targets do not have one row per sample."""
     pairs = [(_per_sample_tensors(batch), batch.target) for batch in islice(parsed_batches, MAX_ROWS)]
     if not pairs or any(len(parts) != len(pairs[0][0]) for parts, _ in pairs):

@@ -37,8 +37,8 @@ def is_flat(run: RunSummary) -> bool:
 def is_stuck_at_chance(run: RunSummary) -> bool:
     """Return whether the loss sits at that of a constant prediction and has stopped falling.
 
-    If the scores show that nothing was learned, the level may deviate by a seventh, since the chance level is estimated
-    from few samples; without scores it must not be below chance beyond noise.
+    If the scores show that nothing was learned, the level may deviate by a seventh, since the network may memorize some
+    samples; without scores it must not be below chance beyond noise.
     """
     if (
         run.step_count < MIN_STEPS
@@ -131,6 +131,12 @@ def find_final_descent(
         and run.learned_share < 0.75
     )
     return _FinalDescent(float(gain), float(sigmas), is_steep)
+
+
+def is_falling_steeply(run: RunSummary, large_gain: float = 0.05) -> bool:
+    """Return whether the last quarter gained as much as those before, or a twentieth of the remaining loss."""
+    descent = find_final_descent(run)
+    return descent is not None and (descent.is_steep or descent.gain >= large_gain)
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def summarize_run(record: Record) -> RunSummary:
     finite_or_nan = np.where(np.isfinite(loss), loss, np.nan)
     finite_losses = finite_or_nan[~np.isnan(finite_or_nan)]
     train, val = _split_evaluations(record, "train"), _split_evaluations(record, "val")
-    scale = _loss_scale(steps, finite_or_nan, train)
+    scale = _loss_scale(steps, finite_or_nan, train, int(record.about.get("backward_passes_per_step") or 1))
     chance = record.about.get("chance")
     tail = finite_losses[-max(len(finite_losses) // 5, min(3, len(finite_losses))) :]
     start = (
@@ -260,11 +260,12 @@ def _split_evaluations(record: Record, split: str) -> _SplitEvaluations:
     return _SplitEvaluations(steps.astype(float), loss.astype(float), np.where(np.isfinite(score), score, -np.inf))
 
 
-def _loss_scale(steps: Curve, loss: Curve, train: _SplitEvaluations) -> float:
+def _loss_scale(steps: Curve, loss: Curve, train: _SplitEvaluations, backward_passes: int = 1) -> float:
     """Return the ratio of the loop's loss to the loss of fixed samples: 1, a constant factor, or 0 if neither fits.
 
-    A loop may minimize something else than the known loss, such as a reward, or divide the loss when it accumulates
-    gradients. The tolerance grows with the spread of the loop's own losses.
+    A loop may minimize something else than the known loss, such as a reward, or divide the loss by the number of
+    ``backward_passes`` of a step when it accumulates gradients: the ratio is one over that number if this is nearer
+    to the losses than 1. The tolerance grows with the spread of the loop's own losses.
     """
     if len(train.loss) < 2 or not len(steps):
         return 1.0
@@ -284,8 +285,10 @@ def _loss_scale(steps: Curve, loss: Curve, train: _SplitEvaluations) -> float:
         np.log(highest[is_usable] / lowest[is_usable]) / 2,
     )
     median_ratio = float(np.median(ratios))
-    if (np.abs(ratios) < _MAX_LOG_RATIO + half_ranges).all():
-        return 1.0
+    log_divisor = float(np.log(max(backward_passes, 1)))
+    expected_ratio = -log_divisor if median_ratio < -log_divisor / 2 else 0.0
+    if (np.abs(ratios - expected_ratio) < _MAX_LOG_RATIO + half_ranges).all():
+        return float(np.exp(expected_ratio))
     return (
         float(np.exp(median_ratio)) if (np.abs(ratios - median_ratio) < _MAX_LOG_RATIO / 4 + half_ranges).all() else 0.0
     )

@@ -121,6 +121,7 @@ class LabelPredictability:
     chance_accuracy: float
     chance_std: float
     rows: int
+    metric: str = "accuracy"
 
     @property
     def sigma(self) -> float:

@@ -55,7 +55,7 @@ class FixedSamples:
                 samples.batches = {split: _collect_batches(setup, split) for split in _loaders_by_split(setup)}
                 samples.data_summary = {
                     **_describe_targets(samples.batches["train"]),
-                    **_estimate_chance_loss(setup, samples.batches["train"]),
+                    **_estimate_chance_loss(setup),
                 }
                 samples.batches = {split: _merge_batches(setup, parts) for split, parts in samples.batches.items()}
         except Exception as error:
@@ -225,28 +225,14 @@ def _describe_targets(batches: list[Batch]) -> dict[str, Any]:
     return {**size, "target_variance": float(labels.double().var(unbiased=False))}
 
 
-def _estimate_chance_loss(setup: Setup, batches: list[Batch]) -> dict[str, Any]:
-    """Return the task and the loss of a constant prediction of the label frequencies.
-
-    Measured on the first batch with the user's own loss, corrected by the label entropy of all batches.
-    """
+def _estimate_chance_loss(setup: Setup) -> dict[str, Any]:
+    """Return the task and the lowest loss of one constant prediction."""
     evidence, estimates = Measurements(setup, budget="quick"), dict[str, Any]()
     with suppress(NotChecked, SetupError):
         estimates["task"] = evidence["task"].name
     with suppress(NotChecked, SetupError):
-        expected = evidence["expected_loss"]
-        entropy_difference = _label_entropy(batches) - _label_entropy(batches[:1]) if expected.classes > 2 else 0.0
-        # If all targets are equal (as for a player in a game), the loss of a constant prediction is meaningless.
-        if expected.prior + entropy_difference > _MIN_CHANCE_SHARE * expected.uniform:
-            estimates["chance"] = expected.prior + entropy_difference
+        constant_loss = evidence["constant_loss"].value
+        # If a constant is nearly perfect (as for a player in a game), its loss is no reference.
+        if constant_loss > _MIN_CHANCE_SHARE * abs(float(evidence["loss"].detach())):
+            estimates["chance"] = constant_loss
     return estimates
-
-
-def _label_entropy(batches: list[Batch]) -> float:
-    """Return the label entropy in nats, or 0 for real targets; with the correction of Miller and Madow (1955)."""
-    labels = torch.cat([batch.target.flatten() for batch in batches])
-    if labels.is_floating_point():
-        return 0.0
-    counts = torch.bincount(labels[labels >= 0]).double()
-    shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * shares.log()).sum() + (len(shares) - 1) / (2 * counts.sum()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sized
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,7 @@ class StepRecorder:
         self.epoch, self.wait_seconds, self.last_step_time = 0, 0.0, time.perf_counter()
         self.evaluation_losses: list[Number] = []
         self.non_finite_losses: list[tuple[int, float]] = []
+        self.backward_passes = Counter[int]()
 
     def end_evaluation(self) -> None:
         """Record the mean loss of the user's validation pass that has ended."""
@@ -89,12 +91,15 @@ class StepRecorder:
         for row in rows:
             losses = [next(values) for _ in row.losses]
             cells = {name: next(values) for name in row.numbers}
+            self.backward_passes[len(losses)] += 1
             if losses:
                 cells["loss"] = sum(losses) / len(losses)
                 if not math.isfinite(cells["loss"]):
                     self.non_finite_losses.append((row.step, cells["loss"]))
             finished_rows.append((row.step, {name: _nan_to_infinity(value) for name, value in cells.items()}))
         self.record.run.extend(finished_rows)
+        if self.backward_passes:
+            self.record.about["backward_passes_per_step"] = self.backward_passes.most_common(1)[0][0]
 
 
 def defer_scalar(value: Tensor) -> Number:

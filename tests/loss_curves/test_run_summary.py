@@ -24,6 +24,15 @@ def test_summary_of_loop_with_scaled_loss_scales_its_chance_level(factor: float)
     assert summary.chance == pytest.approx(2.3 * factor, rel=0.1)
 
 
+@pytest.mark.parametrize("passes", [2, 4, 16])
+@pytest.mark.parametrize("is_divided", [True, False])
+def test_summary_of_accumulated_gradients_scales_its_chance_level_by_the_losses(passes: int, is_divided: bool) -> None:
+    factor = 1 / passes if is_divided else 1.0
+    evals = {"sample_train_loss": [2.31, 2.3, 2.3, 2.3]}
+    record = make_record(factor * falling_loss(2.3, 2.29), evals=evals, backward_passes_per_step=passes)
+    assert summarize_run(record).chance == pytest.approx(2.3 * factor)
+
+
 def test_summary_of_loop_with_another_loss_has_no_chance_level() -> None:
     summary = summarize_run(make_record(falling_loss(2.3, 90.0), evals=FALLING_EVALS))
     assert (summary.loss_is_known, summary.chance) == (False, None)

@@ -19,6 +19,7 @@ from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
+_MIN_GAIN = 0.1  # over shuffled targets
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "D111")
 
@@ -26,6 +27,7 @@ _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709",
 @rule("D105", "error")
 def labels_unrelated(
     label_probe: LabelProbe | NotChecked,
+    target_relations: dict[str, LabelPredictability] | NotChecked,
     loop: LoopSummary | NotChecked,
     *,
     related: float = 5.0,
@@ -47,7 +49,9 @@ def labels_unrelated(
     By the accuracy, in standard deviations of the accuracy over twenty-five shuffles. An error requires two
     measurements on the same task: ``related`` = 5 sigma where the labels match the inputs (the other split, or labels
     shifted by one), and less than ``unrelated`` = 2 where they do not. If no relation is found anywhere, it is a note:
-    this learner may be too simple for the task. The table shows measurements on samples of up to 300 rows of four
+    this learner may be too simple for the task. Real-valued targets and multiple labels are judged by the explained
+    variance and the accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a
+    relation. The table shows measurements on samples of up to 300 rows of four
     scikit-learn datasets:
 
     | labels | | digits | breast cancer | wine | iris |
@@ -78,7 +82,10 @@ def labels_unrelated(
     if isinstance(label_probe, NotChecked):
         raise label_probe
     if not label_probe.within:
-        raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
+        if isinstance(target_relations, NotChecked):
+            raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
+        yield from _unrelated_target_findings(target_relations, related, unrelated)
+        return
     unrelated_splits = {
         split: reference for split, reference in label_probe.within.items() if reference.sigma < unrelated
     }
@@ -105,11 +112,26 @@ def labels_unrelated(
             yield _finding(split, relation, "This learner may be too simple for the task", "note")
 
 
+def _unrelated_target_findings(
+    relations: dict[str, LabelPredictability], related: float, unrelated: float
+) -> Iterator[Finding]:
+    """Report a split whose real-valued targets or labels are unrelated to the inputs, unlike those of the other."""
+    for split, relation in relations.items():
+        for other, reference in relations.items():
+            has_relation = reference.sigma >= related and reference.accuracy - reference.chance_accuracy >= _MIN_GAIN
+            if relation.sigma < unrelated and has_relation and reference.rows <= 2 * relation.rows:
+                text = (
+                    f"The same learner on the {other} split reaches {reference.accuracy:.0%}, and "
+                    f"{reference.chance_accuracy:.0%} with shuffled labels"
+                )
+                yield _finding(split, relation, text, None)
+
+
 def _finding(split: str, relation: LabelPredictability, comparison: str, severity: Severity | None) -> Finding:
     return Finding(
         message=f"The {split} labels have no detectable relation to the inputs: a simple learner on them reaches an "
-        f"accuracy of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} with "
-        f"shuffled labels. {comparison}.",
+        f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "
+        f"with shuffled labels. {comparison}.",
         cause="Inputs and labels are in different orders, or were joined with an offset of one."
         if severity is None
         else "The labels are random or misaligned, or their relation to the inputs is too complex for this learner.",

@@ -10,6 +10,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
 from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.measurements.reference import Reference, ReferenceComparison, compare_with_reference
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
@@ -17,7 +18,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T607", "error")
-def stuck_at_chance(record: Record) -> Iterator[Finding]:
+def stuck_at_chance(record: Record, reference: Reference | NotChecked) -> Iterator[Finding]:
     """The loss equals that of a constant prediction of the label prior.
 
     ## What it does
@@ -32,7 +33,9 @@ def stuck_at_chance(record: Record) -> Iterator[Finding]:
     The last fifth of the run is not below the constant prediction by more than two standard errors (block bootstrap)
     and at most a seventh above it; its second half decreases by at most a hundredth; and the score on fixed training
     samples, if there is one, is that of the most common class, within chance. It requires thirty steps. A loop that
-    minimizes a loss other than ``loss_fn`` is not reported.
+    minimizes a loss other than ``loss_fn`` is not reported. The constant prediction is the best one for your own loss.
+    It is a warning if a kernel ridge regression on up to 2,000 of the training samples is no better than a constant
+    either.
 
     ## How to fix
     Check the findings that rank above it: inputs that do not reach the head (M301), labels unrelated to the inputs
@@ -52,10 +55,15 @@ def stuck_at_chance(record: Record) -> Iterator[Finding]:
         raise NotChecked(f"{summary.step_count} steps are too few to detect a stuck loss")
     if not is_stuck_at_chance(summary):
         return
+    comparison = None if isinstance(reference, NotChecked) else compare_with_reference(summary, reference)
+    is_unlearnable = comparison is not None and not comparison.is_informative
     yield Finding(
         message=f"After {summary.step_count} steps the loss is {summary.end:.4g}; a constant prediction, independent "
-        f"of the input, reaches {summary.chance:.4g}.",
-        cause="The output does not depend on the input in any useful way: inputs, labels or gradients are "
+        f"of the input, reaches {summary.chance:.4g}.{_describe(comparison)}",
+        cause="The targets have no relation to the inputs that a simple learner finds either: they are random or "
+        "misaligned, or the relation is complex."
+        if is_unlearnable
+        else "The output does not depend on the input in any useful way: inputs, labels or gradients are "
         "disconnected, or the steps do not reduce the loss.",
         fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
         evidence={
@@ -66,6 +74,17 @@ def stuck_at_chance(record: Record) -> Iterator[Finding]:
             "score of the most common class": summary.majority,
         },
         explains=("T601", "T606", "T608", "T610", "T614", "E702", "E703", "E706", "E709"),
+        severity="warning" if is_unlearnable else None,
+    )
+
+
+def _describe(comparison: ReferenceComparison | None) -> str:
+    """Return a sentence about the reference learner; empty without one."""
+    if comparison is None:
+        return ""
+    return (
+        f" On the same {comparison.rows:,} training rows, the {comparison.metric} of {comparison.learner} is "
+        f"{comparison.reference:.3g} out of fold, that of a constant {comparison.constant:.3g}."
     )
 
 

@@ -11,6 +11,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loss_curves.convergence import find_rate_too_low
 from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
@@ -24,9 +25,17 @@ if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
 
 
+_MIN_GAIN = 0.02  # of the reference learner over the network
+
+
 @rule("O502", "warning")
 def lr_too_low(
-    setup: Setup, record: Record | NotChecked, lr_range: LrRange | NotChecked, *, way: float = 0.5
+    setup: Setup,
+    record: Record | NotChecked,
+    lr_range: LrRange | NotChecked,
+    reference: Reference | NotChecked,
+    *,
+    way: float = 0.5,
 ) -> Iterator[Finding]:
     """The learning rate is too low: the weights hardly change, and the loss decreases slowly.
 
@@ -45,7 +54,8 @@ def lr_too_low(
     along a straight line, at eight tenths of the loss of a constant prediction after a hundred steps, or keeps
     decreasing with steps below 1/800. Weights that do not change at all have another cause (O503, M301, O507). In a
     range test, the rate is too low if it is at most a tenth of the recommended rate and the loss had made less than a
-    tenth of its decrease at it.
+    tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well
+    as a kernel ridge regression or random trees, which have learned something from them.
 
     ## How to fix
     Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch.
@@ -69,6 +79,9 @@ def lr_too_low(
             f"{run_summary.step_count} steps are too few to distinguish a low rate from a short run; 20 are needed"
         )
     if (verdict := find_rate_too_low(run_summary, way)) is None:
+        return
+    comparison = None if isinstance(reference, NotChecked) else compare_with_reference(run_summary, reference)
+    if comparison is not None and comparison.is_informative and comparison.gain <= _MIN_GAIN:
         return
     rate = peak_rate(record)
     yield Finding(

@@ -25,7 +25,10 @@ GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(800, 4, generator=GENERATOR)
 Y = (X @ torch.randn(4, 3, generator=GENERATOR)).argmax(1)
 PERMUTATION = torch.randperm(400, generator=GENERATOR)
-CE = nn.CrossEntropyLoss()
+CE, MSE, BCE = nn.CrossEntropyLoss(), nn.MSELoss(), nn.BCEWithLogitsLoss()
+TARGETS = torch.stack([X[:, 0].sin() + X[:, 1], X[:, 2] * 2], 1)
+NOISE = torch.randn(800, 2, generator=torch.Generator().manual_seed(1))
+NOISY, MULTIPLE = 0.3 * TARGETS + NOISE, (X[:, :3] > 0.3).float()
 IMAGES = torch.rand(800, 1, 8, 8, generator=GENERATOR) + torch.eye(8)[Y * 3 % 8].reshape(-1, 1, 1, 8)
 TOKENS = (
     torch.randint(0, 20, (800, 6), generator=GENERATOR)
@@ -33,9 +36,11 @@ TOKENS = (
 )
 
 
-def two_split_builder(model: nn.Module, x: Tensor, train: Tensor, val: Tensor) -> Callable[[], Setup]:
+def two_split_builder(
+    model: nn.Module, x: Tensor, train: Tensor, val: Tensor, loss_fn: nn.Module = CE
+) -> Callable[[], Setup]:
     datasets = [TensorDataset(x[:400], train), TensorDataset(x[400:], val)]
-    return lambda: Setup(model, DataLoader(datasets[0], 32, shuffle=True), DataLoader(datasets[1], 32), loss_fn=CE)
+    return lambda: Setup(model, DataLoader(datasets[0], 32, shuffle=True), DataLoader(datasets[1], 32), loss_fn=loss_fn)
 
 
 def named_classes_builder(train: dict[str, Any], val: dict[str, Any]) -> Callable[[], Setup]:
@@ -55,6 +60,8 @@ UNRELATED_LABELS: dict[str, Callable[[], Setup]] = {
     "shuffled training labels": two_split_builder(network(3), X, Y[:400][PERMUTATION], Y[400:]),
     "images": two_split_builder(image_model, IMAGES, Y[:400][PERMUTATION], Y[400:]),
     "tokens": two_split_builder(token_model, TOKENS, Y[:400][PERMUTATION], Y[400:]),
+    "real-valued targets": two_split_builder(nn.Linear(4, 2), X, TARGETS[:400][PERMUTATION], TARGETS[400:], MSE),
+    "multiple labels": two_split_builder(nn.Linear(4, 3), X, MULTIPLE[:400], MULTIPLE[400:][PERMUTATION], BCE),
     "shuffled validation labels": two_split_builder(network(3), X, Y[:400], Y[400:][PERMUTATION]),
     "shifted by one sample": one_split_builder(Y.roll(1)),
 }
@@ -63,6 +70,9 @@ RELATED_LABELS: dict[str, Callable[[], Setup]] = {
     "a third of labels random": two_split_builder(
         network(3), X, torch.where(torch.rand(400) < 0.3, Y[:400][PERMUTATION], Y[:400]), Y[400:]
     ),
+    "real-valued": two_split_builder(nn.Linear(4, 2), X, TARGETS[:400], TARGETS[400:], MSE),
+    "real-valued, mostly noise": two_split_builder(nn.Linear(4, 2), X, NOISY[:400], NOISY[400:], MSE),
+    "real-valued, random": two_split_builder(nn.Linear(4, 2), X, NOISE[:400], NOISE[400:], MSE),
     "not learnable by the probe": one_split_builder(PARITY),
     "random in one split": one_split_builder(Y[torch.randperm(800)]),
     "few samples": lambda: Setup(network(3), DataLoader(TensorDataset(X[:60], Y[:60].flip(0)), 32), loss_fn=CE),

@@ -1,0 +1,273 @@
+"""A reference learner on the training and validation rows, and the network's score on the same rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nbdebug.baselines.input_features import Matrix, feature_matrix, standardize_columns, to_input_rows
+from nbdebug.baselines.reference_learner import Floats, ReferenceLearner, ReferencePrediction, Targets
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
+from nbdebug.measurements.labels import LabelPredictability
+from nbdebug.measurements.random_batches import read_random_batches
+from nbdebug.measurements.reference_targets import NetworkOutputs, to_targets
+from nbdebug.measurements.registry import measurement, slow_measurement
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.setup.losses import LossKind, ignore_index
+from nbdebug.setup.task import LearningTask
+from nbdebug.statistics.label_errors import ContradictedLabels, find_contradicted_labels
+
+MAX_ROWS, _MIN_ROWS, _ROWS_PER_BATCH, _SHUFFLES = 2000, 100, 64, 12
+_MIN_STEPS = 60  # of a run whose network is compared
+_MAX_VALUES, _MIN_SIGMAS, _MIN_REFERENCE_GAIN, _ERROR_RATIO = 25_000_000, 4.0, 0.05, 3.0
+_READ_SECONDS, _FIT_SECONDS, _NETWORK_SECONDS = 0.2, 0.5, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class _ReferenceRows:
+    """Rows of one split that were read: batches for the network, features and targets for the reference learner.
+
+    ``kept`` are the positions, among all rows read, of the rows with a target and without an earlier equal row;
+    ``indices`` are their dataset indices.
+    """
+
+    batches: list[Batch]
+    features: Matrix
+    targets: Targets
+    kept: NDArray[np.int64]
+    indices: list[int]
+
+    @cached_property
+    def learner(self) -> ReferenceLearner:
+        """The learner of these rows."""
+        return ReferenceLearner(self.features, self.targets)
+
+    @cached_property
+    def prediction(self) -> ReferencePrediction:
+        """The out-of-fold predictions of the reference learner."""
+        return self.learner.out_of_fold(time.perf_counter() + _FIT_SECONDS)
+
+
+@dataclass(frozen=True)
+class ReferenceComparison:
+    """The scores of the network and of the reference learner on the same rows.
+
+    ``gain`` is how much better the reference is, with its standard error. For classes and labels it is the smaller of
+    the gains in accuracy and in balanced accuracy, since a weighted loss trades one for the other.
+    """
+
+    metric: str
+    network: float
+    reference: float
+    constant: float
+    gain: float
+    gain_error: float
+    rows: int
+    learner: str
+
+    def is_better(self, gap: float) -> bool:
+        """Return whether the reference is better by ``gap``, or by half of it with a third of the network's error.
+
+        It must also be better by four standard errors.
+        """
+        is_large = self.gain >= gap or (
+            self.gain >= gap / 2 and 1 - self.network >= _ERROR_RATIO * (1 - self.reference)
+        )
+        return is_large and self.gain > _MIN_SIGMAS * self.gain_error
+
+    @property
+    def is_informative(self) -> bool:
+        """True if the reference learner itself has learned something beyond a constant prediction."""
+        return self.reference - self.constant > _MIN_REFERENCE_GAIN
+
+
+class Reference:
+    """Measures a split when it is first asked for, since most rules need the reference in few runs only."""
+
+    def __init__(self, setup: Setup, task: LearningTask, loss_kind: LossKind) -> None:
+        self.setup, self.task, self.loss_kind = setup, task, loss_kind
+        self._splits: dict[str, _ReferenceRows | NotChecked] = {}
+        self._comparisons: dict[str, ReferenceComparison | NotChecked] = {}
+
+    def rows(self, split: str = "train") -> _ReferenceRows:
+        """Return the rows of a split; raise NotChecked with the reason if the reference cannot learn them."""
+        if split not in self._splits:
+            try:
+                self._splits[split] = self._read(split)
+            except (NotChecked, SetupError) as reason:
+                self._splits[split] = NotChecked(f"no reference learner could be fitted: {reason}")
+        result = self._splits[split]
+        if isinstance(result, NotChecked):
+            raise result
+        return result
+
+    def comparison(self, split: str = "train") -> ReferenceComparison:
+        """Return the scores of the network, in eval mode, and of the reference on the same rows of a split."""
+        if split not in self._comparisons:
+            try:
+                self._comparisons[split] = self._compare(self.rows(split))
+            except NotChecked as reason:
+                self._comparisons[split] = reason
+        result = self._comparisons[split]
+        if isinstance(result, NotChecked):
+            raise result
+        return result
+
+    def _read(self, split: str) -> _ReferenceRows:
+        if self.setup.step_fn is not None:
+            raise NotChecked("step_fn hides inputs and targets")
+        if split == "val" and self.setup.val_loader is None:
+            raise NotChecked("there is no validation loader")
+        batches = list(
+            read_random_batches(
+                self.setup,
+                split,
+                max_rows=MAX_ROWS,
+                batch_size=_ROWS_PER_BATCH,
+                max_values=_MAX_VALUES,
+                seconds=_READ_SECONDS,
+            )
+        )
+        rows = to_input_rows(batches)
+        targets, labeled = to_targets(self.task, self.loss_kind, rows.targets, ignore_index(self.setup.loss_fn))
+        features = feature_matrix(rows.parts)
+        kept = np.intersect1d(labeled, _first_of_equal_rows(features))
+        if len(kept) < _MIN_ROWS:
+            raise NotChecked(f"{len(kept)} different rows with a target are too few; {_MIN_ROWS} are needed")
+        indices = [index for batch in batches for index in batch.indices or ()]
+        return _ReferenceRows(
+            batches,
+            standardize_columns(features[kept]),
+            targets.take(kept),
+            kept,
+            [indices[row] for row in kept] if len(indices) == len(rows) else kept.tolist(),
+        )
+
+    def _compare(self, rows: _ReferenceRows) -> ReferenceComparison:
+        network = self._network_predictions(rows)
+        compared = len(network)
+        if compared < _MIN_ROWS:
+            raise NotChecked(f"the network answered only {compared} rows within {_NETWORK_SECONDS} s")
+        targets, prediction = rows.targets.take(slice(compared)), rows.prediction
+        reference = prediction.predictions[:compared]
+        gains = [score(reference) - score(network) for score in (targets.agreement, targets.balanced_agreement)]
+        smallest = min(gains, key=lambda gain: float(gain.mean()))
+        return ReferenceComparison(
+            targets.metric,
+            float(targets.agreement(network).mean()),
+            float(targets.agreement(reference).mean()),
+            targets.constant_score,
+            float(smallest.mean()),
+            float(smallest.std() / compared**0.5),
+            compared,
+            prediction.learner,
+        )
+
+    def _network_predictions(self, rows: _ReferenceRows) -> Floats:
+        """Return the predictions for the rows that the network answers in time, in eval mode."""
+        network = NetworkOutputs(self.loss_kind, rows.targets.kind)
+        deadline = time.perf_counter() + _NETWORK_SECONDS
+        model = self.setup.eager_model
+        with in_mode(model, False), torch.no_grad():
+            for batch in rows.batches:
+                try:
+                    output = self.setup.predict(batch)
+                except Exception as error:
+                    raise NotChecked(f"the network raised {type(error).__name__}: {error}") from None
+                network.add(output, batch.size)
+                if time.perf_counter() > deadline:
+                    break
+        answered = rows.kept[rows.kept < network.rows]
+        return network.predictions(answered, rows.targets.take(slice(len(answered))))
+
+
+@measurement
+def reference(setup: Setup, task: LearningTask, loss_kind: LossKind) -> Reference:
+    """How well a kernel ridge or a forest learns up to 2,000 rows in a second, measured when a rule asks."""
+    if task.name in ("reconstruction", "other"):
+        raise NotChecked(f"the task is {task.name}, for which there is no reference learner")
+    return Reference(setup, task, loss_kind)
+
+
+def compare_with_reference(summary: RunSummary, reference: Reference) -> ReferenceComparison | None:
+    """Return the comparison on the training rows after a run; None without one, or if the run needs none.
+
+    A run whose training score on the fixed samples is high needs none, and one of few steps has not been trained. One
+    that minimizes another loss than the known one, or that feeds other inputs, is not described by these rows.
+    """
+    score, is_short = summary.train.last_score, summary.step_count < _MIN_STEPS
+    if not summary.loss_is_known or is_short or (score is not None and score >= HIGH_SCORE):
+        return None
+    try:
+        return reference.comparison("train")
+    except NotChecked:
+        return None
+
+
+def _first_of_equal_rows(features: Matrix) -> NDArray[np.int64]:
+    """Return the first position of each different row; copies would give away the targets of left-out rows."""
+    keys = np.ascontiguousarray(features).view(f"V{features.shape[1] * features.itemsize}")[:, 0]
+    first: dict[bytes, int] = {}
+    for position, key in enumerate(keys.tolist()):
+        first.setdefault(key, position)
+    return np.array(sorted(first.values()), np.int64)
+
+
+@dataclass(frozen=True)
+class SplitLabels:
+    """The labels of one split that the out-of-fold predictions of the reference learner contradict."""
+
+    contradicted: ContradictedLabels
+    labels: NDArray[np.int64]
+    indices: list[int]
+    score: float
+
+
+@slow_measurement
+def contradicted_labels(reference: Reference) -> dict[str, SplitLabels]:
+    """The labels of each split that the out-of-fold predictions of a kernel ridge regression contradict."""
+    results: dict[str, SplitLabels] = {}
+    for split in ("train", "val"):
+        try:
+            rows = reference.rows(split)
+        except NotChecked:
+            if split == "train":
+                raise
+            continue
+        if rows.targets.kind != "classes":
+            raise NotChecked("the targets are not one class per row")
+        prediction = rows.learner.kernel_ridge
+        contradicted = find_contradicted_labels(prediction.class_probabilities(), rows.targets.classes)
+        results[split] = SplitLabels(contradicted, rows.targets.classes, rows.indices, prediction.score)
+    return results
+
+
+@slow_measurement
+def target_relations(reference: Reference) -> dict[str, LabelPredictability]:
+    """How well real-valued targets and multiple labels of each split are predicted, next to shuffled ones."""
+    results: dict[str, LabelPredictability] = {}
+    for split in ("train", "val"):
+        try:
+            rows = reference.rows(split)
+        except NotChecked:
+            if split == "train":
+                raise
+            continue
+        if rows.targets.kind == "classes":
+            raise NotChecked("the targets are one class per row")
+        shuffled = rows.learner.shuffled_scores(_SHUFFLES)
+        results[split] = LabelPredictability(
+            rows.learner.kernel_ridge.score,
+            float(shuffled.mean()),
+            float(shuffled.std(ddof=1)),
+            len(rows.targets),
+            rows.targets.metric,
+        )
+    return results

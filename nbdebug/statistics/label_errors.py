@@ -1,0 +1,88 @@
+"""Confident learning: rows whose given class is contradicted by predictions that did not see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MIN_ROWS_PER_CLASS, _PERMUTATIONS = 3, 20
+_UNIFORM_DEVIATION = 12**-0.5  # standard deviation of a rank that is uniform between 0 and 1
+
+
+@dataclass(frozen=True)
+class ContradictedLabels:
+    """Rows whose given class is contradicted, the most confident contradiction first, and how these rows look.
+
+    ``predicted`` are the classes predicted instead, ``margin`` is the mean lead of the predicted class. The next two
+    are probabilities, with their standard errors. ``hardness`` is the probability that a row that agrees with its
+    prediction is predicted with a larger margin than a contradicted one of the same predicted class. ``trace`` is the
+    probability that a row's given class gets a higher probability than the given class of another contradicted row
+    with the same prediction; NaN for two classes. Both are one half if the labels are wrong independently of the
+    inputs, and larger if the inputs are ambiguous.
+    """
+
+    rows: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    margin: float
+    hardness: float
+    trace: float
+    error: float
+
+
+def find_contradicted_labels(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> ContradictedLabels:
+    """Find the rows with another class above its usual probability.
+
+    The usual probability of a class is the mean over the rows that are given it (Northcutt, Jiang and Chuang 2021,
+    Confident Learning: Estimating Uncertainty in Dataset Labels).
+    """
+    counts = np.bincount(labels, minlength=probabilities.shape[1])
+    own = probabilities[np.arange(len(labels)), labels]
+    usual = np.where(counts > 0, np.bincount(labels, own, len(counts)) / np.maximum(counts, 1), np.inf)
+    confident = np.where(probabilities >= usual, probabilities, 0.0)
+    predicted, is_confident = confident.argmax(1), confident.max(1) > 0
+    is_contradicted = is_confident & (predicted != labels)
+    leading = np.sort(probabilities, 1)
+    margin = leading[:, -1] - leading[:, -2]
+    rows = np.flatnonzero(is_contradicted)
+    rows = rows[np.argsort(own[rows] - probabilities[rows, predicted[rows]], kind="stable")]
+    groups = [rows[predicted[rows] == number] for number in range(len(counts))]
+    agreeing = [
+        np.flatnonzero(is_confident & (predicted == labels) & (labels == number)) for number in range(len(counts))
+    ]
+    pairs = [
+        (_superiority(margin[agree], margin[group]), len(group))
+        for group, agree in zip(groups, agreeing, strict=True)
+        if len(group) >= _MIN_ROWS_PER_CLASS and len(agree)
+    ]
+    return ContradictedLabels(
+        rows,
+        predicted[rows],
+        float(margin[rows].mean()) if len(rows) else 0.0,
+        sum(value * size for value, size in pairs) / sum(size for _, size in pairs) if pairs else float("nan"),
+        _trace(probabilities, labels, groups) if len(counts) > 2 else float("nan"),
+        _UNIFORM_DEVIATION / max(len(rows), 1) ** 0.5,
+    )
+
+
+def _superiority(first: Any, second: Any) -> float:
+    """Return the probability that a value of the first sample exceeds one of the second; ties count one half."""
+    ordered = np.sort(second)
+    below, not_above = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
+    return float((below + not_above).mean() / (2 * len(second)))
+
+
+def _trace(probabilities: Any, labels: Any, groups: list[NDArray[np.int64]]) -> float:
+    """Compare the probability of the given class with those of the given classes permuted within each prediction."""
+    generator, wins = np.random.default_rng(0), list[float]()
+    for group in groups:
+        if len(group) < _MIN_ROWS_PER_CLASS:
+            continue
+        for _ in range(_PERMUTATIONS):
+            other = labels[generator.permutation(group)]
+            differs = other != labels[group]
+            difference = probabilities[group, labels[group]] - probabilities[group, other]
+            wins += (np.sign(difference[differs]) / 2 + 0.5).tolist()
+    return float(np.mean(wins)) if wins else float("nan")
