@@ -132,6 +132,15 @@ def test_plan_of_a_half_includes_only_its_pairs() -> None:
     assert min(counts.values()) > len(pairs) / 10
 
 
+def test_store_reads_rows_that_another_process_appends(tmp_path: Path) -> None:
+    first, second = Store(tmp_path / "rows.jsonl"), Store(tmp_path / "rows.jsonl")
+    assert "a" not in second
+    first.add("a", {"value": 1})
+    assert second["a"] == first["a"] == {"value": 1}
+    second.add("b", {"value": 2})
+    assert list(first.rows) == ["a", "b"]
+
+
 def test_judge_needs_worse_numbers_on_both_seeds() -> None:
     def run(loss: float) -> dict[str, Any]:
         score = {"loss": loss}
