@@ -57,12 +57,12 @@ def checkup(
     return report
 
 
-def judge_result(setup: Setup, **external_values: Any) -> Report:
+def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values: Any) -> Report:
     """Return the findings on the result of a tool; ``external_values`` is that result by the name of its measurement.
 
-    A running loop is judged repeatedly, so slow measurements are skipped for it.
+    A running loop is judged repeatedly, so slow measurements are skipped for it. ``ignored`` are codes to skip.
     """
-    rules = [rule for rule in rule_registry.select_rules() if set(rule.needs) & set(external_values)]
+    rules = [rule for rule in rule_registry.select_rules(None, ignored) if set(rule.needs) & set(external_values)]
     if "loop" in external_values:
         external_values = {
             **{name: NotChecked(_NOT_MEASURED_DURING_LOOP) for name in measurement_descriptions() if is_slow(name)},
