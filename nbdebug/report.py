@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Rule families in the order of the debugging pyramid: faults in earlier families explain symptoms in later ones.
 FAMILY_ORDER = "DLMGOTERP"
-# Findings that describe a poor model without a cause; every other fault ranks above them.
+# Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
 _OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
 
 
@@ -124,7 +124,7 @@ def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     unranked = list(findings)
     faults = [finding for finding in unranked if finding.severity != "note"]
     explained = {code for cause in faults for code in cause.explains}
-    if any(cause.code not in _OUTCOMES for cause in faults):
+    if any(cause.code not in _OUTCOMES | explained for cause in faults):
         explained |= _OUTCOMES
 
     def rank(finding: Finding) -> tuple[bool, int, int]:

@@ -272,3 +272,47 @@ def test_two_optimizers_or_another_loss_are_not_tested() -> None:
                 (-100 * torch.tanh(rewarded(x)).mean()).backward()
                 optimizer.step()
     assert "does not minimize the loss" in reasons(debugger, "T608")
+
+
+class WrittenDropout(nn.Module):
+    """Dropout by a random mask."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand_like(x) < 0.04) / 0.04 if self.training else x
+
+
+class FunctionalDropout(nn.Module):
+    """Dropout as a function, with the share to keep instead of the share to drop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 64), nn.Linear(64, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(nn.functional.dropout(torch.relu(self.body(x)), 0.96, self.training))
+
+
+def with_dropout(dropout: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), dropout, nn.Linear(64, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "module"),
+    [
+        (lambda: with_dropout(nn.Dropout(0.96)), "2"),
+        (lambda: with_dropout(WrittenDropout()), "2"),
+        (FunctionalDropout, None),
+    ],
+)
+def test_dropout_that_drowns_the_signal_is_named(make: Callable[[], nn.Module], module: str | None) -> None:
+    debugger = fit(seeded(make), clusters, nn.CrossEntropyLoss(), lr=3e-3, epochs=6)
+    (finding,) = (f for f in debugger.findings if f.code == "T608")
+    assert finding.where.module == module
+    assert "at random" in finding.message
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.7])
+def test_usual_dropout_is_not_named(rate: float) -> None:
+    debugger = fit(seeded(lambda: with_dropout(nn.Dropout(rate))), clusters, nn.CrossEntropyLoss(), lr=1e-5, epochs=6)
+    assert "T608" in debugger.findings.checked_rules
+    assert "T608" not in codes(debugger)

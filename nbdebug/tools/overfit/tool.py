@@ -218,6 +218,7 @@ class OverfitTrial:
             needed=facts.needed,
             in_place=self.in_place,
             stopped=self.stopped,
+            without_dropout=self.without_dropout,
         )
 
 
