@@ -384,17 +384,8 @@ def watch(
 
     Without ``optimizer`` (one, or a list), the watch finds the optimizers of the loop.
     """
-    setup = Setup(model, (), optimizers=as_optimizers(optimizer))
-    return Watch(
-        setup,
-        budget=budget,
-        every=every,
-        match=match,
-        save=save,
-        stop_on=stop_on,
-        on_finding=on_finding,
-        final_tests=final_tests,
-    )
+    options = {name: value for name, value in locals().items() if name not in ("model", "optimizer")}
+    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)
 
 
 def _run(tool: Callable[..., _AnyResult], arguments: Mapping[str, Any]) -> _AnyResult:
