@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.loop_monitor.summary import LoopSummary
-from nbdebug.loss_curves.run_summary import get_run_summary, quarter_levels
+from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import iterate_names, matches_call, syntax_tree
@@ -20,7 +20,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
-_EARLY_LOSS_SHARE = 0.5  # of the loss of a constant prediction, after the first quarter of a run
+_RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
 _MIN_GAIN = 0.1  # of the validation score over that of the most frequent class
 _STORING_METHODS = {"append", "add", "extend", "update", "put", "insert"}
 
@@ -54,7 +54,7 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         assumptions.add(INPUTS_UNCHANGED)
     if _beats_majority_class(record):
         assumptions.add(LABELS_UNRELATED)
-    if _learned_early(record):
+    if _has_learned_well(record):
         assumptions.add(INITIAL_SCALE_HINDERS)
     return frozenset(assumptions)
 
@@ -71,13 +71,14 @@ def _beats_majority_class(record: Record) -> bool:
     )
 
 
-def _learned_early(record: Record) -> bool:
-    """Check whether most of the loss of a constant prediction was gone after a quarter of the run."""
+def _has_learned_well(record: Record) -> bool:
+    """Check whether hardly any of the loss of a constant prediction is left."""
     try:
         summary = get_run_summary(record)
     except NotChecked:
         return False
-    return summary.reference is not None and quarter_levels(summary)[1] < _EARLY_LOSS_SHARE * summary.reference
+    share = summary.remaining_share
+    return summary.has_converged or (share is not None and share < _RECOVERED_SHARE)
 
 
 def graph_retaining_line(summary: LoopSummary) -> tuple[str, SourceLine] | None:

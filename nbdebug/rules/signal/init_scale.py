@@ -56,8 +56,8 @@ def init_scale(
     layer can stretch them, as at the first word of all sentences, nothing is reported.
 
     In a model of any depth, weights below ``tiny`` = 1/50 of torch's initialization in every layer are reported if they
-    leave less than that share of the spread of the inputs. This is withdrawn if a watched run then reaches half of the
-    loss of a constant prediction within its first quarter.
+    leave less than that share of the spread of the inputs. It is withdrawn if a watched run then ends below a tenth of
+    the loss of a constant prediction.
 
     A recurrent state grows too fast if the second half of a sequence alone multiplies it by more than √``most``, and
     the inputs do not grow: a state that sums its inputs doubles there.
@@ -133,7 +133,7 @@ def _tiny_finding(layers: Sequence[LayerSpread], tiny: float) -> Finding:
         cause="Each layer shrinks the signal, and in the backward pass the gradient: training starts slowly or never.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
         evidence={"scale": [layer.std for layer in layers], "gain": gains},
-        explains=(*_CONSEQUENCES, "O502", "T606", "T610", "T614"),
+        explains=(*_CONSEQUENCES, "O502", "T604", "T606", "T610", "T614"),
         assumes=(INITIAL_SCALE_HINDERS,),
     )
 

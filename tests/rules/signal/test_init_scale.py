@@ -215,7 +215,7 @@ def test_small_or_normalized_weights_are_no_tiny_weights(model: nn.Module) -> No
 
 
 @pytest.mark.parametrize(("lr", "epochs", "expected"), [(1e-4, 10, True), (3e-2, 40, False)])
-def test_tiny_weights_are_withdrawn_if_the_run_learns_early(lr: float, epochs: int, expected: bool) -> None:
+def test_tiny_weights_are_withdrawn_if_the_run_learns_well(lr: float, epochs: int, expected: bool) -> None:
     torch.manual_seed(0)
     model = scaled(mlp(1), 0.01)
     setup = training_setup(model, (X, Y), (X, Y), nn.CrossEntropyLoss(), lr=lr)
