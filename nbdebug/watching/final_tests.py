@@ -74,6 +74,8 @@ class FinalTests:
             return test()
         except (NotChecked, SetupError) as reason:
             return NotChecked(str(reason))
+        except Exception as error:
+            return NotChecked(f"the test raised {type(error).__name__}: {error}")
 
     def check_loop(self) -> None:
         """Raise NotChecked for a loop in which the loss of the setup does not tell what the model should do."""
@@ -83,6 +85,8 @@ class FinalTests:
             raise NotChecked("several optimizers take turns, so one loss does not tell what the model should do")
         if not self.loop.reaches_model:
             raise NotChecked("the loop did not train this model")
+        if not self.summary.is_finite:
+            raise NotChecked("the loss of the run is not finite")
         if not self.summary.loss_is_known or self.summary.reference is None:
             raise NotChecked("the loop does not minimize the loss of the setup, or that loss has no lower bound")
         if self.summary.step_count < _MIN_STEPS:

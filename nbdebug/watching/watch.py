@@ -347,7 +347,11 @@ class Watch:
         limit = get_time_limit(elapsed, own_budget)
         tests = FinalTests(self.setup, self.record, loop_summary, seconds_per_step, limit)
         try:
-            reports.update(tests.run())
+            for name, report in tests.run().items():
+                if report.checked_rules:
+                    reports[name] = report
+                else:  # the result of an earlier call of the tool stays
+                    reports["watch"] = merge_reports([reports["watch"], report])
         except KeyboardInterrupt:
             self.time_budget.errors["final tests"] = "interrupted"
             self.tests_interrupted = not isinstance(self.screen, LiveScreen)

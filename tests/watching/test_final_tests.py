@@ -154,6 +154,21 @@ def test_run_that_learned_skips_the_tiny_batch_but_not_the_predictions() -> None
     assert "E702" in debugger.findings.checked_rules
 
 
+def test_test_that_does_not_apply_keeps_the_findings_of_an_earlier_call() -> None:
+    torch.manual_seed(0)
+    model, loader = ConstantFeatures(3), DataLoader(clusters(0), batch_size=32)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = nbdebug.Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    debugger.overfit()
+    assert "T608" in codes(debugger)
+    with debugger.watch():  # too short for a test
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert "T608" in codes(debugger)
+
+
 class Interrupting(Dataset[tuple[Tensor, Tensor]]):
     """Samples that raise like an interrupt once ``error`` is set."""
 
