@@ -413,6 +413,7 @@ class Debugger:
         save: str | Path | None = None,
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
+        final_tests: bool = True,
     ) -> Watch:
         """Return a block for your own training loop: every layer, live, and the findings of the rules.
 
@@ -428,9 +429,9 @@ class Debugger:
             save: Path of a file that grows with the run, for ``nbdebug.load``.
             stop_on: End the run at an "error", or also at a "warning".
             on_finding: A function called with each new finding, or "pause".
+            final_tests: Test the trained model when the loop has ended, for up to two seconds a test.
         """
-        options = _without_self(locals())
-        self.watched = Watch(self.setup, partial(self.reports.__setitem__, "watch"), **options)
+        self.watched = Watch(self.setup, self.reports.__setitem__, **_without_self(locals()))
         return self.watched
 
     @property

@@ -378,13 +378,14 @@ def watch(
     save: str | Path | None = None,
     stop_on: StopOn | None = None,
     on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
+    final_tests: bool = True,
 ) -> Watch:
     """Return a block for a training loop that needs nothing but the model; the options are those of ``Debugger.watch``.
 
     Without ``optimizer`` (one, or a list), the watch finds the optimizers of the loop.
     """
-    setup = Setup(model, (), optimizers=as_optimizers(optimizer))
-    return Watch(setup, budget=budget, every=every, match=match, save=save, stop_on=stop_on, on_finding=on_finding)
+    options = {name: value for name, value in locals().items() if name not in ("model", "optimizer")}
+    return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)
 
 
 def _run(tool: Callable[..., _AnyResult], arguments: Mapping[str, Any]) -> _AnyResult:

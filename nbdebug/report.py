@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Rule families in the order of the debugging pyramid: faults in earlier families explain symptoms in later ones.
 FAMILY_ORDER = "DLMGOTERP"
+# Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
+_OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,10 @@ class Report(Result):
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings with causes first: those that another finding explains come last."""
     unranked = list(findings)
-    explained = {code for cause in unranked if cause.severity != "note" for code in cause.explains}
+    faults = [finding for finding in unranked if finding.severity != "note"]
+    explained = {code for cause in faults for code in cause.explains}
+    if any(cause.code not in _OUTCOMES | explained for cause in faults):
+        explained |= _OUTCOMES
 
     def rank(finding: Finding) -> tuple[bool, int, int]:
         severity = SEVERITIES.index(finding.severity or "note")

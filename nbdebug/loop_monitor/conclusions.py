@@ -19,6 +19,8 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
 )
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
+INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
+_RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
 _MIN_GAIN = 0.1  # of the validation score over that of the most frequent class
 _STORING_METHODS = {"append", "add", "extend", "update", "put", "insert"}
 
@@ -52,6 +54,8 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         assumptions.add(INPUTS_UNCHANGED)
     if _beats_majority_class(record):
         assumptions.add(LABELS_UNRELATED)
+    if _has_learned_well(record):
+        assumptions.add(INITIAL_SCALE_HINDERS)
     return frozenset(assumptions)
 
 
@@ -65,6 +69,16 @@ def _beats_majority_class(record: Record) -> bool:
     return (
         score is not None and majority_score is not None and majority_score > 0 and score > majority_score + _MIN_GAIN
     )
+
+
+def _has_learned_well(record: Record) -> bool:
+    """Check whether hardly any of the loss of a constant prediction is left."""
+    try:
+        summary = get_run_summary(record)
+    except NotChecked:
+        return False
+    share = summary.remaining_share
+    return summary.has_converged or (share is not None and share < _RECOVERED_SHARE)
 
 
 def graph_retaining_line(summary: LoopSummary) -> tuple[str, SourceLine] | None:

@@ -92,8 +92,8 @@ class LayerSpread:
     """One call that uses a parameter, and the spread of the samples in its input.
 
     ``relative_spread`` is the distance of the samples from their mean, relative to the norm of the values; ``std`` is
-    the standard deviation around the mean. ``compute_gain`` is the standard deviation of the weight matrix times the
-    square root of its fan-in.
+    the standard deviation around the mean. ``gain`` is the standard deviation of the weight matrix times the square
+    root of its fan-in. ``width`` is the number of input values for each sample, ``output_width`` that of output values.
     """
 
     name: str
@@ -101,6 +101,8 @@ class LayerSpread:
     relative_spread: float
     std: float = 0.0
     gain: float | None = None
+    width: int = 0
+    output_width: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,20 @@ def sample_spread(eval_outputs: EvalOutputs) -> SampleSpread:
 def _measure_layer_spreads(answers: EvalOutputs, training: bool) -> LayerSpreads:
     """Run one pass and record each call with a parameter and an input with a batch axis."""
     layers: list[LayerSpread] = []
+    size = answers.batch.size
 
     def on_call(call: TorchCall) -> None:
-        rows = [t for t in call.inputs if _is_signal(t) and has_batch_axis(t, answers.batch.size)]
-        weights = [t for t in call.inputs if isinstance(t, nn.Parameter)]
-        if rows and weights:
+        signal, weights = find_layer_input(call.inputs, size)
+        if signal is not None:
             layers.append(
                 LayerSpread(
                     call.name,
                     call.where,
-                    _compute_relative_spread(rows[0]),
-                    _compute_std(rows[0]),
+                    _compute_relative_spread(signal),
+                    _compute_std(signal),
                     _compute_gain(weights),
+                    signal.numel() // size,
+                    call.outputs[0].numel() // size,
                 )
             )
 
@@ -165,6 +169,13 @@ def _measure_layer_spreads(answers: EvalOutputs, training: bool) -> LayerSpreads
     ):
         output = answers.predict(answers.batch, training)[0]
     return LayerSpreads(tuple(layers), _compute_relative_spread(output))
+
+
+def find_layer_input(inputs: Sequence[Tensor], size: int) -> tuple[Tensor | None, list[nn.Parameter]]:
+    """Return the input with a row per sample of a call that uses parameters, and these; None for any other call."""
+    weights = [t for t in inputs if isinstance(t, nn.Parameter)]
+    signals = (t for t in inputs if _is_signal(t) and has_batch_axis(t, size))
+    return (next(signals, None) if weights else None), weights
 
 
 def _is_signal(tensor: Tensor) -> bool:

@@ -22,11 +22,13 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
+from nbdebug.setup.loaders import collate_samples, is_map_style
 from nbdebug.setup.losses import score_tensor
 from nbdebug.tensors.pytree import tree_tensors
 
 _StateTensors = dict[tuple[str, str], list[Tensor]]
 _MIN_RELATIVE_DIFFERENCE = 1e-5
+_MAX_SOURCES = 8  # samples that are tried in place of the first one, since padding may widen with some of them
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,29 @@ class SampleMixing:
 
 @measurement
 def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
-    """The samples whose output in eval mode depends on one other sample, and the calls that mix them."""
+    """The samples whose output in eval mode depends on one other sample, and the calls that mix them.
+
+    If samples are not along the first axis, the batch is collated again with another first sample: the axis of the
+    samples is the one along which only the first position changes.
+    """
     size = eval_outputs.batch.size
-    before = eval_outputs.outputs[0]
-    if size < 2 or not has_batch_axis(before, size) or not is_batch_first(eval_outputs.batch, size):
-        raise NotChecked("the batch axis of the output is unknown")
-    changed = _replace_first_sample(eval_outputs, size)
-    is_affected = eval_outputs.changed_values(eval_outputs.predict(changed)[0]).reshape(size, -1).any(1)
-    affected_samples = tuple(is_affected[1:].nonzero().flatten().add(1).tolist())
+    if _is_batch_first_throughout(eval_outputs):
+        changed = _replace_first_sample(eval_outputs, size)
+        is_affected = eval_outputs.changed_values(eval_outputs.predict(changed)[0]).reshape(size, -1).any(1)
+        affected_samples = tuple(is_affected[1:].nonzero().flatten().add(1).tolist())
+    else:
+        changed, size = _collate_with_other_first_sample(eval_outputs), len(eval_outputs.batch.indices or ())
+        affected_samples = _affected_samples(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
     return SampleMixing(
         0, size, affected_samples, track_change(eval_outputs, changed, [0], size) if affected_samples else ()
     )
+
+
+def _is_batch_first_throughout(answers: EvalOutputs) -> bool:
+    """Return whether samples are known to be along the first axis of the output and of an input."""
+    batch, size = answers.batch, answers.batch.size
+    has_input = any(has_batch_axis(t, size) for t in answers.inputs.values())
+    return size > 1 and has_input and has_batch_axis(answers.outputs[0], size) and is_batch_first(batch, size)
 
 
 def _replace_first_sample(answers: EvalOutputs, size: int) -> Batch:
@@ -61,6 +75,45 @@ def _replace_first_sample(answers: EvalOutputs, size: int) -> Batch:
     if source is None:
         raise NotChecked("the inputs have no batch axis with differing samples")
     return answers.transform_inputs(lambda t: _replace_first_row(t, source) if has_batch_axis(t, size) else t)
+
+
+def _collate_with_other_first_sample(answers: EvalOutputs) -> Batch:
+    """Return the batch, collated by the user's loader, with another sample of it in the first place."""
+    setup, indices = answers.setup, answers.batch.indices or ()
+    if len(indices) < 2 or not is_map_style(setup.train_loader) or setup.train_loader.batch_sampler is None:
+        raise NotChecked("the batch axis of the output is unknown")
+    for source in indices[1 : 1 + _MAX_SOURCES]:
+        changed_indices = (source, *indices[1:])
+        try:
+            changed = setup.split_batch(collate_samples(setup.train_loader, changed_indices), changed_indices)
+        except Exception as error:
+            raise NotChecked(f"another first sample raised {type(error).__name__}: {error}") from error
+        pairs = list(zip(answers.inputs.values(), EvalOutputs(setup, changed).inputs.values(), strict=False))
+        differing = [(before, after) for before, after in pairs if not torch.equal(before, after)]
+        if differing and all(_differs_in_first_sample_only(*pair, len(indices)) for pair in differing):
+            return changed
+    raise NotChecked("the inputs of one sample cannot be replaced without changing those of others")
+
+
+def _differs_in_first_sample_only(before: Tensor, after: Tensor, size: int) -> bool:
+    """Return whether two tensors of one shape differ only at the first position of an axis of the samples."""
+    if before.shape != after.shape:
+        return False
+    return any(positions == [0] for positions in _changed_positions(before != after, size))
+
+
+def _changed_positions(mask: Tensor, size: int) -> list[list[int]]:
+    """Return the positions with a change, for each axis that may be the one of the samples."""
+    axes = [axis for axis in range(mask.dim()) if mask.shape[axis] == size]
+    return [mask.movedim(axis, 0).reshape(size, -1).any(1).nonzero().flatten().tolist() for axis in axes]
+
+
+def _affected_samples(mask: Tensor, size: int) -> tuple[int, ...]:
+    """Return the samples but the first whose output changed, along the axis with the smallest change."""
+    positions = _changed_positions(mask, size)
+    if not positions:
+        raise NotChecked("the batch axis of the output is unknown")
+    return tuple(position for position in min(positions, key=lambda each: (0 not in each, len(each))) if position)
 
 
 def is_batch_first(batch: Batch, size: int) -> bool:
@@ -90,7 +143,7 @@ def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixi
 
     Every sample is moved by one position, in eval mode. Models that mix samples or use random numbers are skipped.
     """
-    if sample_mixing.affected_samples:
+    if sample_mixing.affected_samples or not _is_batch_first_throughout(eval_outputs):
         return None
     before = eval_outputs.outputs[0]
     rolled = eval_outputs.transform_inputs(lambda t: t.roll(1, 0) if has_batch_axis(t, sample_mixing.batch_size) else t)

@@ -29,6 +29,7 @@ _EXTERNAL_VALUES = {
     "importance": "the feature importance; run dbg.importance()",
 }
 MAX_BATCHES, _MAX_BATCHES_QUICK = 4, 1
+TOO_SLOW_FOR_QUICK = "it takes longer than budget='quick' allows"
 
 
 @cache
@@ -101,6 +102,8 @@ class Measurements(Mapping[str, Any]):
         """Compute the value; return the error if it cannot be measured."""
         if name not in _MEASUREMENTS:
             return NotChecked(f"needs {_EXTERNAL_VALUES[name]}")
+        if self._values["budget"] == "quick" and is_slow(name):
+            return NotChecked(TOO_SLOW_FOR_QUICK)
         try:
             return _MEASUREMENTS[name](*(self[dependency] for dependency in _get_dependencies(name)))
         except (NotChecked, SetupError) as reason:

@@ -18,7 +18,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.user_code import setup_error
 from nbdebug.views.live import Screen, show_view
 
-_NOT_MEASURED_DURING_LOOP = "is measured by checkup(), not while your loop runs"
+_NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
 
 
@@ -57,13 +57,14 @@ def checkup(
     return report
 
 
-def judge_result(setup: Setup, **external_values: Any) -> Report:
+def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values: Any) -> Report:
     """Return the findings on the result of a tool; ``external_values`` is that result by the name of its measurement.
 
-    A running loop is judged repeatedly, so slow measurements are skipped for it.
+    Slow measurements are skipped for a running loop, which is judged repeatedly, and for the overfit test, since a
+    checkup has made them. ``ignored`` are codes to skip.
     """
-    rules = [rule for rule in rule_registry.select_rules() if set(rule.needs) & set(external_values)]
-    if "loop" in external_values:
+    rules = [rule for rule in rule_registry.select_rules(None, ignored) if set(rule.needs) & set(external_values)]
+    if {"loop", "overfit"} & set(external_values):
         external_values = {
             **{name: NotChecked(_NOT_MEASURED_DURING_LOOP) for name in measurement_descriptions() if is_slow(name)},
             **external_values,

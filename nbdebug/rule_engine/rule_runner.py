@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.measurements import Measurements
-from nbdebug.measurements.registry import is_slow
+from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK, is_slow
 from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
@@ -29,11 +29,9 @@ class RuleRunner:
     def __init__(self, measurements: Measurements, rules: list[Rule], options: Options) -> None:
         self.measurements, self._options = measurements, options
         quick = measurements["budget"] == "quick"
-        slow = {rule.code for rule in rules if quick and any(map(is_slow, rule.needs))}
+        slow = {rule.code for rule in rules if quick and any(map(is_slow, set(rule.needs) - rule.optional))}
         too_slow = (rule for rule in rules if rule.code in slow)
-        self._skipped = [
-            SkippedRule(rule.code, rule.name, "it takes longer than budget='quick' allows") for rule in too_slow
-        ]
+        self._skipped = [SkippedRule(rule.code, rule.name, TOO_SLOW_FOR_QUICK) for rule in too_slow]
         ordered = sorted(rules, key=lambda rule: FAMILY_ORDER.find(rule.code[0]))
         self._rules = [rule for rule in ordered if rule.code not in slow]
         self._findings: list[Finding] = []

@@ -26,7 +26,7 @@ class WatchResult(Result):
 
     ``overhead`` is the share of the run time that watching took, and ``loss_only_steps`` the number of steps that
     recorded only their loss to stay within a budget set by the user; ``errors`` lists what could not be watched, and
-    why.
+    why. ``test_seconds`` is the time that the tests of the trained model took after the run.
     """
 
     record: Record
@@ -36,6 +36,7 @@ class WatchResult(Result):
     report: Report = field(default_factory=Report)
     errors: str = ""
     loss_only_steps: int = 0
+    test_seconds: float = 0.0
 
     @property
     def loss(self) -> list[tuple[int, float]]:
@@ -89,7 +90,8 @@ class WatchResult(Result):
     @property
     def cost(self) -> str:
         """The overhead as text."""
-        return describe_cost(self.overhead, self.loss_only_steps)
+        tests = f"; tests of the trained model {self.test_seconds:.1f} s" if self.test_seconds else ""
+        return describe_cost(self.overhead, self.loss_only_steps) + tests
 
 
 def describe_cost(overhead: float, loss_only_steps: int) -> str:

@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sized
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,8 +147,9 @@ def describe_setup(setup: Setup) -> dict[str, Any]:
         "torch": torch.__version__,
         "finished": False,
     }
-    if isinstance(loader, Sized) and len(loader):
-        metadata["batches_per_epoch"] = len(loader)
+    with suppress(TypeError):  # a loader over an iterable dataset has a length only if the dataset has one
+        if isinstance(loader, Sized) and len(loader):
+            metadata["batches_per_epoch"] = len(loader)
     for split, split_loader in (("train", loader), ("val", setup.val_loader)):
         dataset = getattr(split_loader, "dataset", None)
         if isinstance(dataset, Sized):

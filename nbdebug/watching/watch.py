@@ -14,6 +14,7 @@ from typing import Any, Literal
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import disproved_assumptions
+from nbdebug.loop_monitor.summary import LoopSummary
 from nbdebug.options import StopOn
 from nbdebug.records import Record
 from nbdebug.records.record import RecordWriter
@@ -23,7 +24,7 @@ from nbdebug.rule_engine.checkup import judge_result
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
-from nbdebug.views.live import display_result, show_view
+from nbdebug.views.live import LiveScreen, display_result, show_view
 from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
@@ -114,14 +115,15 @@ class _RunControls:
 class Watch:
     """A block around the user's own training loop; its ``result`` is available when the block ends.
 
-    ``on_report`` is called with the report of the rules; the other options are those of ``Debugger.watch``. What cannot
-    be watched is reported in the result and never raises inside the loop.
+    ``on_report`` is called with the name of a tool and its report: those of the watch, and of each test of the trained
+    model. The other options are those of ``Debugger.watch``. What cannot be watched is reported in the result and never
+    raises inside the loop.
     """
 
     def __init__(
         self,
         setup: Setup,
-        on_report: Callable[[Report], None] = lambda _: None,
+        on_report: Callable[[str, Report], None] = lambda *_: None,
         *,
         budget: float | None = None,
         every: int | None = None,
@@ -129,14 +131,16 @@ class Watch:
         save: str | Path | None = None,
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
+        final_tests: bool = True,
     ) -> None:
-        self.setup, self.on_report, self.match = setup, on_report, match
+        self.setup, self.on_report, self.match, self.final_tests = setup, on_report, match, final_tests
         self.time_budget = TimeBudget(budget, every)
         self.writer = RecordWriter(Path(save)) if save is not None else None
         self.controls = _RunControls(setup, self.clicks, stop_on, on_finding)
         self.result: WatchResult | None = None
         self.session: WatchSession | None = None
         self.next_refresh, self.has_new_rows = 0.0, False
+        self.test_seconds, self.tests_interrupted = 0.0, False
         self.record = Record()
         self.replay_result: Replay | None = None
 
@@ -174,16 +178,25 @@ class Watch:
             if not interrupted:
                 self.time_budget.attempt("replay", freeze_abandoned_pass, self.session.ring)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
-            report = self.run_rules()
+            report = self.run_rules(test_model=self.final_tests and kind is None)
             steps = self.session.recorder.step - 1
             loss_only_steps = self.time_budget.loss_only_steps
             self.result = WatchResult(
-                self.record, steps, interrupted, overhead, report, self.error_summary, loss_only_steps
+                self.record,
+                steps,
+                interrupted,
+                overhead,
+                report,
+                self.error_summary,
+                loss_only_steps,
+                self.test_seconds,
             )
             self.screen.finish(self.result)
         self.time_budget.attempt("file", self.write_file)
         if report.findings:  # those marked in the view, including notes
             display_result(report)
+        if self.tests_interrupted:
+            raise KeyboardInterrupt
         return isinstance(error, _RunStopped)
 
     def between_steps(self) -> None:
@@ -305,8 +318,8 @@ class Watch:
         """
         return clip_threshold(self.record)
 
-    def run_rules(self) -> Report:
-        """Run the rules on the loop; return an empty report if no backward pass was observed."""
+    def run_rules(self, test_model: bool) -> Report:
+        """Run the rules on the loop, and test the trained model; return an empty report without a backward pass."""
         session = self.session
         if session is None or not session.loop_monitor.backward_passes:
             return Report()
@@ -314,12 +327,32 @@ class Watch:
             replayed, loop_summary = self.replay(), session.loop_monitor.summary(session.learning_rates)
             report_of_rules = judge_result(self.setup, loop=loop_summary, record=self.record, incident=replayed)
             visible_report = replace(report_of_rules, disproved=disproved_assumptions(loop_summary, self.record))
-            report = replace(
-                merge_reports([visible_report, replayed.report] if replayed else [visible_report]),
-                title=_FINDINGS_TITLE,
-            )
+            reports = {"watch": merge_reports([visible_report, replayed.report] if replayed else [visible_report])}
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        self.on_report(report)
-        return report
+        if test_model:
+            self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
+        for name, report in reports.items():
+            self.on_report(name, replace(report, title=_FINDINGS_TITLE))
+        return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
+
+    def run_final_tests(self, loop_summary: LoopSummary, reports: dict[str, Report]) -> None:
+        """Test the trained model, and add the reports; an interrupt ends the tests."""
+        from nbdebug.watching.final_tests import FinalTests, get_time_limit
+
+        assert self.session is not None
+        elapsed, own_budget = self.time_budget.elapsed, self.time_budget.budget if self.time_budget.strict else None
+        seconds_per_step = elapsed / max(self.session.recorder.step - 1, 1)
+        limit = get_time_limit(elapsed, own_budget)
+        tests = FinalTests(self.setup, self.record, loop_summary, seconds_per_step, limit)
+        try:
+            for name, report in tests.run().items():
+                if report.checked_rules:
+                    reports[name] = report
+                else:  # the result of an earlier call of the tool stays
+                    reports["watch"] = merge_reports([reports["watch"], report])
+        except KeyboardInterrupt:
+            self.time_budget.errors["final tests"] = "interrupted"
+            self.tests_interrupted = not isinstance(self.screen, LiveScreen)
+        self.test_seconds = tests.spent_seconds

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from nbdebug.finding import Finding, Location
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding, Location, format_module
+from nbdebug.measurements.random_zeros import RandomZeros
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
@@ -36,7 +38,9 @@ _FIXES = {
 
 
 @rule("T608", "error")
-def cannot_overfit(overfit: Overfit) -> Iterator[Finding]:
+def cannot_overfit(
+    overfit: Overfit, random_zeros: list[RandomZeros] | NotChecked, *, least_kept: float = 0.2
+) -> Iterator[Finding]:
     """The model cannot overfit a tiny batch.
 
     ## What it does
@@ -54,6 +58,10 @@ def cannot_overfit(overfit: Overfit) -> Iterator[Finding]:
     from that floor to the best constant output. It is a fault only if more than a quarter of that way remains and the
     loss has stopped falling.
 
+    After a run that learned little, the test is repeated without dropout layers. If the examples can be memorized then,
+    and a call in the model keeps at most ``least_kept`` = 20% of its values at random, that call is reported: the
+    variance of its noise is at least four times the power of the signal.
+
     ## How to fix
     Read what was ruled out and inspect what remains. Other findings, such as a softmax before the loss, are more
     specific and rank above this one.
@@ -64,8 +72,13 @@ def cannot_overfit(overfit: Overfit) -> Iterator[Finding]:
 
     ## References
     Karpathy 2019, A Recipe for Training Neural Networks: overfit one batch. Zhang et al. 2017, arXiv:1611.03530:
-    networks fit any labels.
+    networks fit any labels. Srivastava et al. 2014, JMLR 15, appendix A.4: dropout usually keeps 50 to 80% of the
+    units.
     """
+    if overfit.verdict == "pass" and overfit.without_dropout and not isinstance(random_zeros, NotChecked):
+        strongest = min(random_zeros, key=lambda zeros: zeros.kept_share, default=None)
+        if strongest is not None and strongest.kept_share <= least_kept:
+            yield _dropout_finding(overfit, strongest)
     if overfit.verdict != "fail":
         return
     without_gradient = overfit.attempts[-1].without_gradient if overfit.attempts else ()
@@ -84,6 +97,22 @@ def cannot_overfit(overfit: Overfit) -> Iterator[Finding]:
             "ruled out": list(overfit.ruled_out),
         },
         severity="note" if overfit.cause == "capacity" else None,
+    )
+
+
+def _dropout_finding(overfit: Overfit, zeros: RandomZeros) -> Finding:
+    """Report a model that learns without its dropout only."""
+    name = format_module(zeros.where.module or zeros.call)
+    return Finding(
+        message=f"The run did not learn, but without dropout the tiny batch is memorized in {overfit.steps} steps. "
+        f"{name} keeps {zeros.kept_share:.0%} of its values at random: the ratio of noise to signal is "
+        f"{zeros.noise_to_signal:.2g}; it is 1 if half of the values are kept.",
+        where=zeros.where,
+        cause="Dropout removes so many values that the rest hardly tells samples apart. The argument of nn.Dropout is "
+        "the share to drop, not the share to keep.",
+        fix="nn.Dropout(0.5)   # or less; in torch the rate is the share of values to drop",
+        evidence={"kept share": zeros.kept_share, "noise to signal": zeros.noise_to_signal, "steps": overfit.steps},
+        explains=("L208", "O502", "T601", "T606", "T607", "T610", "T614", "E702", "E706", "E709"),
     )
 
 

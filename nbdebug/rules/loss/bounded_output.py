@@ -8,18 +8,27 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import Pattern
 from nbdebug.autograd.patterns import BOUNDED_NODES, FUNCTION_NAMES, ValueRange, get_value_range, suggest_removal
-from nbdebug.finding import Finding
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding, Location
 from nbdebug.measurements.loss_sensitivity import Comparison
+from nbdebug.measurements.output_range import OutputRange
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
 
+_FIX = "end in a linear layer, or scale the targets"
 _FINAL_ACTIVATION = Pattern(BOUNDED_NODES, frozenset())
 _CONSEQUENCES = ("L208", "L210", "G401", "G402", "G403", "G415", "G409", "T601", "T606", "T607", "T608", "T610", "E709")
 
 
 @rule("L209", "error")
-def bounded_output(comparisons: list[Comparison], *, share: float = 0.01, slack: float = 0.01) -> Iterator[Finding]:
+def bounded_output(
+    comparisons: list[Comparison],
+    output_range: OutputRange | NotChecked,
+    *,
+    share: float = 0.01,
+    slack: float = 0.01,
+) -> Iterator[Finding]:
     """The last activation cannot produce some of the targets.
 
     ## What it does
@@ -33,7 +42,8 @@ def bounded_output(comparisons: list[Comparison], *, share: float = 0.01, slack:
     ## How it is measured
     On the autograd graph and the targets of the first batch, for squared, absolute and Huber errors. Reported when more
     than ``share`` of the targets lie outside the range by more than ``slack`` times the standard deviation of the
-    targets.
+    targets. If the graph shows no such activation, the range is measured: random numbers replace the result of the last
+    layer, at two scales, and a bound is where the output stops growing.
 
     ## How to fix
     End in a linear layer, or scale the targets into the range.
@@ -44,27 +54,38 @@ def bounded_output(comparisons: list[Comparison], *, share: float = 0.01, slack:
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.2.2: linear units for conditional means.
     """
+    has_known_activation = False
     for comparison in comparisons:
-        target = comparison.target.detach().float()
-        margin = slack * float(target.std()) if target.numel() > 1 else 0.0
         for node in _FINAL_ACTIVATION.search_upstream(comparison.nodes):
-            value_range = get_value_range(node)
-            is_outside = (target < value_range.low - margin) | (target > value_range.high + margin)
-            if float(is_outside.float().mean()) <= share:
-                continue
-            call = FUNCTION_NAMES[node.name]
-            yield Finding(
-                message=_outside_range_message(call, value_range, target, is_outside),
-                where=node.where,
-                cause=f"The model ends in {call}, so no weights can produce these targets.",
-                fix=suggest_removal(node, {call, call.title(), "ReLU"}, "end in a linear layer, or scale the targets"),
-                evidence={
-                    "range": str(value_range),
-                    "share outside": float(is_outside.float().mean()),
-                    **_target_range(target),
-                },
-                explains=_CONSEQUENCES,
-            )
+            has_known_activation, call = True, FUNCTION_NAMES[node.name]
+            fix = suggest_removal(node, {call, call.title(), "ReLU"}, _FIX)
+            yield from _findings(comparison.target, get_value_range(node), call, node.where, fix, share, slack)
+    if not has_known_activation and comparisons and not isinstance(output_range, NotChecked):
+        call, where, target = output_range.call, output_range.where, comparisons[0].target
+        yield from _findings(target, output_range.values, call or "the head", where, f"# {_FIX}", share, slack)
+
+
+def _findings(
+    target: Tensor, value_range: ValueRange, call: str, where: Location, fix: str, share: float, slack: float
+) -> Iterator[Finding]:
+    """Report targets outside the range."""
+    target = target.detach().float()
+    margin = slack * float(target.std()) if target.numel() > 1 else 0.0
+    is_outside = (target < value_range.low - margin) | (target > value_range.high + margin)
+    if float(is_outside.float().mean()) <= share:
+        return
+    yield Finding(
+        message=_outside_range_message(call, value_range, target, is_outside),
+        where=where,
+        cause=f"The model ends in {call}, so no weights can produce these targets.",
+        fix=fix,
+        evidence={
+            "range": str(value_range),
+            "share outside": float(is_outside.float().mean()),
+            **_target_range(target),
+        },
+        explains=_CONSEQUENCES,
+    )
 
 
 def _outside_range_message(call: str, value_range: ValueRange, target: Tensor, is_outside: Tensor) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 from torch import nn
 
@@ -14,9 +15,11 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.loss_graph import NormalizedTwice, find_normalized_twice
+from nbdebug.measurements.output_range import OutputRange
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import LossKind
 
 _CALLS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
 _CALL_NAMES = {"softmax", "log_softmax", "sigmoid", "Softmax"}
@@ -39,7 +42,12 @@ CONSEQUENCES = (
 
 
 @rule("L201", "error")
-def softmax_before_cross_entropy(graph: Graph | NotChecked, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
+def softmax_before_cross_entropy(
+    graph: Graph | NotChecked,
+    loop: LoopSummary | NotChecked,
+    output_range: OutputRange | NotChecked,
+    loss_kind: LossKind | NotChecked,
+) -> Iterator[Finding]:
     """Probabilities go into a loss that applies softmax itself.
 
     ## What it does
@@ -54,7 +62,8 @@ def softmax_before_cross_entropy(graph: Graph | NotChecked, loop: LoopSummary | 
 
     ## How it is measured
     On the autograd graph of the first batch, and on that of the first backward passes of a watched loop, so the coding
-    style does not matter.
+    style does not matter. A softmax of any other form is found by its effect: for random values of the last layer, all
+    outputs are positive and sum to one over the classes.
 
     ## How to fix
     Return the logits. Apply softmax only where you read probabilities.
@@ -69,11 +78,18 @@ def softmax_before_cross_entropy(graph: Graph | NotChecked, loop: LoopSummary | 
     for producer, names in pairs:
         fix = suggest_removal(producer, _CALL_NAMES, f"return the logits, without {_CALLS[names.producer]}")
         yield replace(_finding(names), where=producer.where, fix=fix)
+    if not pairs and loss_kind == "cross-entropy" and _is_distribution(output_range):
+        yield replace(_finding(NormalizedTwice("Softmax", "LogSoftmax", None)), where=output_range.where)
     if isinstance(loop, LoopSummary):
         if loop.normalized_twice and not pairs:
             yield _finding(loop.normalized_twice)  # the report adds the line that calls the loss
     elif isinstance(graph, NotChecked):
         raise graph
+
+
+def _is_distribution(output_range: OutputRange | NotChecked) -> TypeGuard[OutputRange]:
+    """Return whether the outputs are positive and sum to one over the classes, whatever the last layer computes."""
+    return not isinstance(output_range, NotChecked) and 1 in output_range.sums_to_one
 
 
 def _finding(names: NormalizedTwice) -> Finding:

@@ -1,4 +1,4 @@
-"""M314: the model has too few parameters to memorize even the tiny batch."""
+"""M314: the model is too narrow, or has too few parameters to memorize even the tiny batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from nbdebug.finding import Finding
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding, format_module
+from nbdebug.measurements.narrow_passages import NarrowPassage
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -16,36 +18,69 @@ from nbdebug.setup import Setup
 if TYPE_CHECKING:
     from nbdebug.tools.overfit import Overfit
 
+_CONSEQUENCES = ("G401", "T601", "T606", "T607", "T608", "T610", "T614", "E702", "E706", "E709")
+
 
 @rule("M314", "warning")
-def capacity_too_small(overfit: Overfit) -> Iterator[Finding]:
-    """The model has too few parameters to memorize even the tiny batch.
+def capacity_too_small(
+    overfit: Overfit | NotChecked, narrow_passages: list[NarrowPassage] | NotChecked
+) -> Iterator[Finding]:
+    """The model has too few parameters to memorize even the tiny batch, or a layer too narrow for the signal.
 
     ## What it does
-    Compares the number of trainable parameters with the number of target values of a tiny batch that could not be
-    memorized, although all gradients are finite and none is missing.
+    Finds a layer that everything the model knows of a sample passes as a single number, which a later layer turns into
+    many. Also compares the number of trainable parameters with the number of target values of a tiny batch that could
+    not be memorized, although all gradients are finite and none is missing.
 
     ## Why it matters
-    A model that is too small underfits: no learning rate and no amount of training will reduce the loss.
+    A model that is too small underfits: no learning rate and no amount of training will reduce the loss. A layer with
+    one unit can only order the samples along a line; if a ReLU follows, half of the line is lost too.
 
     ## How it is measured
-    By the tiny-batch test, with your settings and with Adam, and by counting: n target values are n equations, which
-    fewer than n parameters cannot solve in general. A linear model with few features is not reported, and neither is a
-    model with several target values per example, since shared weights are not meant to memorize every pixel.
+    The narrow layer by intervention: if its number is the same for all samples, in eval mode, so is the output. A gate
+    or an attention score, which multiplies values that are wide, does not decide the output alone. The number of
+    parameters by the tiny-batch test, with your settings and with Adam, and by counting: n target values are n
+    equations, which fewer than n parameters cannot solve in general. A linear model with few features is not reported,
+    and neither is a model with several target values per example, since shared weights are not meant to memorize every
+    pixel.
 
     ## How to fix
     Make the layers wider, or unfreeze some of them.
 
     ## When to ignore
-    When the model is small on purpose, for a simple relation in noisy data.
+    When the model is small on purpose, for a simple relation in noisy data, or compresses samples to one number.
 
     ## References
     Zhang et al. 2017, arXiv:1611.03530: two layers with 2n + d weights fit any labels of n examples in d dimensions.
     """
-    if overfit.cause != "capacity":
-        return
+    if isinstance(overfit, NotChecked) and isinstance(narrow_passages, NotChecked):
+        raise overfit
+    if not isinstance(narrow_passages, NotChecked):
+        yield from map(_narrow_finding, narrow_passages[:1])
+    if not isinstance(overfit, NotChecked) and overfit.cause == "capacity":
+        yield _parameter_count_finding(overfit)
+
+
+def _narrow_finding(passage: NarrowPassage) -> Finding:
+    name, widened_by = (
+        format_module(where.module or call)
+        for where, call in ((passage.where, passage.call), (passage.widened_by, "the next layer"))
+    )
+    return Finding(
+        message=f"Each sample passes {name} as a single number, and {widened_by} makes many of it. Values per sample: "
+        f"{passage.input_values} in the input, 1 here, {passage.output_values} in the output. If this number is the "
+        "same for all samples, so is the output.",
+        where=passage.where,
+        cause="The layer has one unit, so the later layers can only tell samples apart along a line.",
+        fix="nn.Linear(features, 64)   # and the input of the next layer likewise",
+        evidence={"input values": passage.input_values, "output values": passage.output_values},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _parameter_count_finding(overfit: Overfit) -> Finding:
     last = overfit.last
-    yield Finding(
+    return Finding(
         message=(
             f"In the overfit test of {len(overfit.examples)} examples, "
             f"{overfit.headline[0].lower()}{overfit.headline[1:]}"
@@ -59,7 +94,7 @@ def capacity_too_small(overfit: Overfit) -> Iterator[Finding]:
             "goal": overfit.goal,
             "gradient norm at the end": None if last is None else last.gradient,
         },
-        explains=("T608",),
+        explains=_CONSEQUENCES,
     )
 
 

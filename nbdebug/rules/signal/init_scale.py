@@ -11,6 +11,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
+from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -33,6 +34,7 @@ def init_scale(
     small: float = 0.5,
     large: float = 4.0,
     grown: float = 10.0,
+    tiny: float = 0.02,
 ) -> Iterator[Finding]:
     """The scale of the activations grows or decays from layer to layer, or over the steps of a sequence.
 
@@ -52,6 +54,10 @@ def init_scale(
     ``large`` = 4 times 1/√fan_in in every layer, about three times the value that suits ReLU, a factor of ``grown`` =
     10 suffices: in few layers the weights are the better evidence. If samples move apart by more than the weights of a
     layer can stretch them, as at the first word of all sentences, nothing is reported.
+
+    In a model of any depth, weights below ``tiny`` = 1/50 of torch's initialization in every layer are reported if they
+    leave less than that share of the spread of the inputs. It is withdrawn if a watched run then ends below a tenth of
+    the loss of a constant prediction.
 
     A recurrent state grows too fast if the second half of a sequence alone multiplies it by more than √``most``, and
     the inputs do not grow: a state that sums its inputs doubles there.
@@ -77,6 +83,9 @@ def init_scale(
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
     layers = [layer for layer in sample_spread.passes[0].layers if layer.gain is not None]
+    if len(layers) > 1 and _is_tiny(layers, tiny):
+        yield _tiny_finding(layers, tiny)
+        return
     if len(layers) < 3 or not layers[1].std:
         raise NotChecked("needs at least three layers, and samples that still differ after the first one")
     ratio = layers[-1].std / layers[1].std
@@ -102,6 +111,30 @@ def _recurrent_finding(growth: RecurrentGrowth) -> Finding:
         fix=f"torch.nn.init.orthogonal_({name}.weight_hh_l0)   # or the identity; or nonlinearity='tanh'",
         evidence={"steps": growth.steps, "factor": growth.factor, "a step": factor_per_step},
         explains=_CONSEQUENCES,
+    )
+
+
+def _is_tiny(layers: Sequence[LayerSpread], tiny: float) -> bool:
+    """Return whether every layer has tiny weights, and little of the spread of the inputs arrives at the last one."""
+    largest_gain = max(layer.gain or 0.0 for layer in layers)
+    return 0 < largest_gain < tiny * _DEFAULT_GAIN and 0 < layers[-1].std < tiny * min(layers[0].std, 1.0)
+
+
+def _tiny_finding(layers: Sequence[LayerSpread], tiny: float) -> Finding:
+    """Report weights that are tiny in every layer."""
+    gains = [layer.gain or 0.0 for layer in layers]
+    worst = layers[min(range(len(gains)), key=gains.__getitem__)]
+    return Finding(
+        message=f"The weights of all {len(layers)} layers are tiny: their standard deviation is {min(gains):.2g} to "
+        f"{max(gains):.2g} / √fan_in, and 0.58 / √fan_in in torch's initialization (limit {tiny * _DEFAULT_GAIN:.2g}). "
+        f"The standard deviation over the samples is {layers[0].std:.2g} in the input and {layers[-1].std:.2g} at the "
+        "last layer.",
+        where=worst.where,
+        cause="Each layer shrinks the signal, and in the backward pass the gradient: training starts slowly or never.",
+        fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
+        evidence={"scale": [layer.std for layer in layers], "gain": gains},
+        explains=(*_CONSEQUENCES, "O502", "T604", "T606", "T610", "T614"),
+        assumes=(INITIAL_SCALE_HINDERS,),
     )
 
 

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from nbdebug.tools.overfit.result import Overfit as Overfit
 from nbdebug.tools.overfit.tool import overfit as overfit
+from nbdebug.tools.overfit.tool import overfit_within as overfit_within
 
-__all__ = ["Overfit", "overfit"]
+__all__ = ["Overfit", "overfit", "overfit_within"]

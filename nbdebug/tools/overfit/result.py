@@ -81,7 +81,7 @@ class Overfit(Result):
     ``floor`` is the smallest attainable loss of these examples, ``chance`` the loss of the best output that ignores the
     input, ``goal`` the loss that counts as memorized; each is None if unknown. ``cause`` is what fails. ``needed`` is
     the number of target values, ``trainable`` the number of trainable parameters. ``in_place`` is empty if a copy of
-    the model was trained, else the reason why not.
+    the model was trained, else the reason why not. ``without_dropout`` tells that dropout layers were off.
     """
 
     verdict: Outcome
@@ -103,6 +103,7 @@ class Overfit(Result):
     in_place: str = ""
     stopped: bool = False
     seconds: float = 0.0
+    without_dropout: bool = False
 
     @property
     def steps(self) -> int:

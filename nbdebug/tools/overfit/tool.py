@@ -21,6 +21,7 @@ from nbdebug.tools.overfit.verdict import (
     OverfitVerdict,
     VerdictInputs,
     derive_verdict,
+    disable_dropout,
     inconclusive_reasons,
     ruled_out_causes,
     verdict_reasons,
@@ -30,7 +31,7 @@ from nbdebug.views.live import LiveScreen, Screen, show_view
 
 _MAX_RECORDED_STEPS = 50
 _IN_PLACE_NOTE = "trained in place and restored"
-_MIN_EXAMPLES, _MAX_EXAMPLES = 2, 64
+_MIN_EXAMPLES, _DEFAULT_EXAMPLES, _MAX_EXAMPLES = 2, 16, 64
 _MIN_STEPS, _MAX_STEPS = 2, 300
 
 
@@ -85,7 +86,9 @@ def _optimizer_name(optimizer: Optimizer) -> str:
 
 
 class OverfitTrial:
-    """A test of one tiny batch; must be used within a Preserve."""
+    """A test of one tiny batch; must be used within a Preserve. With ``without_dropout``, dropout layers are off."""
+
+    without_dropout = False
 
     def __init__(self, setup: Setup, tiny_pass: TinyBatchPass, requested_examples: int, steps: int, seed: int) -> None:
         self.setup, self.tiny_pass, self.requested_examples, self.seed = setup, tiny_pass, requested_examples, seed
@@ -141,6 +144,8 @@ class OverfitTrial:
 
         with trainable_setup(self.setup, bool(self.in_place)) as trainable:
             seed_all(self.seed)
+            if self.without_dropout:
+                disable_dropout(trainable.setup.eager_model)
             optimizers = planned.optimizers(trainable, self.setup)
             runner = AttemptRunner(
                 trainable,
@@ -213,10 +218,11 @@ class OverfitTrial:
             needed=facts.needed,
             in_place=self.in_place,
             stopped=self.stopped,
+            without_dropout=self.without_dropout,
         )
 
 
-def overfit(setup: Setup, *, examples: int = 16, steps: int = _MAX_STEPS, seed: int = 0) -> Overfit:
+def overfit(setup: Setup, *, examples: int = _DEFAULT_EXAMPLES, steps: int = _MAX_STEPS, seed: int = 0) -> Overfit:
     """Test whether a tiny batch can be memorized, with the user's optimizers, then with Adam from the same weights.
 
     Trains a copy, or the model itself if it cannot be copied; restores everything afterwards. ``examples`` is in 2 to
@@ -234,6 +240,33 @@ def overfit(setup: Setup, *, examples: int = 16, steps: int = _MAX_STEPS, seed: 
             result = replace(trial.result(), seconds=time.perf_counter() - started)
             screen.finish(result)
     return result
+
+
+class _Deadline(Screen):
+    """A screen that shows nothing and stops the test at a time of ``time.thread_time``."""
+
+    def __init__(self, time_limit: float) -> None:
+        self.time_limit = time_limit
+
+    @property
+    def stopped(self) -> bool:
+        """True once the time is up."""
+        return time.thread_time() >= self.time_limit
+
+
+def overfit_within(setup: Setup, seconds: float) -> Overfit:
+    """Run the test without a view, with Adam only, and without dropout.
+
+    The user's settings are judged by the run that they made, and strong dropout prevents memorization on purpose.
+    After ``seconds`` of processor time, which other programs do not lengthen, the test stops, and its verdict is
+    "cannot tell". Raises SetupError as ``overfit`` does.
+    """
+    started, time_limit = time.perf_counter(), time.thread_time() + seconds
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        trial = OverfitTrial(setup, first_tiny_pass(setup, _DEFAULT_EXAMPLES), _DEFAULT_EXAMPLES, _MAX_STEPS, 0)
+        trial.plan, trial.without_dropout = trial.plan[-1:], True
+        trial.run(_Deadline(time_limit))
+        return replace(trial.result(), seconds=time.perf_counter() - started)
 
 
 def _check_in_range(name: str, value: int, minimum: int, maximum: int) -> None:

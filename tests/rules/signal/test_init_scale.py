@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.examples import minimal_setup, train, training_setup
 from tests.rules.rule_findings import rule_findings
 
 X = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
@@ -175,3 +176,51 @@ def test_init_scale_ignores_samples_with_equal_first_step() -> None:
     words = torch.randint(1, 9, (64, 6), generator=torch.Generator().manual_seed(0))
     words[:, 0] = 0
     assert rule_findings(minimal_setup(UnrolledCell(), words, words[:, 1] % 3, nn.CrossEntropyLoss()), "G408") == []
+
+
+def scaled(model: nn.Module, factor: float) -> nn.Module:
+    """Multiply every parameter of a model."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(factor)
+    return model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        scaled(mlp(1), 0.01),
+        scaled(mlp(3, nn.Tanh, norm=True), 0.01),
+        scaled(nn.Sequential(nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(32, 2)), 0.01),
+    ],
+    ids=["one hidden layer", "scaled normalization", "convolution"],
+)
+def test_tiny_weights_in_every_layer_are_reported_at_any_depth(model: nn.Module) -> None:
+    (finding,) = findings(model)
+    assert "tiny" in finding.message
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mlp(1),
+        scaled(mlp(1), 0.1),
+        reinitialize(mlp(2), lambda weight: nn.init.normal_(weight, std=0.01)),
+        reinitialize(mlp(2, norm=True), lambda weight: nn.init.normal_(weight, std=0.001)),
+    ],
+    ids=["default", "a tenth", "normal 0.01", "normalized"],
+)
+def test_small_or_normalized_weights_are_no_tiny_weights(model: nn.Module) -> None:
+    assert findings(model) == []
+
+
+@pytest.mark.parametrize(("lr", "epochs", "expected"), [(1e-4, 10, True), (3e-2, 40, False)])
+def test_tiny_weights_are_withdrawn_if_the_run_learns_well(lr: float, epochs: int, expected: bool) -> None:
+    torch.manual_seed(0)
+    model = scaled(mlp(1), 0.01)
+    setup = training_setup(model, (X, Y), (X, Y), nn.CrossEntropyLoss(), lr=lr)
+    debugger = Debugger.of(setup)
+    debugger.checkup(select=["G408"])
+    with debugger.watch(final_tests=False):
+        train(setup, epochs)
+    assert ("G408" in {finding.code for finding in debugger.findings}) == expected

@@ -1,0 +1,109 @@
+"""The values that a model can return, found by random numbers in place of what its last layer computes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.patterns import ValueRange
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
+from nbdebug.measurements.activations import SampleSpread, find_layer_input
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.pytree import tree_tensors
+
+_PRODUCTS = frozenset({"linear", "addmm", "mm", "matmul", "rmatmul", "conv1d", "conv2d", "conv3d"})
+# Standard deviations of the random values; exp of the largest of a million values is still finite in float32.
+_SMALL_SCALE, _LARGE_SCALE = 1.5, 15.0
+_MIN_SHARE_AT_BOUND = 0.05
+_MAX_GROWTH = 1.5  # an output that grows by more with a tenfold scale has no bound
+
+
+@dataclass(frozen=True)
+class OutputRange:
+    """The range of the output, and the call that bounds it.
+
+    ``share_at_low`` and ``share_at_high`` of the values lie exactly on a finite bound, as those of a clamp do.
+    ``sums_to_one`` holds the axes along which all values are positive and sum to one.
+    """
+
+    values: ValueRange
+    share_at_low: float
+    share_at_high: float
+    sums_to_one: tuple[int, ...]
+    call: str
+    where: Location
+
+    @property
+    def is_clamped(self) -> bool:
+        """True if many values lie exactly on a bound."""
+        return max(self.share_at_low, self.share_at_high) > _MIN_SHARE_AT_BOUND
+
+
+@measurement
+def output_range(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> OutputRange:
+    """The range of the output for random values of the last layer, at two scales, in eval mode."""
+    layers = sample_spread.passes[0].layers
+    if not layers or layers[-1].name not in _PRODUCTS:
+        raise NotChecked("the model does not end in a layer with a weight matrix and operations without parameters")
+    small, large = (_RandomLastLayer(eval_outputs, len(layers) - 1, scale) for scale in (_SMALL_SCALE, _LARGE_SCALE))
+    output = large.output
+    if not bool(output.isfinite().all()) or not bool(eval_outputs.changed_values(output).any()):
+        raise NotChecked("the output does not depend on the last layer alone")
+    low = _bound(float(small.output.min()), float(output.min()))
+    high = -_bound(-float(small.output.max()), -float(output.max()))
+    bounding_call = large.find_bounding_call(math.isfinite(low))
+    sums = [(axis, output.sum(axis)) for axis in range(1, output.dim()) if output.shape[axis] > 1]
+    return OutputRange(
+        ValueRange(low, high),
+        float((output == low).float().mean()),
+        float((output == high).float().mean()),
+        tuple(axis for axis, total in sums if low >= 0 and torch.allclose(total, torch.ones_like(total), atol=1e-3)),
+        bounding_call.name if bounding_call else "",
+        bounding_call.where if bounding_call else Location(),
+    )
+
+
+def _bound(at_small_scale: float, at_large_scale: float) -> float:
+    """Return the lower bound; minus infinity if the value still falls with the scale."""
+    return -math.inf if at_large_scale < min(_MAX_GROWTH * at_small_scale, 0.0) - 1e-6 else at_large_scale
+
+
+class _RandomLastLayer(TorchFunctionMode):
+    """One pass with random numbers in place of the result of a layer; layers are counted as ``sample_spread`` does."""
+
+    def __init__(self, answers: EvalOutputs, position: int, scale: float) -> None:
+        super().__init__()
+        self._size, self._remaining, self._scale = answers.batch.size, position, scale
+        self._later_calls: list[tuple[TorchCall, float, float]] = []
+        with record_calls(answers.setup.eager_model, self._record), self:
+            self.output = answers.predict(answers.batch)[0]
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        signal, _ = find_layer_input(tree_tensors((args, kwargs)), self._size)
+        if signal is not None:
+            self._remaining -= 1
+            if self._remaining == -1 and isinstance(result, Tensor):
+                return self._scale * torch.randn_like(result)
+        return result
+
+    def _record(self, call: TorchCall) -> None:
+        if self._remaining < 0 and call.outputs[0].is_floating_point() and call.outputs[0].numel():
+            low, high = torch.aminmax(call.outputs[0].detach())
+            self._later_calls.append((call, float(low), float(high)))
+
+    def find_bounding_call(self, from_below: bool) -> TorchCall | None:
+        """Return the first call whose result has no values as extreme as the random ones, below or above."""
+        limits = [-low if from_below else high for _, low, high in self._later_calls]
+        return next(
+            (call for (call, *_), limit in zip(self._later_calls, limits, strict=True) if limit < self._scale), None
+        )
