@@ -42,7 +42,8 @@ class ForwardPasses:
     ``validation_in_train_mode`` those of them in train mode, and ``validation_with_graph`` those with gradients
     enabled. ``mode_dependent`` are the paths of the submodules whose behavior depends on the mode; ``shape`` is that of
     a floating-point output. ``lines`` are the user's: "forward", "validation", and "train" and "eval", which last
-    switched the mode. ``calls`` are the lines of all passes.
+    switched the mode, and "step in eval mode", which last switched it before the first step in eval mode. ``calls`` are
+    the lines of all passes.
     """
 
     mode_dependent: tuple[str, ...] = ()
@@ -107,6 +108,8 @@ class ModeMonitor:
         mode, self.mode_before_step = self.mode_before_step, None
         if mode is None:
             return
+        if not mode.training and "eval" in self.lines:
+            self.lines.setdefault("step in eval mode", self.lines["eval"])
         if self.training_modes and self.training_modes[-1][0] == mode:
             self.training_modes[-1] = mode, self.training_modes[-1][1] + 1
         elif len(self.training_modes) < _MAX_MODULES:

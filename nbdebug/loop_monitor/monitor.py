@@ -23,6 +23,7 @@ from nbdebug.hooks.training_events import (
     observe_clipping,
     observe_grad_scaler,
 )
+from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
@@ -48,7 +49,7 @@ from nbdebug.loop_monitor.modes import (
     DeviceSyncCounter,
     ModeMonitor,
 )
-from nbdebug.loop_monitor.parameter_updates import BackwardLeaves, ParameterTracker, RoundedUpdates
+from nbdebug.loop_monitor.parameter_updates import ParameterTracker, RoundedUpdates
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
 from nbdebug.loop_monitor.summary import LoopSummary
@@ -89,9 +90,10 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         closure_steps=sum(tracked.closure_steps for tracked in monitor.tracked_optimizers.values()),
         uncleared_closure_steps=sum(tracked.uncleared_closure_steps for tracked in monitor.tracked_optimizers.values()),
         cleared_after_backward=sum(tracked.cleared_after_backward for tracked in monitor.tracked_optimizers.values()),
-        reaches_model=monitor.backward_leaves.reaches_model,
-        other_leaves=monitor.backward_leaves.other_leaves,
-        copied_parameters=monitor.backward_leaves.copied_parameters,
+        reaches_model=monitor.leaf_monitor.leaves.reaches_model,
+        other_leaves=monitor.leaf_monitor.leaves.other_leaves,
+        copied_parameters=monitor.leaf_monitor.leaves.copied_parameters,
+        new_leaf_line=monitor.leaf_monitor.leaves.line,
         gradient_checks=monitor.parameter_tracker.gradient_checks,
         always_with_gradient=monitor.parameter_tracker.always_with_gradient,
         with_gradient=frozenset(monitor.parameter_tracker.nonzero_gradient_counts),
@@ -102,7 +104,7 @@ def _summarize(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSum
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
         final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
-        lines=dict(monitor.lines),
+        lines={**monitor.lines, **monitor.root_variables.lines()},
         clipping=monitor.clipping_monitor.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
         validation_steps=monitor.batch_use_counter.validation_steps,
@@ -164,7 +166,8 @@ class LoopMonitor:
         for optimizer in setup.optimizers:
             self.track_optimizer(optimizer)
         self.backward_passes = self.tracked_steps = self.inspected_passes = self.last_marked_step = 0
-        self.backward_leaves, self.correct_counts = BackwardLeaves(), CorrectCountMonitor()
+        self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
+        self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
@@ -186,6 +189,7 @@ class LoopMonitor:
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
             closing(self.batch_alignment),  # type: ignore[list-item]
+            self.leaf_monitor.tracing_ended(),
         ]
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
@@ -285,6 +289,7 @@ class LoopMonitor:
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("backward")
+        self.root_variables.record(roots, self.setup.files, sys._getframe(1))
         self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         if self.marks_graphs and not self.mode_monitor.current_pass:
@@ -294,8 +299,7 @@ class LoopMonitor:
         self.inspected_passes += 1
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
-        if not self.backward_leaves.reaches_model:
-            self.backward_leaves = BackwardLeaves.of(roots, self.own_parameter_shapes)
+        self.leaf_monitor.on_backward_begin(roots)
         self.inspect_loss(roots)
         self.backward_line = get_calling_line(sys._getframe(1))
 
@@ -411,6 +415,7 @@ class LoopMonitor:
         tracked.on_step_end()
         self.double_update_counter.on_step_end(tracked)
         self.tracked_steps += 1
+        self.leaf_monitor.on_step_end()
         self.rounded_updates.on_step_end()
         self.mode_monitor.on_step_end()
         self.batch_use_counter.on_step_end(optimizer)

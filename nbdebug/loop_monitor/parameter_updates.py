@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -154,41 +153,3 @@ def _sample_values(tensor: Tensor) -> Tensor:
     """Return values at a fixed odd stride, so that no column is favored."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]
-
-
-@dataclass(frozen=True)
-class BackwardLeaves:
-    """Leaves that a backward pass reaches: whether the model is among them, and how many others there are.
-
-    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that are not the model's but have
-    the shape of one of its parameters.
-    """
-
-    reaches_model: bool = False
-    other_leaves: int = 0
-    copied_parameters: int = 0
-
-    @classmethod
-    def of(cls, roots: Sequence[Tensor], model_shapes: Mapping[int, tuple[int, ...]]) -> BackwardLeaves:
-        """Collect the leaves behind some roots; ``model_shapes`` maps ids of the model's parameters to their shapes."""
-        leaves = [leaf for root in roots for leaf in (_graph_leaves(root.grad_fn) if root.grad_fn else [root])]
-        shapes = set(model_shapes.values())
-        copied_parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
-        return cls(
-            any(id(leaf) in model_shapes for leaf in leaves),
-            len(leaves) - len(copied_parameters),
-            len(copied_parameters),
-        )
-
-
-def _graph_leaves(function: Any) -> list[Tensor]:
-    """Return the leaf tensors of a graph. Keeps no reference to the graph, so that it can be freed."""
-    visited, pending, leaves = {function}, [function], []
-    while pending:
-        node = pending.pop()
-        if (variable := getattr(node, "variable", None)) is not None and not node.next_functions:
-            leaves.append(variable)
-        next_nodes = {next_node for next_node, _ in node.next_functions if next_node is not None} - visited
-        visited |= next_nodes
-        pending += next_nodes
-    return leaves

@@ -29,7 +29,8 @@ class LoopSummary:
     gradients had been cleared after the backward pass. ``closure_steps`` ran several backward passes in their closure;
     in ``uncleared_closure_steps`` of them, gradients were not cleared between those.
     ``reaches_model`` tells whether any backward pass reached the model; if none did, ``other_leaves`` and
-    ``copied_parameters`` count the tensors, and the parameters of the same shapes, that it reached instead.
+    ``copied_parameters`` count the tensors, and the parameters of the same shapes, that it reached instead, and
+    ``new_leaf_line`` is where one of those tensors was created.
 
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
     ``with_gradient`` those with one at any check, ``changed`` those whose values have changed.
@@ -42,9 +43,9 @@ class LoopSummary:
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
 
-    ``lines`` are the user's own, by event: "backward", "zero_grad", "clip", "optimizer" (its step), and
-    "scale", "unscale", "step" of a GradScaler. ``rounded_updates`` holds the samples of low-precision weights, by
-    parameter.
+    ``lines`` are the user's own, by event: "backward", "loss" (where it is computed), "root" (its last change),
+    "zero_grad", "clip", "optimizer" (its step), and "scale", "unscale", "step" of a GradScaler. ``rounded_updates``
+    holds the samples of low-precision weights, by parameter.
     """
 
     steps: int = 0
@@ -58,6 +59,7 @@ class LoopSummary:
     reaches_model: bool = False
     other_leaves: int = 0
     copied_parameters: int = 0
+    new_leaf_line: SourceLine | None = None
     gradient_checks: int = 0
     always_with_gradient: frozenset[str] = frozenset()
     with_gradient: frozenset[str] = frozenset()

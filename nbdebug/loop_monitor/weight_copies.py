@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import sys
 import weakref
 from collections.abc import Container, Iterator, Mapping
@@ -15,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_calling_line
+from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import matches_call, parse_expressions
 
-_FRAME_DICT_NAMES = {"locals", "vars", "f_locals"}
 _MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = (
     64,
     16,
@@ -192,36 +191,15 @@ def _first_values_by_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _modules_in_variables(frame: FrameType | None) -> Iterator[tuple[str, nn.Module]]:
     """Yield the modules in the variables of the user's functions on a stack, and in attributes of their objects."""
-    while frame is not None:
-        if not is_library_code(frame.f_code.co_filename) and not is_debugger_code(frame.f_code.co_filename):
-            for name, value in frame_variables(frame).items():
-                if _is_module(value):
-                    yield name, value
-                elif type(value).__module__ == frame.f_globals.get("__name__"):
-                    inner = getattr(value, "__dict__", {})
-                    yield from (
-                        (f"{name}.{key}", attribute) for key, attribute in inner.items() if _is_module(attribute)
-                    )
-        frame = frame.f_back
+    for user_frame in user_frames(frame):
+        for name, value in frame_variables(user_frame).items():
+            if _is_module(value):
+                yield name, value
+            elif type(value).__module__ == user_frame.f_globals.get("__name__"):
+                inner = getattr(value, "__dict__", {})
+                yield from ((f"{name}.{key}", attribute) for key, attribute in inner.items() if _is_module(attribute))
 
 
 def _is_module(value: object) -> bool:
     """Check whether a value is a module by its type, without triggering ``__class__`` of a proxy."""
     return issubclass(type(value), nn.Module)
-
-
-def frame_variables(frame: FrameType) -> dict[str, Any]:
-    """Return the variables of a frame.
-
-    Before Python 3.13 a function stores them in a dictionary of its own, where they would stay alive, so the dictionary
-    is cleared. Functions that request that dictionary themselves, and frames under a debugger, are skipped.
-    """
-    is_function_frame = bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED)
-    is_debugged = sys.gettrace() is not None or frame.f_trace is not None
-    if is_function_frame and (is_debugged or _FRAME_DICT_NAMES & {*frame.f_code.co_names}):
-        return {}
-    frame_locals = frame.f_locals
-    variables = dict(frame_locals)
-    if is_function_frame and type(frame_locals) is dict:
-        frame_locals.clear()
-    return variables

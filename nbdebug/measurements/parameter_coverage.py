@@ -50,6 +50,19 @@ class ParameterEntry:
         return self.name.rpartition(".")[0]
 
 
+def largest_part(entry: ParameterEntry, group: list[ParameterEntry], parameters: list[ParameterEntry]) -> str:
+    """Return the path of the largest submodule that contains a parameter, and only others of its group."""
+    group_names = {item.name for item in group}
+    other_names = [item.name for item in parameters if item.name not in group_names]
+    path = entry.module
+    while "." in path:
+        parent = path.rpartition(".")[0]
+        if any(name.startswith(f"{parent}.") for name in other_names):
+            break
+        path = parent
+    return path
+
+
 def format_names(entries: list[ParameterEntry], limit: int = 4) -> str:
     """Return the names of some parameters as a short list."""
     return ", ".join(entry.name for entry in entries[:limit]) + (", …" if len(entries) > limit else "")

@@ -14,6 +14,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity
 from nbdebug.measurements.registry import import_submodules
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
+from nbdebug.setup.source_lines import Origin
 
 _RuleFunction = Callable[..., Iterator[Finding]]
 _RULES: dict[str, Rule] = {}
@@ -24,6 +25,7 @@ class Rule:
     """One rule: its code, its page, the measurements it needs and its options.
 
     A measurement in ``optional`` may be unavailable; the rule then gets the NotChecked reason instead of a value.
+    ``origin`` is what of the setup is at fault: a finding without a line gets the line that makes it.
     """
 
     code: str
@@ -34,6 +36,7 @@ class Rule:
     options: dict[str, Any]
     function: _RuleFunction
     optional: frozenset[str] = frozenset()
+    origin: Origin | None = None
 
     def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
         """Return the findings of the rule, labeled with its code, name and severity."""
@@ -64,7 +67,7 @@ class Rule:
         return importlib.import_module(self.function.__module__)
 
 
-def rule(code: str, severity: Severity) -> Callable[[_RuleFunction], _RuleFunction]:
+def rule(code: str, severity: Severity, origin: Origin | None = None) -> Callable[[_RuleFunction], _RuleFunction]:
     """Register a generator function as the rule ``code``; its docstring is its page, its name the rule's name."""
 
     def register(function: _RuleFunction) -> _RuleFunction:
@@ -78,6 +81,7 @@ def rule(code: str, severity: Severity) -> Callable[[_RuleFunction], _RuleFuncti
             options={p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
             function=function,
             optional=frozenset(p.name for p in parameters if "| NotChecked" in str(p.annotation)),
+            origin=origin,
         )
         return function
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.exceptions import NotChecked, SetupError
@@ -15,6 +16,8 @@ from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
+from nbdebug.setup.source_lines import origin_line
+from nbdebug.source.location import add_line
 from nbdebug.views.live import LiveScreen, Screen
 
 if TYPE_CHECKING:
@@ -75,12 +78,23 @@ class RuleRunner:
 
     def _record_findings(self, rule: Rule, findings: list[Finding]) -> None:
         """Add the findings of a rule, except those that a comment in the user's source suppresses."""
+        findings = [self._locate_finding(rule, finding) for finding in findings]
         suppressed = [finding for finding in findings if is_ignored(finding)]
         reason = "a comment at {} suppresses it"
         self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]
         self._findings += [finding for finding in findings if finding not in suppressed]
         if not suppressed or len(suppressed) < len(findings):
             self._checked_codes.add(rule.code)
+
+    def _locate_finding(self, rule: Rule, finding: Finding) -> Finding:
+        """Add the line that makes what is at fault to a finding without a line."""
+        if rule.origin is None or finding.where.line is not None:
+            return finding
+        try:
+            line = origin_line(self.measurements["setup"], rule.origin, finding.evidence.get("split"))
+        except Exception:  # a finding is worth more than its line
+            return finding
+        return replace(finding, where=add_line(finding.where, line)) if line else finding
 
     def _progress(self, done: int, rule: Rule) -> CheckupProgress:
         """Return the progress, with the seconds left at the current rate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.task import LearningTask, parse_task
+from nbdebug.source.references import user_files
 from nbdebug.validation import describe_type
 
 
@@ -22,7 +24,8 @@ class Setup:
     """The user's training objects: model, loaders, loss, optimizers and scheduler, and how a batch goes through them.
 
     ``forward(model, inputs)`` calls the model, ``unpack(batch)`` returns ``(inputs, target)``, ``step_fn(batch)``
-    returns the loss of a whole batch; each replaces a default that is inferred. Raises SetupError for unusable objects.
+    returns the loss of a whole batch; each replaces a default that is inferred. ``files`` are the user's files that
+    created the setup or run its loop. Raises SetupError for unusable objects.
     """
 
     model: nn.Module
@@ -40,9 +43,11 @@ class Setup:
     device: torch.device | None = None
     extra_state: tuple[Any, ...] = field(default_factory=tuple)
     other_schedulers: tuple[Any, ...] = ()
+    files: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Validate the objects, so that errors are raised in the user's call."""
+        """Validate the objects, so that errors are raised in the user's call; record the files on the user's stack."""
+        self.files |= user_files(sys._getframe(1))
         if not isinstance(self.model, nn.Module):
             raise SetupError(f"model is {describe_type(self.model)}; expected a torch.nn.Module. Pass the module.")
         if isinstance(self.scheduler, (list, tuple)):

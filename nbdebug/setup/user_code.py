@@ -81,9 +81,12 @@ def user_code_error(error: Exception, moment: str) -> SetupError:
 
 
 def user_written_objects(setup: Setup) -> list[Any]:
-    """Return the modules of the model, the loss, optimizers and scheduler, and the components of the loaders."""
+    """Return the modules of the model, the loss, optimizers and scheduler, the components of the loaders, and files.
+
+    The files are those that created the setup or run its loop.
+    """
     objects: list[Any] = [*setup.eager_model.modules(), setup.loss_fn, setup.step_fn, setup.forward, setup.unpack]
-    objects += [*setup.optimizers, setup.scheduler]
+    objects += [*setup.optimizers, setup.scheduler, *setup.files]
     for loader in (setup.train_loader, setup.val_loader):
         objects += [loader, *(getattr(loader, name, None) for name in ("collate_fn", "sampler", "batch_sampler"))]
         objects += dataset_components(getattr(loader, "dataset", None), MAX_DATASET_DEPTH)

@@ -7,7 +7,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -50,6 +50,12 @@ class SourceLine:
 def get_location(line: SourceLine | None, module: str | None = None, parameter: str | None = None) -> Location:
     """Return the location of a line, if it is known, with the part of the model that it belongs to."""
     return line.where(module, parameter) if line else Location(module, parameter)
+
+
+def add_line(where: Location, line: SourceLine) -> Location:
+    """Return a location with the line of the source added."""
+    located = line.where(where.module, where.parameter)
+    return replace(located, sample=where.sample, step=where.step)
 
 
 @cache

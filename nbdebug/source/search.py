@@ -30,7 +30,7 @@ def _find_lines(select: Callable[[ast.AST], list[Any]], context: Iterable[Any]) 
     """Return the lines of the nodes that ``select`` returns for the expressions of the user's files."""
     return {
         SourceLine(file, selected.lineno)
-        for file in _get_search_files(context)
+        for file in search_files(context)
         for node in parse_expressions(file)
         for selected in select(node)
     }
@@ -71,7 +71,7 @@ def find_option_line(option: str, value: Any, owners: Iterable[object], context:
 def _arguments_of(kinds: set[type], option: str, value: Any = ...) -> Callable[[ast.AST], list[Any]]:
     """Select the argument for an option in a call that creates one of some classes, or in a partial application."""
     positions = {
-        kind.__name__: _parameter_names(kind).index(option) for kind in kinds if option in _parameter_names(kind)
+        kind.__name__: parameter_names(kind).index(option) for kind in kinds if option in parameter_names(kind)
     }
 
     def select(node: ast.AST) -> list[Any]:
@@ -88,7 +88,7 @@ def _arguments_of(kinds: set[type], option: str, value: Any = ...) -> Callable[[
     return select
 
 
-def _parameter_names(kind: type) -> list[str]:
+def parameter_names(kind: type) -> list[str]:
     """Return the names of the parameters of a class's constructor; empty if it has no signature."""
     try:
         return list(inspect.signature(kind).parameters)
@@ -176,8 +176,11 @@ def parse_expressions(file: str) -> list[Any]:
     return [node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.keyword))]
 
 
-def _get_search_files(context: Iterable[Any]) -> set[str]:
-    """Return the notebook cells, and the user files that define some functions or the classes of some objects."""
+def search_files(context: Iterable[Any]) -> set[str]:
+    """Return the notebook cells, and the user files that define some functions or the classes of some objects.
+
+    A file name in the context stands for itself.
+    """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
@@ -186,7 +189,9 @@ def _get_search_files(context: Iterable[Any]) -> set[str]:
 
 
 def _get_source_file(item: Any) -> str | None:
-    """Return the file that defines a function or the class of an object."""
+    """Return the file that defines a function or the class of an object; a file name itself."""
+    if isinstance(item, str):
+        return item
     code = getattr(item, "__code__", None)
     file = code.co_filename if code else getattr(sys.modules.get(type(item).__module__), "__file__", None)
     return file if isinstance(file, str) else None
@@ -213,17 +218,25 @@ def _iterate_assignments(method: FunctionType, attribute: str) -> Iterator[Sourc
     except (OSError, SyntaxError):
         return
     for node in ast.walk(tree):
-        if any(
-            isinstance(target, ast.Attribute) and target.attr == attribute for target in _get_assignment_targets(node)
-        ):
+        if any(isinstance(target, ast.Attribute) and target.attr == attribute for target in assignment_targets(node)):
             number = first + getattr(node, "lineno", 1) - 1
             yield SourceLine(method.__code__.co_filename, number, method.__name__)
 
 
-def _get_assignment_targets(node: ast.AST) -> list[Any]:
+def assignment_targets(node: ast.AST) -> list[Any]:
+    """Return the targets of an assignment, those of a tuple one by one; empty for any other node."""
     if isinstance(node, ast.Assign):
         return [part for target in node.targets for part in getattr(target, "elts", [target])]
     return [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else []
+
+
+def paired_targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each target of an assignment with its value; those of a tuple that is unpacked share one value."""
+    targets, values = getattr(target, "elts", None), getattr(value, "elts", None)
+    if targets is not None and values is not None and len(targets) == len(values):
+        yield from zip(targets, values, strict=True)
+    else:
+        yield from ((part, value) for part in targets or [target])
 
 
 def syntax_tree(file: str) -> ast.Module | None:

@@ -295,8 +295,10 @@ class Watch:
 
     @property
     def loss_line(self) -> SourceLine | None:
-        """The line that called the loss first."""
-        return self.session.lines.get("loss") if self.session else None
+        """The line that called the loss first, or that computes it if the loss is no module."""
+        if self.session is None:
+            return None
+        return self.session.lines.get("loss") or self.session.loop_monitor.root_variables.lines().get("loss")
 
     def replay(self) -> Replay | None:
         """Run the first step with a non-finite loss or gradient again; return None if there was none.

@@ -16,7 +16,7 @@ from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 
 
-@rule("D106", "warning")
+@rule("D106", "warning", origin="targets")
 def class_imbalance(
     class_counts: ClassCounts, class_weights: ClassWeights, *, share: float = 0.1, rarer: float = 0.5
 ) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 
 
-@rule("D125", "error")
+@rule("D125", "error", origin="validation")
 def class_map_mismatch(
     class_maps: dict[str, dict[str, dict[str, int]]], label_probe: LabelProbe, *, share: float = 0.6, least: int = 10
 ) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 
 
-@rule("D122", "warning")
+@rule("D122", "warning", origin="targets")
 def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, share: float = 0.01) -> Iterator[Finding]:
     """Identical inputs have different labels.
 

@@ -16,7 +16,7 @@ from nbdebug.setup import Setup
 _FIX = "varying = x_train.std(0) > 0\nx_train, x_val = x_train[:, varying], x_val[:, varying]"
 
 
-@rule("D112", "note")
+@rule("D112", "note", origin="inputs")
 def constant_feature(train_features: list[FeatureValues]) -> Iterator[Finding]:
     """A feature has the same value in every training sample.
 

@@ -19,7 +19,7 @@ from nbdebug.setup import Setup
 _MIN_SAMPLES = 50
 
 
-@rule("D107", "warning")
+@rule("D107", "warning", origin="samples")
 def duplicate_samples(tables: dict[str, SplitTable], *, share: float = 0.5) -> Iterator[Finding]:
     """The training split contains many copies of the same samples.
 

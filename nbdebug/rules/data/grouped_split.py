@@ -21,7 +21,7 @@ _FIX = (
 )
 
 
-@rule("D124", "note")
+@rule("D124", "note", origin="validation")
 def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25) -> Iterator[Finding]:
     """Samples of the same source seem to stand in both splits.
 

@@ -30,7 +30,7 @@ _STRICT_LOSSES: tuple[LossKind, ...] = (
 )  # torch raises for such targets
 
 
-@rule("D102", "error")
+@rule("D102", "error", origin="targets")
 def label_encoding(
     setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, tables: dict[str, SplitTable]
 ) -> Iterator[Finding]:

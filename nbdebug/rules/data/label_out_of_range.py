@@ -18,7 +18,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 
 
-@rule("D101", "error")
+@rule("D101", "error", origin="targets")
 def label_out_of_range(
     setup: Setup, first_pass: ForwardPass, output: Any, class_axis: int | NotChecked, rows: list[SplitRows]
 ) -> Iterator[Finding]:

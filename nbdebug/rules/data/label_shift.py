@@ -17,7 +17,7 @@ from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 
 
-@rule("D110", "warning")
+@rule("D110", "warning", origin="validation")
 def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float = 1e-4) -> Iterator[Finding]:
     """The class frequencies differ between training and validation.
 

@@ -18,7 +18,7 @@ from nbdebug.setup import Setup
 _CONSEQUENCES = ("D110", "D109", "D106", "D116", "L207", "T609", "E702", "E703", "E706", "E709")
 
 
-@rule("D119", "warning")
+@rule("D119", "warning", origin="samples")
 def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterator[Finding]:
     """A class occurs only in training or only in validation.
 

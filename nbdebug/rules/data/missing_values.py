@@ -32,7 +32,7 @@ class _Sentinel:
     position: int
 
 
-@rule("D113", "warning")
+@rule("D113", "warning", origin="inputs")
 def missing_values(
     train_features: list[FeatureValues],
     batches: list[Batch],

@@ -21,7 +21,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 
 
-@rule("D103", "error")
+@rule("D103", "error", origin="samples")
 def non_finite_data(setup: Setup, rows: list[SplitRows], batches: list[Batch]) -> Iterator[Finding]:
     """Inputs or targets contain NaN or Inf.
 

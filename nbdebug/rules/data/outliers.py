@@ -16,7 +16,7 @@ from nbdebug.setup import Setup
 _FIX = "low, high = x_train.quantile(0.001, 0), x_train.quantile(0.999, 0)\nx = x.clamp(low, high)   # or repair it"
 
 
-@rule("D114", "note")
+@rule("D114", "note", origin="inputs")
 def outliers(train_features: list[FeatureValues], *, distance: float = 10.0, share: float = 0.01) -> Iterator[Finding]:
     """Single values lie far outside the rest of their feature.
 

@@ -22,7 +22,7 @@ _FIX = (
 )
 
 
-@rule("D123", "note")
+@rule("D123", "note", origin="samples")
 def padding_share(batches: list[Batch], *, share: float = 0.5) -> Iterator[Finding]:
     """Most of each batch is padding.
 

@@ -16,7 +16,7 @@ from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 
 
-@rule("D108", "error")
+@rule("D108", "error", origin="validation")
 def split_overlap(
     setup: Setup,
     shared_samples: SharedSamples,

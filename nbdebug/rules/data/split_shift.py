@@ -26,7 +26,7 @@ _SAME_PREPROCESSING_FIX = (
 )
 
 
-@rule("D109", "warning")
+@rule("D109", "warning", origin="validation")
 def split_shift(
     setup: Setup,
     unit_comparisons: list[UnitComparison] | NotChecked,

@@ -18,7 +18,7 @@ from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_st
 from nbdebug.setup.task import LearningTask
 
 
-@rule("D118", "note")
+@rule("D118", "note", origin="validation")
 def split_too_small(setup: Setup, task: LearningTask, *, width: float = 0.1) -> Iterator[Finding]:
     """The validation split is too small to tell the differences that are read off it.
 

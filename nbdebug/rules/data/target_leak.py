@@ -23,7 +23,7 @@ _MIN_SAMPLES_PER_CLASS = 5  # samples needed to estimate a spread
 _SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
 
 
-@rule("D115", "error")
+@rule("D115", "error", origin="inputs")
 def target_leak(
     setup: Setup,
     tables: dict[str, SplitTable] | NotChecked,

@@ -16,7 +16,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 
-@rule("D126", "error")
+@rule("D126", "error", origin="targets")
 def targets_not_shifted(
     next_token_offset: NextTokenOffset, future_influence: FutureInfluence, eval_outputs: EvalOutputs
 ) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ _MIN_VALUES = 8
 _CONSEQUENCES = ("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "T601", "T602", "T604", "T608", "T610")
 
 
-@rule("D104", "warning")
+@rule("D104", "warning", origin="inputs")
 def unscaled_input(
     setup: Setup,
     first_layer_calls: list[FirstLayerCall] | NotChecked,

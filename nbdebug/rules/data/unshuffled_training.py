@@ -14,7 +14,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
 
-@rule("D116", "warning")
+@rule("D116", "warning", origin="loader")
 def unshuffled_training(label_order: LabelOrder, *, share: float = 0.5, level: float = 0.001) -> Iterator[Finding]:
     """Training batches are ordered by class.
 

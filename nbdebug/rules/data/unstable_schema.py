@@ -19,7 +19,7 @@ _BATCHES_PER_SPLIT, _MAX_SAMPLES_COMPARED = 4, 50
 _FIX = "# make __getitem__ and collate_fn return the same keys, dtypes and shapes for every sample"
 
 
-@rule("D120", "error")
+@rule("D120", "error", origin="samples")
 def unstable_schema(setup: Setup, samples: list[SplitSamples]) -> Iterator[Finding]:
     """Batches change their structure, dtype or number of features.
 

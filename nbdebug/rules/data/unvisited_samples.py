@@ -19,7 +19,7 @@ from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_st
 _MIN_SAMPLES = 50
 
 
-@rule("D127", "warning")
+@rule("D127", "warning", origin="loader")
 def unvisited_samples(setup: Setup, *, share: float = 0.5) -> Iterator[Finding]:
     """The training loader leaves out most of the samples of its dataset.
 

@@ -137,7 +137,7 @@ def _left_in_eval_finding(
     off, total = counts
     drops = any(not isinstance(setup.eager_model.get_submodule(path), _NORM_TYPES) for path in affected_layers)
     whole = all(p.requires_grad for p in setup.eager_model.parameters())
-    line = passes.lines.get("eval")
+    line = passes.lines.get("step in eval mode", passes.lines.get("eval"))
     cause = "eval() was called, and train() was not." if line else "The model was passed in eval mode, and train() was"
     return Finding(
         message=f"{off} of {total} training steps ran in eval mode, in which {len(affected_layers)} layers "

@@ -16,7 +16,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 
 
-@rule("L207", "warning")
+@rule("L207", "warning", origin="targets")
 def head_size(
     rows: list[SplitRows],
     task: LearningTask,

@@ -17,7 +17,6 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
-from nbdebug.source.search import matches_option
 
 _CONSEQUENCES = ("M301", "O506", "G409", "G414", "G416", "T601", "T606", "T607", "T608", "T610", "M314", "E709")
 
@@ -39,7 +38,8 @@ def loss_detached(
 
     ## How it is measured
     On the autograd graph of the first batch; each call that received a tensor with a gradient and returned one without
-    is recorded. In a watched loop, on the graphs of its own backward passes, until one of them reaches the model.
+    is recorded. In a watched loop, on the graphs of its own backward passes, until one of them reaches the model. If
+    the first one does not, the calls of one iteration are traced for the line that creates the tensor it ends in.
 
     ## How to fix
     Compute the loss from the output itself. Use .item() only for values that you print.
@@ -78,7 +78,7 @@ def loss_detached(
 
 
 def _loop_finding(loop: LoopSummary) -> Finding:
-    line = loop.last_line_before_backward(matches_option("requires_grad", True)) or loop.lines.get("backward")
+    line = loop.new_leaf_line or loop.lines.get("loss")
     return Finding(
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
         f"{loop.other_leaves or 'no'} newly created tensors.",

@@ -26,7 +26,7 @@ _CONSEQUENCES = (
 )
 
 
-@rule("L211", "error")
+@rule("L211", "error", origin="loss")
 def loss_task_mismatch(
     first_pass: ForwardPass,
     graph: Graph,

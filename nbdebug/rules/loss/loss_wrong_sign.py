@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_option_line
 
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
@@ -32,6 +32,7 @@ def loss_wrong_sign(
     setup: Setup,
     graph: Graph | NotChecked,
     ideal_loss: IdealLoss | NotChecked,
+    first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
@@ -61,8 +62,10 @@ def loss_wrong_sign(
     Documentation of torch.optim.SGD, argument ``maximize``.
     """
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record)):
-        backward_line = None if isinstance(loop, NotChecked) else loop.lines.get("backward")
-        yield _unbounded_finding(_root_line(graph) or backward_line, *lowest)
+        root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
+        is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
+        loss_line = None if is_negated_in_loop else _root_line(graph)
+        yield _unbounded_finding(loss_line or root_line, *lowest)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -72,11 +75,7 @@ def loss_wrong_sign(
         return
     direction = "up" if maximizes else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = (
-        find_option_line("maximize", True, setup.optimizers, user_written_objects(setup))
-        if maximizes
-        else _root_line(graph)
-    )
+    line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else _root_line(graph)
     yield Finding(
         where=get_location(line),
         message=f"The optimizer drives the loss {direction}: it is {perfect_loss:.4g} for a perfect prediction and "
@@ -92,6 +91,16 @@ def loss_wrong_sign(
         },
         explains=_CONSEQUENCES,
     )
+
+
+def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
+    """Check whether the loss itself is positive, so that the loop negates it; the output may have diverged."""
+    if not isinstance(first_pass.output, Tensor):
+        return False
+    try:
+        return float(setup.loss(torch.zeros_like(first_pass.output), first_pass.batch)) > 0
+    except Exception:  # a loss of other arguments
+        return False
 
 
 def _unbounded_decrease(record: Record) -> tuple[int, float, float] | None:

@@ -21,7 +21,7 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.tensors.pytree import tree_tensors
 
 
-@rule("L215", "warning")
+@rule("L215", "warning", origin="loss")
 def padding_in_loss(
     setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor, *, share: float = 0.05
 ) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
 
 
-@rule("L216", "warning")
+@rule("L216", "warning", origin="loss")
 def sum_reduction(
     setup: Setup, first_pass: ForwardPass, output: Any, finite_loss: Tensor, *, most: float = 1.0
 ) -> Iterator[Finding]:

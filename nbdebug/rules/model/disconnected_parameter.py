@@ -16,7 +16,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
-from nbdebug.measurements.parameter_coverage import ConditionalRouting, ParameterEntry, format_names
+from nbdebug.measurements.parameter_coverage import ConditionalRouting, ParameterEntry, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -90,7 +90,7 @@ def _findings_in_loop(
         yield _model_copy_finding(loop)
     without_gradient = [entry for entry in parameters if entry.name in loop.never_with_gradient]
     if without_gradient and loop.gradient_checks >= min_steps and loop.with_gradient:
-        yield _no_gradient_finding(loop, without_gradient)
+        yield _no_gradient_finding(loop, without_gradient, parameters)
 
 
 def _findings_in_batches(
@@ -114,7 +114,7 @@ def _findings_in_batches(
     groups: dict[str, list[tuple[str, ParameterEntry]]] = {}
     for entry in remaining.values():
         if entry not in unselected:
-            path = _disconnected_part(entry, list(remaining.values()), parameters)
+            path = largest_part(entry, list(remaining.values()), parameters)
             groups.setdefault(re.sub(r"\d+", "*", path), []).append((path, entry))
     for similar in groups.values():
         path = similar[0][0]
@@ -130,11 +130,13 @@ def _detached_findings(
         if detached := [remaining.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in remaining]:
             cuts.setdefault((cut.line, cut.cause), (cut, []))[1].extend(detached)
     for cut, entries in cuts.values():
+        ordered = sorted(entries, key=parameters.index)
         yield _finding(
-            sorted(entries, key=parameters.index),
+            ordered,
             f"{cut.call} detaches their output",
             cut.line,
             *_detachment_advice(cut),
+            path=largest_part(ordered[0], ordered, parameters),
         )
 
 
@@ -151,11 +153,11 @@ def _model_copy_finding(loop: LoopSummary) -> Finding:
     )
 
 
-def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> Finding:
+def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], parameters: list[ParameterEntry]) -> Finding:
     return Finding(
         message=f"{format_names(entries)} had no gradient in any of {loop.gradient_checks} inspected steps of your "
         "loop, although the optimizer that holds them stepped: no backward pass reaches them.",
-        where=Location(entries[0].module or None, entries[0].name),
+        where=Location(largest_part(entries[0], entries, parameters) or None, entries[0].name),
         cause="Their output is detached before the loss that should train them, or is not part of any loss.",
         fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
         evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
@@ -169,20 +171,6 @@ def _unselected_message(entries: list[ParameterEntry]) -> str:
 
 def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
     return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
-
-
-def _disconnected_part(
-    entry: ParameterEntry, disconnected: list[ParameterEntry], parameters: list[ParameterEntry]
-) -> str:
-    """The path of the largest submodule that contains a parameter and only others without a path to the loss."""
-    reached_names = [item.name for item in parameters if item not in disconnected]
-    path = entry.module
-    while "." in path:
-        parent = path.rpartition(".")[0]
-        if any(name.startswith(f"{parent}.") for name in reached_names):
-            break
-        path = parent
-    return path
 
 
 def _unused_part(setup: Setup, first_pass: ForwardPass, path: str) -> tuple[str, SourceLine | None, str, str]:

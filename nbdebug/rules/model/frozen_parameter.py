@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 from torch import nn
 
-from nbdebug.finding import Finding, Location, Severity
+from nbdebug.finding import Finding, Severity
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import find_unique_line, matches_call
 
 _INDEX = re.compile(r"\d+")
 
@@ -50,25 +54,30 @@ def frozen_parameter(setup: Setup, parameters: list[ParameterEntry], first_pass:
     frozen = [entry for entry in parameters if not entry.parameter.requires_grad]
     if not frozen:
         return
+    line = find_unique_line(_freezes_parameters, user_written_objects(setup))
     trainable = [entry for entry in parameters if entry.parameter.requires_grad]
     in_optimizer = [entry for entry in parameters if entry.groups]
     frozen_head = [entry for entry in frozen if entry.module == _last_module(setup.eager_model, first_pass)]
     between_trainable = _frozen_between_trainable(parameters)
+    severity: Severity = "note"
+    entries, headline = frozen, f"{len(frozen)} of {len(parameters)} parameters are frozen"
     if in_optimizer and all(entry in frozen for entry in in_optimizer) and not _has_foreign_tensors(setup, parameters):
-        yield _finding(
-            in_optimizer, f"All {len(in_optimizer)} parameters in the optimizer are frozen", trainable, "error"
-        )
+        entries, severity = in_optimizer, "error"
+        headline = f"All {len(in_optimizer)} parameters in the optimizer are frozen"
     elif frozen_head and all(entry.parameter.dim() < 2 for entry in trainable):
-        yield _finding(frozen_head, "The output module is frozen, and no matrix is trainable", trainable, "warning")
+        entries, severity = frozen_head, "warning"
+        headline = "The output module is frozen, and no matrix is trainable"
     elif between_trainable:
-        yield _finding(
-            between_trainable,
-            "Similar parts before and after it are trainable, but this one is frozen",
-            trainable,
-            "warning",
-        )
-    else:
-        yield _finding(frozen, f"{len(frozen)} of {len(parameters)} parameters are frozen", trainable, "note")
+        entries, severity = between_trainable, "warning"
+        headline = "Similar parts before and after it are trainable, but this one is frozen"
+    yield _finding(line, entries, headline, trainable, severity)
+
+
+def _freezes_parameters(node: ast.AST) -> bool:
+    """Match ``requires_grad_(False)``, and an assignment to ``requires_grad``."""
+    if matches_call("requires_grad_")(node):
+        return any(isinstance(child, ast.Constant) and child.value is False for child in ast.walk(node))
+    return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
 
 
 def _has_foreign_tensors(setup: Setup, parameters: list[ParameterEntry]) -> bool:
@@ -79,7 +88,11 @@ def _has_foreign_tensors(setup: Setup, parameters: list[ParameterEntry]) -> bool
 
 
 def _finding(
-    entries: list[ParameterEntry], headline: str, trainable: list[ParameterEntry], severity: Severity
+    line: SourceLine | None,
+    entries: list[ParameterEntry],
+    headline: str,
+    trainable: list[ParameterEntry],
+    severity: Severity,
 ) -> Finding:
     last = entries[-1]
     values, trainable_values = (sum(entry.parameter.numel() for entry in group) for group in (entries, trainable))
@@ -87,7 +100,7 @@ def _finding(
     return Finding(
         message=f"{headline}: {format_names(entries)} ({values:,} values; "
         f"{trainable_values:,} values of the model are trainable).",
-        where=Location(last.module or None, last.name),
+        where=get_location(line, last.module or None, last.name),
         cause="requires_grad was turned off for them" + (" and not turned on again." if is_fault else "."),
         fix=f"model.get_submodule({last.module!r}).requires_grad_(True)  # then pass it to the optimizer"
         if is_fault

@@ -16,9 +16,8 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import learning_rate_line
 from nbdebug.source.location import get_location
-from nbdebug.source.search import find_option_line
 
 if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
@@ -29,7 +28,7 @@ _CONSEQUENCES = (
 )
 
 
-@rule("O501", "error")
+@rule("O501", "error", origin="optimizer")
 def lr_too_high(
     setup: Setup, record: Record | NotChecked, lr_range: LrRange | NotChecked, *, overwritten: float = 0.15
 ) -> Iterator[Finding]:
@@ -74,7 +73,7 @@ def lr_too_high(
     rate = peak_rate(record)
     yield Finding(
         message=f"The learning rate {rate:.3g} is too high: {_effect(verdict, run_summary)}.",
-        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
+        where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
         fix=f"lr = {rate / 10:.1g}",
         evidence={
@@ -100,7 +99,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
     yield Finding(
         message=f"The learning rate {rate:.3g} is too high: in the range test the loss diverged from "
         f"{verdict.divergence_value:.2g} upwards.",
-        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
+        where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
         fix=f"lr = {recommended_rate:.2g}",
         evidence={"rate": rate, "lost from": verdict.divergence_value, "recommended": result.suggestion},

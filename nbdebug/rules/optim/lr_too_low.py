@@ -17,9 +17,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import learning_rate_line
 from nbdebug.source.location import get_location
-from nbdebug.source.search import find_option_line
 
 if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _MIN_GAIN = 0.02  # of the reference learner over the network
 
 
-@rule("O502", "warning")
+@rule("O502", "warning", origin="optimizer")
 def lr_too_low(
     setup: Setup,
     record: Record | NotChecked,
@@ -88,7 +87,7 @@ def lr_too_low(
         message=f"The learning rate {rate:.3g} is too low: a typical step changes a layer by "
         f"{verdict.update_ratio:.1e} of its norm, and all {run_summary.step_count} steps together by "
         f"{verdict.travel:.2g}; the loss went from {run_summary.start:.4g} to {run_summary.end:.4g}.",
-        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
+        where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so short that the weights are still near their initial values.",
         fix=f"lr = {10 * rate:.1g}   # then ten times again, until the loss decreases within the first epoch",
         evidence={
@@ -113,7 +112,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
     yield Finding(
         message=f"The learning rate {rate:.3g} is too low: in the range test the loss reached only "
         f"{verdict.progress:.0%} of its total decrease up to this rate; {recommended_rate:.2g} is recommended.",
-        where=get_location(find_option_line("lr", rate, setup.optimizers, user_written_objects(setup))),
+        where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so short that the weights are still near their initial values.",
         fix=f"lr = {recommended_rate:.2g}",
         evidence={"rate": rate, "way down": verdict.progress, "recommended": recommended_rate},

@@ -13,16 +13,15 @@ from nbdebug.finding import Finding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import get_location
-from nbdebug.source.search import find_option_line
 
 _ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
 _LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
 _InvalidSetting = tuple[str, Any, str, str]
 
 
-@rule("O510", "warning")
+@rule("O510", "warning", origin="optimizer")
 def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> Iterator[Finding]:
     """An optimizer setting is outside the range that works.
 
@@ -66,7 +65,7 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
 
 def _finding(setup: Setup, setting: _InvalidSetting, optimizer_index: int, group_index: int) -> Finding:
     key, value, expected, cause = setting
-    line = find_option_line(key, value, setup.optimizers, user_written_objects(setup))
+    line = option_line(setup, setup.optimizers[optimizer_index], key, value)
     return Finding(
         where=get_location(line),
         message=f"{key} is {value!r} in group {group_index} of optimizer {optimizer_index}; expected {expected}.",

@@ -19,7 +19,7 @@ from nbdebug.source.location import get_location
 _GroupIndices = tuple[tuple[int, int], ...]
 
 
-@rule("O513", "error")
+@rule("O513", "error", origin="parameters")
 def parameter_in_two_groups(
     parameters: list[ParameterEntry],
     optimizers: tuple[torch.optim.Optimizer, ...],

@@ -23,7 +23,7 @@ from nbdebug.source.search import call_name, find_unique_line, matches_replaceme
 _MAX_MODULES = 3
 
 
-@rule("O503", "error")
+@rule("O503", "error", origin="parameters")
 def parameter_not_optimized(
     setup: Setup,
     parameters: list[ParameterEntry],

@@ -17,12 +17,13 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
+from nbdebug.setup.source_lines import creation_line, option_line
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610")
 
 
-@rule("O507", "warning")
+@rule("O507", "warning", origin="scheduler")
 def schedule_misused(
     setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...], loop: LoopSummary | NotChecked, *, most: float = 0.5
 ) -> Iterator[Finding]:
@@ -97,10 +98,14 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         "share under 1 % of the peak": loop.low_lr_share,
     }
     texts: tuple[str, str, str] | None = None
+    line = use.line
     if correct_mode:
         texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
+        line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
     elif loop.low_lr_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         texts = _too_fast(kind, loop, use, max_slow_share)
+        if not _steps_per_batch(loop, use):
+            line = creation_line(setup, use.scheduler) or use.line
     elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
         epochs = loop.steps / _batches_per_epoch(setup)
         texts = (
@@ -108,6 +113,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "The loop never calls the scheduler's step().",
             "scheduler.step()   # once per epoch",
         )
+        line = loop.lines.get("optimizer")
     elif length and 0 < use.steps < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
         texts = (
             f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
@@ -117,12 +123,16 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         )
     if texts:
         message, cause, fix = texts
-        yield Finding(message, get_location(use.line), cause, fix, evidence, _CONSEQUENCES)
+        yield Finding(message, get_location(line), cause, fix, evidence, _CONSEQUENCES)
+
+
+def _steps_per_batch(loop: LoopSummary, use: SchedulerUse) -> bool:
+    return use.steps >= 0.9 * loop.steps
 
 
 def _too_fast(kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> tuple[str, str, str]:
     """Message, cause and fix for a schedule that reduces the rate too early."""
-    is_per_batch = use.steps >= 0.9 * loop.steps
+    is_per_batch = _steps_per_batch(loop, use)
     return (
         f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.low_lr_share:.0%} of them "
         f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",

@@ -23,7 +23,7 @@ from nbdebug.source.search import find_unique_line, matches_replacement
 _CONSEQUENCES = ("O503", "G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314")
 
 
-@rule("O504", "error")
+@rule("O504", "error", origin="parameters")
 def stale_optimizer(
     setup: Setup,
     parameters: list[ParameterEntry],

@@ -22,7 +22,7 @@ from nbdebug.setup import Setup
 _CONSEQUENCES = ("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614")
 
 
-@rule("O517", "error")
+@rule("O517", "error", origin="optimizer")
 def update_lost_to_precision(
     setup: Setup,
     rounded_updates: list[RoundedUpdate] | NotChecked,

@@ -14,7 +14,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
 
-@rule("O514", "note")
+@rule("O514", "note", origin="parameters")
 def weight_decay_on_norm(
     optimizers: tuple[torch.optim.Optimizer, ...], parameters: list[ParameterEntry]
 ) -> Iterator[Finding]:

@@ -15,12 +15,11 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import get_location
-from nbdebug.source.search import find_option_line
+from nbdebug.setup.source_lines import option_line
+from nbdebug.source.location import SourceLine, get_location
 
 
-@rule("O509", "warning")
+@rule("O509", "warning", origin="optimizer")
 def weight_decay_too_strong(
     setup: Setup,
     parameters: list[ParameterEntry],
@@ -63,13 +62,27 @@ def weight_decay_too_strong(
             ]
             if not group.get("weight_decay") or not entries:
                 continue
-            if (shrinkage := _shrinkage_per_step(optimizer, group)) > shrink:
-                yield _finding(setup, group, group_index, f"removes {shrinkage:.2g} of each weight per step", "1e-4")
-            elif group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
-                continue
-            elif (ratio := _decay_to_gradient_ratio(gradient_norms, entries, float(group["weight_decay"]))) > times:
-                effect = f"adds a term of {ratio:.3g} times the gradient of the first batch"
-                yield _finding(setup, group, group_index, f"{effect} (limit {times:g})", "1e-4")
+            if effect := _excessive_effect(optimizer, group, entries, gradient_norms, shrink, times):
+                line = option_line(setup, optimizer, "weight_decay", group["weight_decay"])
+                yield _finding(line, group, group_index, effect)
+
+
+def _excessive_effect(
+    optimizer: torch.optim.Optimizer,
+    group: dict[str, Any],
+    entries: list[ParameterEntry],
+    gradient_norms: dict[str, GradientNorm],
+    max_shrinkage: float,
+    max_ratio: float,
+) -> str:
+    """What a decay that is too strong does; empty for one that is not."""
+    if (shrinkage := _shrinkage_per_step(optimizer, group)) > max_shrinkage:
+        return f"removes {shrinkage:.2g} of each weight per step"
+    if group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
+        return ""
+    ratio = _decay_to_gradient_ratio(gradient_norms, entries, float(group["weight_decay"]))
+    effect = f"adds a term of {ratio:.3g} times the gradient of the first batch (limit {max_ratio:g})"
+    return effect if ratio > max_ratio else ""
 
 
 def _shrinkage_per_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
@@ -87,14 +100,13 @@ def _decay_to_gradient_ratio(gradients: dict[str, GradientNorm], entries: list[P
     return decay * sqrt(squared_weights / squared_gradient) if squared_gradient else 0.0
 
 
-def _finding(setup: Setup, group: dict[str, Any], group_index: int, effect: str, usual_decay: str) -> Finding:
+def _finding(line: SourceLine | None, group: dict[str, Any], group_index: int, effect: str) -> Finding:
     decay = group["weight_decay"]
-    line = find_option_line("weight_decay", decay, setup.optimizers, user_written_objects(setup))
     return Finding(
         message=f"weight_decay is {decay:g} in group {group_index}: it {effect}.",
         where=get_location(line),
         cause="The optimizer follows the decay instead of the data, so the weights go to zero.",
-        fix=f"weight_decay={usual_decay}",
+        fix="weight_decay=1e-4",
         evidence={"weight_decay": decay, "group": group_index, "lr": group["lr"]},
         explains=("G409", "G411", "G415", "T601", "T606", "T607", "T608", "T610", "E706", "E709", "M307"),
     )

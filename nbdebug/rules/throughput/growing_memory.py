@@ -8,7 +8,7 @@ from typing import Any
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.conclusions import graph_retaining_line
+from nbdebug.loop_monitor.retained_graphs import MIN_RETAINED_GRAPHS, RETAINED_SHARE
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -16,7 +16,9 @@ from nbdebug.source.location import get_location
 
 
 @rule("P804", "error")
-def growing_memory(loop: LoopSummary, *, least: int = 12, share: float = 0.75) -> Iterator[Finding]:
+def growing_memory(
+    loop: LoopSummary, *, least: int = MIN_RETAINED_GRAPHS, share: float = RETAINED_SHARE
+) -> Iterator[Finding]:
     """Memory grows at every step, because autograd graphs of past steps are kept alive.
 
     ## What it does
@@ -31,7 +33,8 @@ def growing_memory(loop: LoopSummary, *, least: int = 12, share: float = 0.75) -
     Exactly, over up to 64 forward passes, at the inspected steps and at the end. It requires ``least`` = 12 graphs that
     are alive although two more steps have followed, and a ``share`` of three quarters of all: the last loss, those of
     one gradient accumulation and those of an unfinished episode do not count. A graph whose backward pass has run has
-    released its activations; then it is a warning. If no optimizer steps, backward passes count as steps.
+    released its activations; then it is a warning. If no optimizer steps, backward passes count as steps. The
+    interpreter is asked once which variable or attribute refers to the tensors; the line is the one that stores them.
 
     ## How to fix
     ``total += loss.item()``, ``losses.append(loss.detach())``.
@@ -48,17 +51,17 @@ def growing_memory(loop: LoopSummary, *, least: int = 12, share: float = 0.75) -
     graphs = loop.retained_graphs
     if graphs.alive < least or graphs.alive < share * graphs.checked:
         return
-    source = graph_retaining_line(loop)
-    name, line = source if source else ("", None)
+    holder = graphs.holder
+    name, line = (holder.name, holder.line) if holder else ("", None)
     yield Finding(
         message=f"The autograd graphs of {graphs.alive} of {graphs.checked} forward passes are still alive after "
         "their steps; expected at most 1.",
         where=get_location(line),
         cause=f"{name} stores a tensor of each step together with its autograd graph."
-        if source
+        if holder
         else "A tensor of each step is stored together with its autograd graph: in a total, a list, or a hidden state.",
         fix=f"{name}: store loss.item() or loss.detach(), not the loss itself"
-        if source
+        if holder
         else "loss.detach()   # where losses are stored\nstate = state.detach()   # before the next step",
         evidence={"alive": graphs.alive, "passes": graphs.checked, "activations kept": graphs.with_activations},
         severity=None if graphs.with_activations else "warning",

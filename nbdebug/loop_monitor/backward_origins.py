@@ -1,0 +1,187 @@
+"""Where a loop computes the roots of its backward passes, and the leaves that they reach."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.source.assignments import covering_statement, find_assignment, last_assignment
+from nbdebug.source.location import SourceLine, get_line_from_frame
+from nbdebug.source.references import frame_variables, user_frames
+from nbdebug.source.search import read_names
+
+
+class RootVariables:
+    """The variables that hold the roots of the first backward pass, from which the lines are found later.
+
+    In the loop, only the stack is read; the source is parsed when the lines are needed.
+    """
+
+    def __init__(self) -> None:
+        self.backward_line: SourceLine | None = None
+        self.of_root: list[tuple[SourceLine, str]] = []
+        self.scalars: list[str] = []
+
+    def record(self, roots: Sequence[Tensor], files: set[str], frame: FrameType | None) -> None:
+        """Record the variables of the first backward pass, and add the files on the stack."""
+        if self.backward_line is not None:
+            return
+        root_ids = {id(root) for root in roots}
+        for user_frame in user_frames(frame):
+            line = SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
+            variables = frame_variables(user_frame)
+            if self.backward_line is None:
+                self.backward_line = line
+                self.scalars = [name for name, value in variables.items() if _is_loss(value)]
+            self.of_root += [(line, name) for name, value in variables.items() if id(value) in root_ids]
+            files.add(line.file)
+
+    def lines(self) -> dict[str, SourceLine]:
+        """Return the line of the "loss", and of the "root": its last assignment before the backward pass.
+
+        A root without a name, as in ``(-loss).backward()``, is made by the statement of the backward pass. The loss is
+        then the last of the tensors that this statement reads.
+        """
+        if self.backward_line is None:
+            return {}
+        root_line = _last_line(self.of_root, changes=True)
+        loss_line = _last_line(self.of_root, changes=False) or self._operand_line(self.backward_line)
+        return {"root": root_line or self.backward_line, "loss": loss_line or root_line or self.backward_line}
+
+    def _operand_line(self, line: SourceLine) -> SourceLine | None:
+        """Return the last assignment of a tensor with a gradient that the statement of a line reads."""
+        statement = covering_statement(line)
+        if statement is None or isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            return None
+        return _last_line([(line, name) for name in read_names(statement) & {*self.scalars}], changes=False)
+
+
+def _last_line(variables: Iterable[tuple[SourceLine, str]], *, changes: bool) -> SourceLine | None:
+    """Return the last assignment of some variables, each before a line of its function."""
+    lines = [assigned for line, name in variables if (assigned := last_assignment(line, name, changes=changes))]
+    return max(lines, key=lambda assigned: assigned.number, default=None)
+
+
+def _is_loss(value: object) -> bool:
+    return type(value) is Tensor and value.numel() == 1 and value.grad_fn is not None
+
+
+@dataclass(frozen=True)
+class _BackwardLeaves:
+    """Leaves that a backward pass reaches: whether the model is among them, and how many others there are.
+
+    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that are not the model's but have
+    the shape of one of its parameters. ``line`` is where another leaf was assigned, if the model is not reached.
+    """
+
+    reaches_model: bool = False
+    other_leaves: int = 0
+    copied_parameters: int = 0
+    line: SourceLine | None = None
+
+
+class BackwardLeafMonitor:
+    """Collects the leaves of backward passes until one of them reaches the model.
+
+    If the first one does not, the torch calls of the loop from one step to the next backward pass are traced once, to
+    find the line that creates the leaf that it ends in.
+    """
+
+    def __init__(self, model_shapes: Mapping[int, tuple[int, ...]], *, can_trace: bool = True) -> None:
+        self.model_shapes = model_shapes
+        self.leaves = _BackwardLeaves()
+        self.passes = 0
+        self.trace = _LeafTrace() if can_trace else None
+
+    def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
+        """Collect the leaves behind some roots."""
+        if self.leaves.reaches_model:
+            return
+        self.passes += 1
+        leaves = [leaf for root in roots for leaf in (_graph_leaves(root.grad_fn) if root.grad_fn else [root])]
+        shapes = set(self.model_shapes.values())
+        copied_parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
+        reaches_model = any(id(leaf) in self.model_shapes for leaf in leaves)
+        line = None if reaches_model else self._creation_line(leaves, sys._getframe(1))
+        self.leaves = _BackwardLeaves(reaches_model, len(leaves) - len(copied_parameters), len(copied_parameters), line)
+
+    def _creation_line(self, leaves: list[Tensor], frame: FrameType | None) -> SourceLine | None:
+        """Return the line that created a leaf: as traced, as found before, or the assignment of its variable."""
+        traced_lines = self.trace.close() if self.trace else {}
+        leaf_ids = {id(leaf) for leaf in leaves}
+        traced_line = next((traced_lines[id(leaf)] for leaf in leaves if id(leaf) in traced_lines), None)
+        return traced_line or self.leaves.line or find_assignment(frame, lambda value: id(value) in leaf_ids)
+
+    def on_step_end(self) -> None:
+        """Trace the torch calls until the next backward pass if the first pass did not reach the model."""
+        if self.trace and self.passes and not self.leaves.reaches_model:
+            self.trace.open()
+
+    @contextmanager
+    def tracing_ended(self) -> Iterator[None]:
+        """End the trace with a block."""
+        try:
+            yield
+        finally:
+            if self.trace:
+                self.trace.close()
+
+
+class _LeafTrace(TorchFunctionMode):
+    """Records the user's line of each call that creates a leaf with a gradient, from ``open`` to ``close``, once.
+
+    It opens only while no other mode is active, so that it is never removed in place of one of the user's. If one was
+    entered since and is still active, it stays, without recording, until the next ``close``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[int, SourceLine] = {}
+        self.is_open = self.was_used = False
+
+    def open(self) -> None:
+        """Start to record, unless that was done before."""
+        if not self.was_used and not torch._C._len_torch_function_stack():
+            self.was_used = self.is_open = True
+            self.__enter__()  # type: ignore[no-untyped-call]
+
+    def close(self) -> dict[int, SourceLine]:
+        """Return the lines by the ids of the leaves, and stop to record."""
+        lines, self.lines = self.lines, {}
+        depth = torch._C._len_torch_function_stack()
+        if self.is_open and depth and torch._C._get_function_stack_at(depth - 1) is self:
+            self.is_open = False
+            self.__exit__(None, None, None)
+        return lines
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        subject = args[0] if args and isinstance(args[0], Tensor) else None
+        was_leaf = subject is not None and subject.requires_grad
+        result = func(*args, **(kwargs or {}))
+        created = subject if getattr(func, "__name__", "") == "__set__" else result
+        is_leaf = isinstance(created, Tensor) and created.is_leaf and created.requires_grad
+        if is_leaf and not (was_leaf and created is subject) and (line := get_line_from_frame(sys._getframe(1))):
+            self.lines[id(created)] = line
+        return result
+
+
+def _graph_leaves(function: Any) -> list[Tensor]:
+    """Return the leaf tensors of a graph. Keeps no reference to the graph, so that it can be freed."""
+    visited, pending, leaves = {function}, [function], []
+    while pending:
+        node = pending.pop()
+        if (variable := getattr(node, "variable", None)) is not None and not node.next_functions:
+            leaves.append(variable)
+        next_nodes = {next_node for next_node, _ in node.next_functions if next_node is not None} - visited
+        visited |= next_nodes
+        pending += next_nodes
+    return leaves

@@ -1,0 +1,132 @@
+"""What keeps graphs of past steps alive: a variable or an attribute, and the line that stores tensors in it."""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from nbdebug.source.location import SourceLine
+from nbdebug.source.references import Reference, find_references, user_files, user_frames
+from nbdebug.source.search import iterate_names, paired_targets, read_names, search_files, syntax_tree
+
+STORING_METHODS = {"append", "appendleft", "add", "extend", "update", "put", "insert", "setdefault"}
+_DETACHING_CALLS = {"item", "detach", "tolist", "numpy", "float", "int"}
+_COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>"}
+_EMPTY_CONTAINERS = {"list", "dict", "deque", "set", "defaultdict"}
+_MAX_NODES = 2000  # nodes of one graph that are searched for a marked one
+
+
+@dataclass(frozen=True)
+class GraphHolder:
+    """A variable or an attribute that holds tensors with their graphs, and the line that stores them, if known."""
+
+    name: str
+    line: SourceLine | None
+
+
+def find_graph_holder(is_retained: Callable[[Any], bool], frame: FrameType | None) -> GraphHolder | None:
+    """Return what holds the tensors whose graphs contain a retained node; None if nothing of the user's does.
+
+    Asks the interpreter for all tensors and for the objects that refer to them, which takes about a tenth of a second.
+    """
+    tensors = [value for value in gc.get_objects() if type(value) is Tensor and value.grad_fn is not None]
+    holding = [tensor for tensor in tensors if _contains_retained_node(tensor.grad_fn, is_retained)]
+    if not holding:
+        return None
+    references = sorted(find_references(holding, frame), key=lambda reference: (reference.depth, reference.name))
+    files = search_files(user_files(frame))
+    holders = [GraphHolder(reference.name, _storing_line(reference, files)) for reference in references]
+    located = next((holder for holder in holders if holder.line), None)
+    return located or (holders[0] if holders else _unfinished_comprehension(frame))
+
+
+def _unfinished_comprehension(frame: FrameType | None) -> GraphHolder | None:
+    """Return the comprehension that is running, whose list has no name yet."""
+    frames = [user_frame for user_frame in user_frames(frame) if user_frame.f_code.co_name in _COMPREHENSIONS]
+    lines = [SourceLine(running.f_code.co_filename, running.f_lineno) for running in frames]
+    return GraphHolder("the comprehension", lines[0]) if lines else None
+
+
+def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bool:
+    """Search the graph behind a node, breadth first."""
+    pending, visited = [root], {root}
+    for node in pending:
+        if is_retained(node):
+            return True
+        if len(pending) < _MAX_NODES:
+            new_nodes = {next_node for next_node, _ in node.next_functions if next_node is not None} - visited
+            visited |= new_nodes
+            pending += new_nodes
+    return False
+
+
+def _storing_line(reference: Reference, files: set[str]) -> SourceLine | None:
+    """Return the only line that stores new values under a name; None if it is ambiguous.
+
+    Searches the file of the reference, or some files if it has none.
+    """
+    stores = [
+        (SourceLine(file, getattr(node, "lineno", 0)), value)
+        for file in ([reference.file] if reference.file else files)
+        for node in _nodes_in_scope(file, reference)
+        for value in _stored_values(node, reference.name, ast.Attribute if reference.owner else ast.Name)
+    ]
+    for keeps in (_is_computed, _keeps_graph, lambda value: reference.name in {*iterate_names(value)}):
+        stores = [(line, value) for line, value in stores if keeps(value)] or stores
+    lines = {line for line, _ in stores}
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _nodes_in_scope(file: str, reference: Reference) -> list[ast.AST]:
+    """Return the nodes of the function or class of a reference; those of the whole file if it has neither."""
+    tree = syntax_tree(file)
+    nodes = [*ast.walk(tree)] if tree else []
+    scopes = [node for node in nodes if reference.first_line and _first_line(node) == reference.first_line]
+    scopes += [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == reference.owner]
+    return [node for scope in scopes for node in ast.walk(scope)] if scopes else nodes
+
+
+def _first_line(node: ast.AST) -> int | None:
+    """Return the first line of a function, with its decorators; None for other nodes."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return None
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _stored_values(node: ast.AST, name: str, kind: type[ast.AST]) -> Iterator[ast.expr]:
+    """Yield what a statement or a call stores in a variable or an attribute, or in the container that it holds."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING_METHODS:
+        if _is_named(node.func.value, name, kind):
+            yield from [*node.args, *(keyword.value for keyword in node.keywords)]
+    elif isinstance(node, ast.Assign):
+        pairs = (pair for target in node.targets for pair in paired_targets(target, node.value))
+        yield from (value for target, value in pairs if _is_named(target, name, kind))
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value and _is_named(node.target, name, kind):
+        yield node.value
+
+
+def _is_named(node: ast.AST, name: str, kind: type[ast.AST]) -> bool:
+    """Check whether an expression is a variable or an attribute with a name, or a part of its value."""
+    while isinstance(node, (ast.Subscript, ast.Call, ast.Starred)):
+        node = node.value if isinstance(node, (ast.Subscript, ast.Starred)) else node.func
+        if isinstance(node, ast.Attribute) and node.attr in ("setdefault", "get"):
+            node = node.value
+    return isinstance(node, kind) and name in (getattr(node, "attr", ""), getattr(node, "id", ""))
+
+
+def _is_computed(value: ast.expr) -> bool:
+    """Check whether a value is computed from variables, unlike an empty container or a number."""
+    return bool(read_names(value) - _EMPTY_CONTAINERS)
+
+
+def _keeps_graph(value: ast.expr) -> bool:
+    """Check whether a value may have a graph: its last operation does not convert it to a number."""
+    function = value.func if isinstance(value, ast.Call) else None
+    return str(getattr(function, "attr", getattr(function, "id", ""))) not in _DETACHING_CALLS

@@ -1,0 +1,149 @@
+"""The user's lines that create the objects of a setup, set their options, and make its data."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, Literal
+
+from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
+from torch.utils.data import IterableDataset, Subset, TensorDataset
+from torch.utils.data.dataset import ConcatDataset
+
+from nbdebug.setup.batch import TARGET_KEYS
+from nbdebug.setup.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import find_function, part_line, returned_value
+from nbdebug.source.creation import Creation, find_creation
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.search import call_name, find_option_line, find_unique_line, matches_option, search_files
+
+Origin = Literal["samples", "inputs", "targets", "validation", "loader", "optimizer", "parameters", "scheduler", "loss"]
+_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1}
+_MAX_NESTING = 8
+
+
+def _creation(setup: Setup, created: object) -> Creation | None:
+    return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
+
+
+def creation_line(setup: Setup, created: object) -> SourceLine | None:
+    """Return the line that creates an object of the setup; None if it is ambiguous."""
+    creation = _creation(setup, created) if created is not None else None
+    return creation.line if creation else None
+
+
+def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:
+    """Return the line that sets an option of an optimizer or a scheduler to a value.
+
+    That is its parameter group, the argument of the call that creates it, or the call itself if it has none.
+    """
+    context = user_written_objects(setup)
+    matches = matches_option(option, value)
+    group_line = find_unique_line(lambda node: isinstance(node, ast.Dict) and matches(node), context)
+    if group_line or (creation := _creation(setup, owner)) is None:
+        return group_line or find_option_line(option, value, [owner], context)
+    argument = creation.argument(owner, option)
+    return SourceLine(creation.file, argument.lineno) if argument else creation.line
+
+
+def learning_rate_line(setup: Setup, rate: float) -> SourceLine | None:
+    """Return the line that sets the highest learning rate: that of the optimizer, or of a scheduler with its own."""
+    if isinstance(setup.scheduler, (OneCycleLR, CyclicLR)):
+        return option_line(setup, setup.scheduler, "max_lr", rate)
+    return option_line(setup, setup.optimizers[0], "lr", rate) if setup.optimizers else None
+
+
+def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
+    """Return the line that makes a part of the setup; the data are those of the training split by default."""
+    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
+    if origin == "parameters":
+        return option_line(setup, optimizer, "params", None) if optimizer is not None else None
+    if origin in ("optimizer", "scheduler", "loss"):
+        return creation_line(
+            setup, {"optimizer": optimizer, "scheduler": setup.scheduler, "loss": setup.loss_fn}[origin]
+        )
+    is_validation = origin == "validation" or split in ("val", "validation")
+    loader = setup.val_loader if is_validation else setup.train_loader
+    return creation_line(setup, loader) if origin == "loader" else _data_line(setup, loader, _POSITIONS.get(origin))
+
+
+def _data_line(setup: Setup, loader: Any, position: int | None) -> SourceLine | None:
+    """Return the line that makes the samples of a loader, or their part at a position.
+
+    That is what the user's dataset or collate function returns, else the tensors of a TensorDataset, else the line that
+    creates the dataset or the loader.
+    """
+    datasets = [*_nested_datasets(getattr(loader, "dataset", None))]
+    for function in _sample_functions(loader, datasets):
+        syntax = find_function(function.__code__)
+        if value := returned_value(syntax) if syntax else None:
+            keys = TARGET_KEYS if position == _POSITIONS["targets"] else ()
+            return part_line(function.__code__.co_filename, value, position, keys)
+    for created in [*reversed(datasets), loader]:
+        if created is not None and (creation := _creation(setup, created)):
+            call = creation.call if created is not loader else _dataset_call(creation, loader)
+            parts = call.args if call and isinstance(datasets[-1], TensorDataset) and position is not None else []
+            if parts and not any(isinstance(part, ast.Starred) for part in parts):
+                return part_line(creation.file, _without_row_selection(parts)[position or 0], None)
+            return creation.line
+    return None
+
+
+def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:
+    """Return the tensors whose rows are selected, as in ``x[:100], y[:100]``; parts of one tensor stay as they are."""
+    selections = [part for part in parts if isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Tuple)]
+    wholes = [selection.value for selection in selections]
+    is_same_tensor = len({ast.unparse(whole) for whole in wholes}) < len(wholes)
+    return parts if is_same_tensor or len(selections) < len(parts) else wholes
+
+
+def _dataset_call(creation: Creation, loader: object) -> ast.Call | None:
+    """Return the call that creates the dataset inside the call that creates its loader."""
+    argument = creation.argument(loader, "dataset")
+    return argument if isinstance(argument, ast.Call) and call_name(argument) == "TensorDataset" else None
+
+
+def _nested_datasets(dataset: Any) -> Iterator[Any]:
+    """Yield a dataset and those inside its subsets, the outermost first."""
+    for _ in range(_MAX_NESTING):
+        if dataset is None:
+            return
+        yield dataset
+        if isinstance(dataset, ConcatDataset):
+            dataset = dataset.datasets[0] if len(dataset.datasets) == 1 else None
+        else:
+            dataset = dataset.dataset if isinstance(dataset, Subset) else None
+
+
+def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType]:
+    """Yield the user's functions that make samples, the most important first.
+
+    A collate function makes the parts of a sample only if the dataset returns a single part.
+    """
+    collate = getattr(loader, "collate_fn", None)
+    user_collate = [collate] if isinstance(collate, FunctionType) and _is_user_code(collate) else []
+    if not _returns_parts(datasets):
+        yield from user_collate
+    for dataset in datasets:
+        name = "__iter__" if isinstance(dataset, IterableDataset) else "__getitem__"
+        method = getattr(type(dataset), name, None)
+        if isinstance(method, FunctionType) and _is_user_code(method):
+            yield method
+    yield from user_collate
+
+
+def _is_user_code(function: FunctionType) -> bool:
+    file = function.__code__.co_filename
+    return not is_library_code(file) and not is_debugger_code(file)
+
+
+def _returns_parts(datasets: list[Any]) -> bool:
+    """Check whether a dataset returns several parts for an index."""
+    try:
+        sample = datasets[0][0]
+    except Exception:  # no dataset, or one without an index
+        return False
+    return isinstance(sample, (tuple, list, dict)) and len(sample) > 1

@@ -1,0 +1,165 @@
+"""Find the line that assigned a value: the last assignment of the variable that holds it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Container, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from nbdebug.source.location import SourceLine
+from nbdebug.source.references import frame_variables, user_frames
+from nbdebug.source.search import SourceScope, assignment_targets, covers_line, enclosing_scope, read_names, syntax_tree
+
+_MAX_STEPS = 8
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def find_assignment(frame: FrameType | None, is_searched: Callable[[Any], bool]) -> SourceLine | None:
+    """Return the last assignment of a value, before the running line of the user's function that holds it.
+
+    The functions on the stack that ends in ``frame`` are searched, the innermost first.
+    """
+    for user_frame in user_frames(frame):
+        line = SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
+        names = [name for name, value in frame_variables(user_frame).items() if is_searched(value)]
+        lines = [assigned for name in names if (assigned := last_assignment(line, name))]
+        if lines:
+            return max(lines, key=lambda assigned: assigned.number)
+    return None
+
+
+def last_assignment(line: SourceLine, name: str, *, changes: bool = True) -> SourceLine | None:
+    """Return the last assignment of a variable before a line, in the same function, file or cell.
+
+    Without ``changes``, an assignment that only changes the variable, such as ``loss = loss / 2``, counts only if there
+    is no other one.
+    """
+    last = _last_assigning_statement(line, name, changes=changes)
+    return SourceLine(line.file, last.lineno, line.function) if last else None
+
+
+def _last_assigning_statement(
+    line: SourceLine, name: str, *, changes: bool = True, certain: bool = False
+) -> ast.stmt | None:
+    """Return the last statement that assigns a variable; if it must be ``certain``, None if a choice may skip it."""
+    scope = enclosing_scope(line)
+    statements = [
+        statement
+        for statement in (_own_statements(scope) if scope else ())
+        if statement.lineno < line.number and name in _assigned_names(statement)
+    ]
+    creating = [statement for statement in statements if changes or not _reads(statement, name)]
+    last = max(creating or statements, key=lambda statement: statement.lineno, default=None)
+    return None if certain and last and scope and _may_be_skipped(scope, last, line.number) else last
+
+
+def _may_be_skipped(scope: SourceScope, statement: ast.stmt, number: int) -> bool:
+    """Check whether a choice around a statement does not also contain a line."""
+    choices = [node for node in _own_statements(scope) if isinstance(node, (ast.If, ast.Try, ast.Match))]
+    return any(covers_line(choice, statement.lineno) and not covers_line(choice, number) for choice in choices)
+
+
+def _own_statements(scope: SourceScope) -> Iterator[ast.stmt]:
+    """Yield the statements of a function, or of a file or cell, without those of functions in it."""
+    pending: list[ast.AST] = [*scope.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            pending += ast.iter_child_nodes(node)
+
+
+def _assigned_names(statement: ast.stmt) -> set[str]:
+    """Return the variables that a statement itself assigns."""
+    return {target.id for target in assignment_targets(statement) if isinstance(target, ast.Name)}
+
+
+def _reads(statement: ast.stmt, name: str) -> bool:
+    value = getattr(statement, "value", None)
+    return isinstance(statement, ast.AugAssign) or (value is not None and name in read_names(value))
+
+
+def find_function(code: CodeType) -> FunctionNode | None:
+    """Return the syntax of a function; None if it is ambiguous, as for two lambdas on a line."""
+    tree = syntax_tree(code.co_filename)
+    functions = [
+        node
+        for node in (ast.walk(tree) if tree else ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        and min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+        == code.co_firstlineno
+        and getattr(node, "name", "<lambda>") == code.co_name
+    ]
+    return functions[0] if len(functions) == 1 else None
+
+
+def returned_value(function: FunctionNode) -> ast.expr | None:
+    """Return the expression that a function returns or yields; None if there are several."""
+    if isinstance(function, ast.Lambda):
+        return function.body
+    nodes = [node for statement in _function_statements(function) for node in ast.iter_child_nodes(statement)]
+    values = [statement.value for statement in _function_statements(function) if isinstance(statement, ast.Return)]
+    values += [node.value for node in nodes if isinstance(node, ast.Yield)]
+    return values[0] if len(values) == 1 else None
+
+
+def _function_statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    return [*_own_statements(function)]
+
+
+def part_line(file: str, value: ast.expr, position: int | None, keys: Container[str] = ()) -> SourceLine:
+    """Return the line that makes a value, or its part at a position; of a dictionary, the part under one of some keys.
+
+    Follows variables to their assignments, and calls to what a function of the same file returns.
+    """
+    line = SourceLine(file, value.lineno)
+    for _ in range(_MAX_STEPS):
+        parts = getattr(value, "elts", None)
+        if parts and position is not None:
+            value, position = parts[position], None
+        elif isinstance(value, ast.Dict):
+            named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
+            value = named[0] if len(named) == 1 else value
+        line = SourceLine(file, value.lineno)
+        producer = _producer(line, value, position)
+        if producer is None:
+            return line
+        value, position = producer
+    return line
+
+
+def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
+    return isinstance(key, ast.Constant) and key.value in keys
+
+
+def _producer(line: SourceLine, value: ast.expr, position: int | None) -> tuple[ast.expr, int | None] | None:
+    """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        returned = _returned_by_function(line.file, value.func.id)
+        return (returned, position) if returned is not None else None
+    statement = _last_assigning_statement(line, value.id, certain=True) if isinstance(value, ast.Name) else None
+    if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Name):
+        return (statement.value, None) if isinstance(statement, ast.AugAssign) else None
+    for target in statement.targets:
+        names = [getattr(part, "id", None) for part in getattr(target, "elts", [])]
+        if value.id in names:
+            return statement.value, names.index(value.id)
+    return statement.value, position
+
+
+def _returned_by_function(file: str, name: str) -> ast.expr | None:
+    """Return what the only function of a file with a name returns."""
+    tree = syntax_tree(file)
+    functions = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.FunctionDef)]
+    named = [function for function in functions if function.name == name]
+    return returned_value(named[0]) if len(named) == 1 else None
+
+
+def covering_statement(line: SourceLine) -> ast.stmt | None:
+    """Return the innermost statement around a line."""
+    tree = syntax_tree(line.file)
+    statements = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.stmt)]
+    covering = [statement for statement in statements if covers_line(statement, line.number)]
+    return max(covering, key=lambda statement: (statement.lineno, -(statement.end_lineno or 0)), default=None)

@@ -1,0 +1,180 @@
+"""Find the call in the user's source that creates an object, such as an optimizer or a loader."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.references import find_names
+from nbdebug.source.search import call_name, paired_targets, parameter_names, syntax_tree
+
+_UNKNOWN = object()
+_PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
+_CONSTANT_TYPES = (bool, int, float, str, tuple)
+_CHANGING_OPTIONS = {"last_epoch", "verbose"}  # schedulers count the first, and do not store the second
+_MAX_LOADED_FILES = 200  # files of the user's imported modules that are searched
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A call that creates an object, and the variables, attributes and keywords that receive its result."""
+
+    file: str
+    call: ast.Call
+    names: frozenset[str] = frozenset()
+
+    @property
+    def line(self) -> SourceLine:
+        """The first line of the call."""
+        return SourceLine(self.file, self.call.lineno)
+
+    def argument(self, created: object, name: str) -> ast.expr | None:
+        """Return the argument for a parameter of the constructor, by name or by position."""
+        keywords = {keyword.arg: keyword.value for keyword in self.call.keywords}
+        if name in keywords:
+            return keywords[name]
+        names = parameter_names(type(created))
+        arguments = self.call.args
+        has_positions = not any(isinstance(argument, ast.Starred) for argument in arguments)
+        has_positions &= call_name(self.call) != "partial"
+        index = names.index(name) if name in names and has_positions else len(arguments)
+        return arguments[index] if index < len(arguments) else None
+
+
+def find_creation(created: object, files: Iterable[str], frame: FrameType | None = None) -> Creation | None:
+    """Return the only call that can have created an object; None if there is none, or more than one.
+
+    Calls that pass other options are excluded, and of several calls those whose result is stored under a name that the
+    object does not have now, in the functions on the stack that ends in ``frame`` or anywhere else. If no call in the
+    files remains, all imported modules of the user are searched; a class of torch must then have that name.
+    """
+    candidates = _consistent_creations(created, files)
+    is_imported = not candidates
+    if is_imported:
+        candidates = _consistent_creations(created, _loaded_user_files())
+    needs_name = is_imported and type(created).__module__.startswith("torch.")
+    if len(candidates) > 1 or (candidates and needs_name):
+        names = find_names(created, frame)
+        candidates = [c for c in candidates if c.names & names or not (c.names or needs_name)]
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def _consistent_creations(created: object, files: Iterable[str]) -> list[Creation]:
+    """Return the calls that create an object of the same class with the same options."""
+    return [creation for file in files for creation in _creations(created, file) if not _contradicts(creation, created)]
+
+
+def _loaded_user_files() -> list[str]:
+    """Return the files of the user's imported modules; empty if there are too many to search."""
+    files = {
+        inspect.getattr_static(module, "__file__", None)  # getattr() would load a lazy module
+        for name, module in [*sys.modules.items()]
+        if not name.startswith(_PACKAGE_PREFIX)
+    }
+    source_files = [file for file in files if isinstance(file, str) and file.endswith(".py")]
+    own_files = [file for file in source_files if not is_library_code(file) and not is_debugger_code(file)]
+    return own_files if len(own_files) <= _MAX_LOADED_FILES else []
+
+
+def _creations(created: object, file: str) -> Iterator[Creation]:
+    """Yield the calls in a file that create an object of the same class."""
+    class_name = type(created).__name__
+    if not any(class_name in line for line in linecache.getlines(file)) or (tree := syntax_tree(file)) is None:
+        return
+    class_names = {class_name, *_aliases(tree, class_name)}
+    receivers = _receivers(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (call_name(node) in class_names or _passes_class(node, class_names)):
+            yield Creation(file, node, receivers.get(node, frozenset()))
+
+
+def _aliases(tree: ast.Module, class_name: str) -> Iterator[str]:
+    """Yield the other names under which a file imports or stores a class."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.asname for alias in node.names if alias.name == class_name and alias.asname)
+        elif isinstance(node, ast.Assign) and _last_name(node.value) == class_name:
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _last_name(node: ast.expr) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _passes_class(call: ast.Call, class_names: set[str]) -> bool:
+    """Check whether a call passes the class itself, as a partial application does."""
+    return call_name(call) == "partial" and bool(call.args) and _last_name(call.args[0]) in class_names
+
+
+def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
+    """Return the names of the variables, attributes and keywords that receive each value of a file."""
+    receivers: dict[ast.expr, frozenset[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name_node, value in paired_targets(target, node.value):
+                    receivers[value] = receivers.get(value, frozenset()) | {_last_name(name_node)}
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            receivers[node.value] = frozenset({_last_name(node.target)})
+        elif isinstance(node, ast.keyword) and node.arg:
+            receivers[node.value] = frozenset({node.arg})
+        elif isinstance(node, ast.Dict):
+            names = (key.value if isinstance(key, ast.Constant) else "" for key in node.keys)
+            receivers.update(
+                (value, frozenset({str(name)})) for name, value in zip(names, node.values, strict=True) if name
+            )
+    return receivers
+
+
+def _contradicts(creation: Creation, created: object) -> bool:
+    """Check whether a call passes, or leaves out, an option so that an object of torch would have another value."""
+    if not type(created).__module__.startswith("torch."):
+        return False
+    is_complete = call_name(creation.call) != "partial" and not _has_unpacking(creation.call)
+    for name, default in _defaults(type(created)).items():
+        argument = creation.argument(created, name)
+        value = _literal(argument) if argument is not None else default if is_complete else _UNKNOWN
+        option = _option(created, name)
+        if value is not _UNKNOWN and option is not _UNKNOWN and value != option:
+            return True
+    return False
+
+
+def _has_unpacking(call: ast.Call) -> bool:
+    return any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords)
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the default of each parameter of a constructor, if it is a constant."""
+    try:
+        parameters = inspect.signature(cls).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {
+        name: parameter.default if isinstance(parameter.default, _CONSTANT_TYPES) else _UNKNOWN
+        for name, parameter in parameters.items()
+        if name not in _CHANGING_OPTIONS
+    }
+
+
+def _literal(node: ast.expr | None) -> Any:
+    """Return the constant that an expression writes; unknown for any other."""
+    try:
+        value = ast.literal_eval(node) if node is not None else _UNKNOWN
+    except (ValueError, TypeError):
+        return _UNKNOWN
+    return value if isinstance(value, _CONSTANT_TYPES) else _UNKNOWN
+
+
+def _option(created: object, name: str) -> Any:
+    """Return the option that an object was created with, if it can be read."""
+    defaults = inspect.getattr_static(created, "defaults", None)
+    value = defaults.get(name, _UNKNOWN) if isinstance(defaults, dict) else inspect.getattr_static(created, name, None)
+    return value if isinstance(value, _CONSTANT_TYPES) else _UNKNOWN

@@ -1,0 +1,131 @@
+"""Tests of the line that makes the data of a loader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import origin_line
+
+HEADER = """\
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+tokens = torch.arange(80).view(8, 10)
+"""
+
+# By name: the program, and the text of the lines that make inputs and targets; None for no line.
+PROGRAMS: dict[str, tuple[str, str | None, str | None]] = {
+    "tensor dataset": (
+        "def build():\n    x = tokens[:, :-1]\n    y = tokens[:, 1:]\n"
+        "    data = TensorDataset(x, y)\n    return DataLoader(data)\n",
+        "x = tokens[:, :-1]",
+        "y = tokens[:, 1:]",
+    ),
+    "tensors in the call, on lines of their own": (
+        "def build():\n    return DataLoader(TensorDataset(\n        tokens[:, :-1],\n        tokens[:, 1:],\n    ))\n",
+        "tokens[:, :-1],",
+        "tokens[:, 1:],",
+    ),
+    "subset": (
+        "def build():\n    data = TensorDataset(tokens[:, :-1], tokens[:, 1:])\n"
+        "    return DataLoader(Subset(data, range(4)))\n",
+        "data = TensorDataset(tokens[:, :-1], tokens[:, 1:])",
+        "data = TensorDataset(tokens[:, :-1], tokens[:, 1:])",
+    ),
+    "dataset of the user": (
+        "class Pairs(Dataset):\n    def __len__(self): return 8\n    def __getitem__(self, i):\n"
+        "        row = tokens[i]\n        x, y = row[:-1], row[1:]\n        return x, y\n"
+        "def build():\n    return DataLoader(Pairs())\n",
+        "x, y = row[:-1], row[1:]",
+        "x, y = row[:-1], row[1:]",
+    ),
+    "stream": (
+        "class Stream(IterableDataset):\n    def __iter__(self):\n        for row in tokens:\n"
+        "            yield row[:-1], row[1:]\ndef build():\n    return DataLoader(Stream())\n",
+        "yield row[:-1], row[1:]",
+        "yield row[:-1], row[1:]",
+    ),
+    "collate function of single rows": (
+        "def collate(rows):\n    rows = torch.stack(rows)\n    return (rows[:, :-1],\n            rows[:, 1:])\n"
+        "def build():\n    return DataLoader(list(tokens), collate_fn=collate)\n",
+        "return (rows[:, :-1],",
+        "rows[:, 1:])",
+    ),
+    "collate function as a lambda": (
+        "def build():\n    return DataLoader(tokens, batch_size=2,\n"
+        "        collate_fn=lambda rows: (torch.stack(rows)[:, :-1], torch.stack(rows)[:, 1:]))\n",
+        "collate_fn=lambda rows: (torch.stack(rows)[:, :-1], torch.stack(rows)[:, 1:]))",
+        "collate_fn=lambda rows: (torch.stack(rows)[:, :-1], torch.stack(rows)[:, 1:]))",
+    ),
+    "collate function of pairs": (
+        "class Pairs(Dataset):\n    def __len__(self): return 8\n    def __getitem__(self, i):\n"
+        "        return tokens[i][:-1], tokens[i][1:]\n"
+        "def collate(pairs):\n    x, y = zip(*pairs)\n    return torch.stack(x), torch.stack(y)\n"
+        "def build():\n    return DataLoader(Pairs(), collate_fn=collate)\n",
+        "return tokens[i][:-1], tokens[i][1:]",
+        "return tokens[i][:-1], tokens[i][1:]",
+    ),
+    "rows of what a function returns": (
+        "def shift(rows):\n    return (rows[:, :-1],\n            rows[:, 1:])\n"
+        "def build():\n    x, y = shift(tokens)\n    return DataLoader(TensorDataset(x[:6], y[:6]))\n",
+        "return (rows[:, :-1],",
+        "rows[:, 1:])",
+    ),
+    "dictionary": (
+        "class Rows(Dataset):\n    def __len__(self): return 8\n    def __getitem__(self, i):\n"
+        "        return {'text': tokens[i][:-1],\n                'label': tokens[i][1:]}\n"
+        "def build():\n    return DataLoader(Rows())\n",
+        "return {'text': tokens[i][:-1],",
+        "'label': tokens[i][1:]}",
+    ),
+    "change that a choice may skip": (
+        "class Rows(Dataset):\n    def __len__(self): return 8\n    def __getitem__(self, i):\n"
+        "        x = tokens[i]\n        y = x[0]\n        if i > 9:\n            x = x + 1\n        return x, y\n"
+        "def build():\n    return DataLoader(Rows())\n",
+        "return x, y",
+        "y = x[0]",
+    ),
+    "one of two equal calls": (
+        "def other():\n    return DataLoader(TensorDataset(tokens, tokens))\n"
+        "def build():\n    return DataLoader(TensorDataset(tokens, tokens))\n",
+        None,
+        None,
+    ),
+}
+
+
+def build_setup(tmp_path: Path, text: str) -> Setup:
+    file = tmp_path / "program.py"
+    file.write_text(text, encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(text, str(file), "exec"), scope)
+    setup = Setup(nn.Linear(2, 2), scope["build"]())
+    setup.files = {str(file)}
+    return setup
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_origin_line_of_inputs_and_targets_is_the_line_that_makes_them(name: str, tmp_path: Path) -> None:
+    body, inputs, targets = PROGRAMS[name]
+    setup = build_setup(tmp_path, HEADER + body)
+    lines = origin_line(setup, "inputs"), origin_line(setup, "targets")
+    assert [line.text.strip() if line else None for line in lines] == [inputs, targets]
+
+
+def test_origin_line_of_validation_data_and_loss_is_the_line_that_makes_them(tmp_path: Path) -> None:
+    text = (
+        "def build():\n    train_loader = DataLoader(TensorDataset(tokens))\n"
+        "    return train_loader\nval_loader = DataLoader(TensorDataset(tokens), batch_size=4)\n"
+        "loss_fn = torch.nn.MSELoss(reduction='sum')\n"
+    )
+    setup = build_setup(tmp_path, HEADER + text)
+    scope: dict[str, Any] = {}
+    exec(compile(HEADER + text, str(tmp_path / "program.py"), "exec"), scope)
+    setup.val_loader, setup.loss_fn = scope["val_loader"], torch.nn.MSELoss(reduction="sum")
+    lines = origin_line(setup, "loader", "val"), origin_line(setup, "validation"), origin_line(setup, "loss")
+    assert [line.number if line else None for line in lines] == [7, 7, 8]

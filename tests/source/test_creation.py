@@ -1,0 +1,102 @@
+"""Tests of the search for the call that creates an object."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nbdebug.source.creation import find_creation
+
+HEADER = """\
+from functools import partial
+import torch
+from torch import nn
+from torch.optim import SGD as Descent
+Optimizer = torch.optim.SGD
+class Trainer:
+    pass
+"""
+
+# The line with "here" creates what `build` returns; no line for programs without it.
+PROGRAMS = {
+    "variable": "def build(p):\n    optimizer = torch.optim.SGD(p, lr=3.0)  # here\n    return optimizer\n",
+    "returned by a helper": "def make(p):\n    return torch.optim.SGD(p)  # here\ndef build(p):\n    return make(p)\n",
+    "imported under another name": "def build(p):\n    return Descent(p, 0.1)  # here\n",
+    "stored under another name": "def build(p):\n    return Optimizer(p, 0.1)  # here\n",
+    "partial application": "make = partial(torch.optim.SGD, lr=0.1)  # here\ndef build(p):\n    return make(p)\n",
+    "lambda in a dictionary": (
+        "makers = {'sgd': lambda p: torch.optim.SGD(p, lr=0.1), 'adam': lambda p: torch.optim.Adam(p)}  # here\n"
+        "def build(p):\n    return makers['sgd'](p)\n"
+    ),
+    "several lines": "def build(p):\n    return torch.optim.SGD(  # here\n        p,\n        lr=0.1,\n    )\n",
+    "told apart by an option": (
+        "def build(p):\n    first = torch.optim.SGD(p, lr=0.1)\n"
+        "    second = torch.optim.SGD(p, lr=0.2)  # here\n    return second\n"
+    ),
+    "told apart by an omitted option": (
+        "def other(p):\n    return torch.optim.SGD(p)\n"
+        "def build(p):\n    return torch.optim.SGD(p, momentum=0.9)  # here\n"
+    ),
+    "told apart by an attribute": (
+        "def build(p):\n    trainer = Trainer()\n    trainer.first = torch.optim.SGD(p)\n"
+        "    trainer.second = torch.optim.SGD(p)  # here\n    build.trainer = trainer\n    return trainer.second\n"
+    ),
+    "told apart by a key": (
+        "def build(p):\n    build.optimizers = {'first': torch.optim.SGD(p),\n"
+        "        'second': torch.optim.SGD(p)}  # here\n    return build.optimizers['second']\n"
+    ),
+    "equal calls without names": (
+        "def other(p):\n    return torch.optim.SGD(p)\ndef build(p):\n    return torch.optim.SGD(p)\n"
+    ),
+    "a name and an equal call without one": (
+        "def make(p):\n    return torch.optim.SGD(p)\n"
+        "def other(p):\n    optimizer = torch.optim.SGD(p)\n"
+        "def build(p):\n    build.optimizer = make(p)\n    return build.optimizer\n"
+    ),
+    "no call": "def build(p):\n    return getattr(torch.optim, 'S' + 'GD')(p)\n",
+}
+
+
+def load_module(path: Path, text: str) -> ModuleType:
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def marked_line(text: str) -> int | None:
+    return next((number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# here")), None)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_find_creation_returns_the_call_that_created_an_optimizer(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HEADER + PROGRAMS[name]
+    module = load_module(tmp_path / f"program_{len(name)}.py", text)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    created = module.build([module.torch.zeros(1, requires_grad=True)])
+    creation = find_creation(created, [str(module.__file__)])
+    assert (creation.line.number if creation else None) == marked_line(text)
+
+
+def test_find_creation_searches_imported_modules_if_no_given_file_creates_the_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import torch\nclass OwnDescent(torch.optim.SGD):\n    pass\ndef build(p):\n    return OwnDescent(p)  # here\n"
+    )
+    module = load_module(tmp_path / "own_descent.py", text)
+    created = module.build([module.torch.zeros(1, requires_grad=True)])
+    assert find_creation(created, []) is None
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    creation = find_creation(created, [])
+    assert creation is not None
+    assert creation.line.number == marked_line(text)
