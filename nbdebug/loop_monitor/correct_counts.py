@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.loop_monitor.weight_copies import frame_variables
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.references import frame_variables
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_PASSES, _MAX_FRAMES, _MAX_LABELS = 32, 3, 4

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.source.location import SourceLine
-from nbdebug.source.references import Reference, find_references, user_files, user_frames
+from nbdebug.source.references import Referrer, find_references, user_files, user_frames
 from nbdebug.source.search import iterate_names, paired_targets, read_names, search_files, syntax_tree
 
 STORING_METHODS = {"append", "appendleft", "add", "extend", "update", "put", "insert", "setdefault"}
@@ -66,7 +66,7 @@ def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bo
     return False
 
 
-def _storing_line(reference: Reference, files: set[str]) -> SourceLine | None:
+def _storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
     """Return the only line that stores new values under a name; None if it is ambiguous.
 
     Searches the file of the reference, or some files if it has none.
@@ -83,7 +83,7 @@ def _storing_line(reference: Reference, files: set[str]) -> SourceLine | None:
     return lines.pop() if len(lines) == 1 else None
 
 
-def _nodes_in_scope(file: str, reference: Reference) -> list[ast.AST]:
+def _nodes_in_scope(file: str, reference: Referrer) -> list[ast.AST]:
     """Return the nodes of the function or class of a reference; those of the whole file if it has neither."""
     tree = syntax_tree(file)
     nodes = [*ast.walk(tree)] if tree else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
@@ -12,12 +12,15 @@ from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
+from nbdebug.loop_monitor.monitor import LoopMonitor
 from nbdebug.loop_monitor.parameter_updates import UncoveredParameters, UpdateSample
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.schedules import SchedulerUse
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
+
+_MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
 
 
 @dataclass(frozen=True)
@@ -103,3 +106,66 @@ class LoopSummary:
             else []
         )
         return SourceLine(backward_line.file, max(line_numbers)) if backward_line and line_numbers else None
+
+
+def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSummary:
+    """Summarize all events so far; ``learning_rates`` are the learning rates of the steps. Synchronizes the device."""
+    monitor.parameter_tracker.check_values()
+    monitor.retained_graph_counter.count_alive(monitor.steps)
+    most_uncleared = max(
+        monitor.tracked_optimizers.values(), key=lambda tracked: tracked.uncleared_intervals, default=None
+    )
+    stepped_parameter_ids = {
+        id(p)
+        for tracked in monitor.tracked_optimizers.values()
+        if tracked.steps >= _MIN_OPTIMIZER_STEPS
+        for p in tracked.parameters
+    }
+    peak_rate = max(learning_rates, default=0.0)
+    return LoopSummary(
+        steps=sum(tracked.steps for tracked in monitor.tracked_optimizers.values()),
+        tracked_steps=monitor.tracked_steps,
+        backward_passes=monitor.backward_passes,
+        checked_intervals=most_uncleared.checked_intervals if most_uncleared else 0,
+        uncleared_intervals=most_uncleared.uncleared_intervals if most_uncleared else 0,
+        closure_steps=sum(tracked.closure_steps for tracked in monitor.tracked_optimizers.values()),
+        uncleared_closure_steps=sum(tracked.uncleared_closure_steps for tracked in monitor.tracked_optimizers.values()),
+        cleared_after_backward=sum(tracked.cleared_after_backward for tracked in monitor.tracked_optimizers.values()),
+        reaches_model=monitor.leaf_monitor.leaves.reaches_model,
+        other_leaves=monitor.leaf_monitor.leaves.other_leaves,
+        copied_parameters=monitor.leaf_monitor.leaves.copied_parameters,
+        new_leaf_line=monitor.leaf_monitor.leaves.line,
+        gradient_checks=monitor.parameter_tracker.gradient_checks,
+        always_with_gradient=monitor.parameter_tracker.always_with_gradient,
+        with_gradient=frozenset(monitor.parameter_tracker.nonzero_gradient_counts),
+        changed=frozenset(monitor.parameter_tracker.changed),
+        never_with_gradient=monitor.parameter_tracker.never_with_gradient(stepped_parameter_ids),
+        loss_operands=monitor.loss_operands,
+        normalized_twice=monitor.normalized_twice,
+        schedulers=tuple(monitor.scheduler_monitor.uses.values()),
+        final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
+        low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
+        lines={**monitor.lines, **monitor.root_variables.lines()},
+        clipping=monitor.clipping_monitor.summary(),
+        grad_scaler=monitor.grad_scaler_monitor.summary(),
+        validation_steps=monitor.batch_use_counter.validation_steps,
+        batches_with_backward=monitor.batch_use_counter.batches_with_backward,
+        discarded_batches=monitor.batch_use_counter.discarded_batches,
+        forward_passes=monitor.mode_monitor.summary(),
+        accumulation=monitor.accumulation_counter.summary(),
+        retained_graphs=monitor.retained_graph_counter.worst,
+        state_dict_loads=monitor.state_dict_monitor.summary(),
+        shape_mismatch=monitor.comparison_monitor.first_mismatch,
+        epoch_order=monitor.batch_order_monitor.summary(),
+        weight_copies=monitor.weight_copy_monitor.summary(
+            backward.file if (backward := monitor.lines.get("backward")) else None
+        ),
+        double_updates=monitor.double_update_counter.summary(),
+        device_syncs=monitor.device_sync_counter.summary(),
+        batch_alignment=monitor.batch_alignment.summary(),
+        correct_counts=monitor.correct_counts.summary(),
+        uncovered_parameters=monitor.parameter_tracker.uncovered_parameters(
+            monitor.setup.eager_model, monitor.tracked_optimizers.values(), monitor.unrelated_optimizers
+        ),
+        rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
+    )

@@ -17,7 +17,7 @@ _MAX_DEPTH, _MAX_HOLDERS = 4, 64
 
 
 @dataclass(frozen=True)
-class Reference:
+class Referrer:
     """A variable or an attribute that holds an object, in containers if ``depth`` > 0.
 
     ``file`` is that of its function, class or module, empty for the variables of a notebook; ``first_line`` is the
@@ -63,7 +63,7 @@ def frame_variables(frame: FrameType) -> dict[str, Any]:
     return variables
 
 
-def find_references(targets: Iterable[object], frame: FrameType | None) -> set[Reference]:
+def find_references(targets: Iterable[object], frame: FrameType | None) -> set[Referrer]:
     """Return the variables and attributes of user code that hold any of some objects, directly or in containers.
 
     Variables are those of the functions on the stack that ends in ``frame``, of modules and of closures. Each level of
@@ -89,7 +89,7 @@ class _ReferenceSearch:
     """A search from objects to their holders, level by level."""
 
     def __init__(self, frame: FrameType | None) -> None:
-        self.references: set[Reference] = set()
+        self.references: set[Referrer] = set()
         self.variables: dict[int, list[tuple[str, str, int]]] = {}
         self.visited: set[int] = set()
         for user_frame in user_frames(frame):
@@ -103,7 +103,7 @@ class _ReferenceSearch:
         ids = {id(item) for item in current}
         self.visited |= ids
         for item_id in ids:
-            self.references |= {Reference(*variable, depth) for variable in self.variables.get(item_id, ())}
+            self.references |= {Referrer(*variable, depth) for variable in self.variables.get(item_id, ())}
         holders = gc.get_referrers(*current) if current else []
         containers: list[object] = []
         for holder in holders:
@@ -116,7 +116,7 @@ class _ReferenceSearch:
     def record(self, holder: object, ids: set[int], depth: int) -> bool:
         """Record the names under which a module, an instance or a closure holds some objects."""
         if type(holder) is CellType:
-            self.references |= {Reference(*variable, depth) for variable in _closure_variables(holder)}
+            self.references |= {Referrer(*variable, depth) for variable in _closure_variables(holder)}
             return True
         owner = _owner_of_attributes(holder)
         if owner is None:
@@ -125,7 +125,7 @@ class _ReferenceSearch:
         if file is not None and not is_library_code(file) and not is_debugger_code(file):
             attributes = holder if isinstance(holder, dict) else vars(holder)
             names = [name for name, value in attributes.items() if id(value) in ids and isinstance(name, str)]
-            self.references |= {Reference(name, file, 0, depth, _class_name(owner)) for name in names}
+            self.references |= {Referrer(name, file, 0, depth, _class_name(owner)) for name in names}
         return True
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import disproved_assumptions
-from nbdebug.loop_monitor.summary import LoopSummary
+from nbdebug.loop_monitor.summary import LoopSummary, summarize_loop
 from nbdebug.options import StopOn
 from nbdebug.records import Record
 from nbdebug.records.record import RecordWriter
@@ -326,7 +326,7 @@ class Watch:
         if session is None or not session.loop_monitor.backward_passes:
             return Report()
         try:
-            replayed, loop_summary = self.replay(), session.loop_monitor.summary(session.learning_rates)
+            replayed, loop_summary = self.replay(), summarize_loop(session.loop_monitor, session.learning_rates)
             report_of_rules = judge_result(self.setup, loop=loop_summary, record=self.record, incident=replayed)
             visible_report = replace(report_of_rules, disproved=disproved_assumptions(loop_summary, self.record))
             reports = {"watch": merge_reports([visible_report, replayed.report] if replayed else [visible_report])}

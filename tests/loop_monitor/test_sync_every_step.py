@@ -12,6 +12,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.device_syncs import observe_device_syncs
 from nbdebug.hooks.training_events import observe_matching_steps
 from nbdebug.loop_monitor import LoopMonitor, LoopSummary
+from nbdebug.loop_monitor.summary import summarize_loop
 from nbdebug.rules.examples import classifier
 from nbdebug.rules.throughput.sync_every_step import sync_every_step
 from nbdebug.setup import Setup
@@ -30,7 +31,7 @@ def summarize_fetching_loop(fetch: Any, device: str = "cpu") -> LoopSummary:
             loss.backward()
             optimizer.step()
             fetch(loss)
-    return monitor.summary([])
+    return summarize_loop(monitor, [])
 
 
 def p803_findings(fetch: Any) -> list[Any]:

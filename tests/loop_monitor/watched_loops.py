@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor import LoopSummary, summary
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.watching.watch import Watch
@@ -87,7 +87,7 @@ def all_findings(train: TrainFunction, setup: Setup | None = None) -> list[Findi
 
 def summarize_loop(train: TrainFunction, setup: Setup | None = None) -> LoopSummary:
     _, watch = run_watched(train, setup)
-    return watch.session.loop_monitor.summary([])
+    return summary.summarize_loop(watch.session.loop_monitor, [])
 
 
 def codes(findings: list[Finding]) -> list[str]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import nbdebug
 from nbdebug.hooks.training_events import StepVisibility
+from nbdebug.loop_monitor.summary import summarize_loop
 from nbdebug.watching.session import FastPath
 from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS
 from nbdebug.watching.watch import Watch
@@ -65,7 +66,13 @@ def test_fast_path_records_the_same_signals_and_counts_as_the_full_path(
 def event_counts(watch: Watch) -> Any:
     assert watch.session is not None
     monitor, ring = watch.session.loop_monitor, watch.session.ring
-    return monitor.summary(()).backward_passes, monitor.steps, monitor.tracked_steps, ring.steps, len(ring.passes)
+    return (
+        summarize_loop(monitor, ()).backward_passes,
+        monitor.steps,
+        monitor.tracked_steps,
+        ring.steps,
+        len(ring.passes),
+    )
 
 
 @pytest.mark.parametrize("layers", [(), (nn.Dropout(0.3),), (NoiseLayer(),)])

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
 from nbdebug.hooks.training_events import StepVisibility
+from nbdebug.loop_monitor.summary import summarize_loop
 from nbdebug.tensors.sampling import TensorSampler
 from nbdebug.watching.optimizer_steps import ALWAYS_COMPARED_STEPS, COMPARISON_INTERVAL, LayerSnapshot
 from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS, Throttle
@@ -130,7 +131,7 @@ def test_unenforced_budget_records_every_loss_and_tracks_events_of_some_steps() 
         range(1, ALWAYS_MEASURED_STEPS + 1)
     )
     assert watch.session is not None
-    loop = watch.session.loop_monitor.summary(())
+    loop = summarize_loop(watch.session.loop_monitor, ())
     assert (loop.steps, loop.backward_passes, loop.tracked_steps) == (STEPS, STEPS, STEPS - untracked)
     assert loop.checked_intervals == loop.tracked_steps - 1
     assert not loop.uncleared_intervals
@@ -150,7 +151,7 @@ def test_validation_between_untracked_steps_is_counted() -> None:
                 with torch.no_grad():
                     for x, _ in val:
                         model(x)
-    passes = watch.session.loop_monitor.summary(()).forward_passes
+    passes = summarize_loop(watch.session.loop_monitor, ()).forward_passes
     assert evaluations > 10
     assert passes.validation_passes == passes.validation_in_train_mode == 2 * evaluations
 
@@ -165,7 +166,7 @@ def test_alternating_optimizers_are_tracked_at_every_step() -> None:
             for optimizer in optimizers:
                 step(model, optimizer, train[number % len(train)])
     assert watch.session is not None
-    loop = watch.session.loop_monitor.summary(())
+    loop = summarize_loop(watch.session.loop_monitor, ())
     assert loop.tracked_steps == loop.steps == 4 * ALWAYS_MEASURED_STEPS
 
 
@@ -187,7 +188,7 @@ def test_every_1_takes_a_snapshot_per_step_and_tracks_events_of_some_steps() -> 
     watch = nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1), every=1)
     assert train_watched(watch, model, watch.setup.optimizers[0]) > STEPS / 2
     assert watch.session is not None
-    loop = watch.session.loop_monitor.summary(())
+    loop = summarize_loop(watch.session.loop_monitor, ())
     assert loop.steps == STEPS
     assert watch.record.layers.rows == STEPS
 
