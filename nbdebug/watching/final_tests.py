@@ -47,12 +47,13 @@ class FinalTests:
 
     Each takes up to ``seconds`` of the processor time of this thread, so that the load of the machine does not change
     the verdict.
-    ``seconds_per_step`` is the mean duration of a step of the loop.
+    ``optimizer_count`` optimizers stepped, and ``seconds_per_step`` is the mean duration of a step of the loop.
     """
 
     setup: Setup
     record: Record
     loop: LoopSummary
+    optimizer_count: int
     seconds_per_step: float
     seconds: float
     spent_seconds: float = 0.0
@@ -81,7 +82,7 @@ class FinalTests:
         """Raise NotChecked for a loop in which the loss of the setup does not tell what the model should do."""
         if self.setup.loss_fn is None and self.setup.step_fn is None:
             raise NotChecked("needs loss_fn= and a train_loader, to test the model when the loop has ended")
-        if self.loop.optimizers > 1:
+        if self.optimizer_count > 1:
             raise NotChecked("several optimizers take turns, so one loss does not tell what the model should do")
         if not self.loop.reaches_model:
             raise NotChecked("the loop did not train this model")

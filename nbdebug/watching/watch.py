@@ -347,7 +347,8 @@ class Watch:
         elapsed, own_budget = self.time_budget.elapsed, self.time_budget.budget if self.time_budget.strict else None
         seconds_per_step = elapsed / max(self.session.recorder.step - 1, 1)
         limit = get_time_limit(elapsed, own_budget)
-        tests = FinalTests(self.setup, self.record, loop_summary, seconds_per_step, limit)
+        optimizer_count = len(self.session.loop_monitor.tracked_optimizers)
+        tests = FinalTests(self.setup, self.record, loop_summary, optimizer_count, seconds_per_step, limit)
         try:
             for name, report in tests.run().items():
                 if report.checked_rules:
