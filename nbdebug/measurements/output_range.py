@@ -30,7 +30,8 @@ _MAX_GROWTH = 1.5  # an output that grows by more with a tenfold scale has no bo
 class OutputRange:
     """The range of the output, and the call that bounds it.
 
-    ``share_at_low`` and ``share_at_high`` of the values lie exactly on a finite bound, as those of a clamp do.
+    ``share_at_low`` and ``share_at_high`` of the values at the small scale lie exactly on a finite bound, as those of a
+    clamp do; a sigmoid reaches its bounds only at the large one.
     ``sums_to_one`` holds the axes along which all values are positive and sum to one.
     """
 
@@ -63,8 +64,8 @@ def output_range(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> Outp
     sums = [(axis, output.sum(axis)) for axis in range(1, output.dim()) if output.shape[axis] > 1]
     return OutputRange(
         ValueRange(low, high),
-        float((output == low).float().mean()),
-        float((output == high).float().mean()),
+        float((small.output == low).float().mean()),
+        float((small.output == high).float().mean()),
         tuple(axis for axis, total in sums if low >= 0 and torch.allclose(total, torch.ones_like(total), atol=1e-3)),
         bounding_call.name if bounding_call else "",
         bounding_call.where if bounding_call else Location(),
@@ -91,9 +92,9 @@ class _RandomLastLayer(TorchFunctionMode):
         result = func(*args, **kwargs)
         signal, _ = find_layer_input(tree_tensors((args, kwargs)), self._size)
         if signal is not None:
+            if self._remaining == 0 and isinstance(result, Tensor):
+                result = self._scale * torch.randn_like(result)
             self._remaining -= 1
-            if self._remaining == -1 and isinstance(result, Tensor):
-                return self._scale * torch.randn_like(result)
         return result
 
     def _record(self, call: TorchCall) -> None:
