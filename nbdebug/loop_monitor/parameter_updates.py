@@ -14,6 +14,7 @@ from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero
 
 _MAX_PARAMETERS = 2000  # tracked parameters
 _WORD_BYTES = 8  # bytes of an int64
+_MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 _FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
 
 
@@ -160,8 +161,8 @@ def _sample_values(tensor: Tensor) -> Tensor:
 class BackwardLeaves:
     """Leaves that a backward pass reaches: whether the model is among them, and how many others there are.
 
-    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that are not the model's but have
-    the shape of one of its parameters.
+    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that have the shapes of at least
+    half of the model's: a single tensor of such a shape is no copy of the model.
     """
 
     reaches_model: bool = False
@@ -172,13 +173,10 @@ class BackwardLeaves:
     def of(cls, roots: Sequence[Tensor], model_shapes: Mapping[int, tuple[int, ...]]) -> BackwardLeaves:
         """Collect the leaves behind some roots; ``model_shapes`` maps ids of the model's parameters to their shapes."""
         leaves = [leaf for root in roots for leaf in (_graph_leaves(root.grad_fn) if root.grad_fn else [root])]
-        shapes = set(model_shapes.values())
-        copied_parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
-        return cls(
-            any(id(leaf) in model_shapes for leaf in leaves),
-            len(leaves) - len(copied_parameters),
-            len(copied_parameters),
-        )
+        shapes = Counter(model_shapes.values())
+        common = Counter(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, nn.Parameter)) & shapes
+        copied_parameters = common.total() if common.total() >= _MIN_COPIED_SHARE * shapes.total() else 0
+        return cls(any(id(leaf) in model_shapes for leaf in leaves), len(leaves) - copied_parameters, copied_parameters)
 
 
 def _graph_leaves(function: Any) -> list[Tensor]:

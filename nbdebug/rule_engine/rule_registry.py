@@ -14,6 +14,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity
 from nbdebug.measurements.registry import import_submodules
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
+from nbdebug.rule_engine.predictions import Prediction
 
 _RuleFunction = Callable[..., Iterator[Finding]]
 _RULES: dict[str, Rule] = {}
@@ -24,6 +25,8 @@ class Rule:
     """One rule: its code, its page, the measurements it needs and its options.
 
     A measurement in ``optional`` may be unavailable; the rule then gets the NotChecked reason instead of a value.
+    ``prediction`` is what its findings before training say about the run; None if they state facts. ``asked_again``
+    tells whether the rule judges a state that training changes, so that a watch asks it again after the run.
     """
 
     code: str
@@ -34,12 +37,21 @@ class Rule:
     options: dict[str, Any]
     function: _RuleFunction
     optional: frozenset[str] = frozenset()
+    prediction: Prediction | None = None
+    asked_again: bool = False
 
     def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
         """Return the findings of the rule, labeled with its code, name and severity."""
         findings = self.function(*(self._read(measurements, name) for name in self.needs), **options)
+        claim = self.prediction.claim if self.prediction is not None else ""
         return [
-            replace(finding, code=self.code, name=self.name, severity=finding.severity or self.severity)
+            replace(
+                finding,
+                code=self.code,
+                name=self.name,
+                severity=finding.severity or self.severity,
+                predicts=finding.predicts or claim,
+            )
             for finding in findings
         ]
 
@@ -64,7 +76,9 @@ class Rule:
         return importlib.import_module(self.function.__module__)
 
 
-def rule(code: str, severity: Severity) -> Callable[[_RuleFunction], _RuleFunction]:
+def rule(
+    code: str, severity: Severity, *, prediction: Prediction | None = None, asked_again: bool = False
+) -> Callable[[_RuleFunction], _RuleFunction]:
     """Register a generator function as the rule ``code``; its docstring is its page, its name the rule's name."""
 
     def register(function: _RuleFunction) -> _RuleFunction:
@@ -78,6 +92,8 @@ def rule(code: str, severity: Severity) -> Callable[[_RuleFunction], _RuleFuncti
             options={p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
             function=function,
             optional=frozenset(p.name for p in parameters if "| NotChecked" in str(p.annotation)),
+            prediction=prediction,
+            asked_again=asked_again,
         )
         return function
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from nbdebug.finding import Finding, Location
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
@@ -35,7 +36,7 @@ _FIXES = {
 }
 
 
-@rule("T608", "error")
+@rule("T608", "error", prediction=POOR_TRAINING)
 def cannot_overfit(overfit: Overfit) -> Iterator[Finding]:
     """The model cannot overfit a tiny batch.
 

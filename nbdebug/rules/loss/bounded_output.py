@@ -15,7 +15,23 @@ from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
 
 _FINAL_ACTIVATION = Pattern(BOUNDED_NODES, frozenset())
-_CONSEQUENCES = ("L208", "L210", "G401", "G402", "G403", "G415", "G409", "T601", "T606", "T607", "T608", "T610", "E709")
+_CONSEQUENCES = (
+    "L208",
+    "L210",
+    "G401",
+    "G402",
+    "G403",
+    "G415",
+    "G409",
+    "T601",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "E709",
+    "O502",
+    "T614",
+)
 
 
 @rule("L209", "error")

@@ -68,7 +68,21 @@ def relu_on_logits(
             cause=f"{call} is applied between the last layer and the loss.",
             fix=suggest_removal(node, {call, call.title(), "ReLU"}, f"return the logits without {call}"),
             evidence={"range": str(value_range), "share of zeros": zero_share, "loss": loss_kind},
-            explains=("L208", "G401", "G412", "G416", "T601", "T606", "T608", "T610", "E702", "E706", "E709", "M307"),
+            explains=(
+                "L208",
+                "G401",
+                "G412",
+                "G416",
+                "T601",
+                "T606",
+                "T608",
+                "T610",
+                "E702",
+                "E706",
+                "E709",
+                "M307",
+                "T614",
+            ),
         )
 
 

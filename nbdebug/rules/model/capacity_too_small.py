@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from nbdebug.finding import Finding
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.overfit import Overfit
 
 
-@rule("M314", "warning")
+@rule("M314", "warning", prediction=POOR_TRAINING)
 def capacity_too_small(overfit: Overfit) -> Iterator[Finding]:
     """The model has too few parameters to memorize even the tiny batch.
 

@@ -19,7 +19,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import get_location
 
-_CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610")
+_CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
 
 
 @rule("O507", "warning")
@@ -83,7 +83,7 @@ def _other_optimizer_finding(scheduler: Any, count: int) -> Finding:
         cause="The optimizer was created again after the scheduler.",
         fix=f"scheduler = torch.optim.lr_scheduler.{kind}(optimizer, ...)   # after optimizer = ...",
         evidence={"scheduler": kind, "optimizer": type(scheduler.optimizer).__name__},
-        explains=("T606", "T604"),
+        explains=("T606", "T604", "T614"),
     )
 
 
