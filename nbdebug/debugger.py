@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from nbdebug.options import check_option_names
-from nbdebug.report import Report, merge_reports
+from nbdebug.report import Report, ReportLog, merge_reports
 from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
@@ -91,7 +91,7 @@ class Debugger:
 
     def begin(self) -> None:
         """Forget all results and findings."""
-        self.reports: dict[str, Report] = {}
+        self.reports = ReportLog()
         self.results: dict[str, Result] = {}
         self.watched: Watch | None = None
         self.log: list[str] = []
@@ -431,7 +431,7 @@ class Debugger:
             on_finding: A function called with each new finding, or "pause".
             final_tests: Test the trained model when the loop has ended, for up to two seconds a test.
         """
-        self.watched = Watch(self.setup, self.reports.__setitem__, **_without_self(locals()))
+        self.watched = Watch(self.setup, self.reports, **_without_self(locals()))
         return self.watched
 
     @property

@@ -40,7 +40,8 @@ class Finding:
 
     The registry adds ``code``, ``name`` and the default ``severity``. ``explains`` holds the codes of findings that are
     consequences of this one. ``assumes`` names assumptions about the user's loop; the finding is withdrawn if a watched
-    loop has disproved all of them.
+    loop has disproved all of them. ``predicts`` is its claim about the run to come; the finding becomes a note if a
+    watched run has disproved it.
     """
 
     message: str
@@ -50,6 +51,7 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
     explains: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
+    predicts: str = ""
     code: str = ""
     name: str = ""
     severity: Severity | None = None

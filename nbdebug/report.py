@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import SEVERITIES, Finding, Location
@@ -38,9 +38,11 @@ class Report(Result):
     """Findings by rank, causes before their consequences; iterable.
 
     ``checked_rules`` are the codes of the rules that were checked, ``title`` names the tool, ``subject`` describes the
-    input in one line, ``seconds`` is the duration, ``stopped`` whether it was stopped early. ``disproved`` are
-    assumptions of findings that a watched loop has disproved. ``loss_error`` is the error of the user's loss, if it
-    raised when called with output and target, so that rules about it could not be checked.
+    input in one line, ``seconds`` is the duration, ``stopped`` whether it was stopped early. ``disproved`` holds the
+    assumptions and predictions of findings that a watched run has disproved, each with what the run showed instead.
+    ``asked_again`` are rules whose earlier findings no longer count, since training changed what they judge.
+    ``loss_error`` is the error of the user's loss, if it raised when called with output and target, so that rules about
+    it could not be checked.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -50,7 +52,8 @@ class Report(Result):
     subject: str = ""
     seconds: float = 0.0
     stopped: bool = False
-    disproved: frozenset[str] = frozenset()
+    disproved: Mapping[str, str] = field(default_factory=dict)
+    asked_again: frozenset[str] = frozenset()
     loss_error: str = ""
 
     def __iter__(self) -> Iterator[Finding]:
@@ -120,27 +123,51 @@ class Report(Result):
 
 
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings with causes first: those that another finding explains come last."""
+    """Return findings by rank: faults before notes, and causes before the findings that they explain.
+
+    A cause ranks as high as the worst finding that it explains.
+    """
     unranked = list(findings)
     faults = [finding for finding in unranked if finding.severity != "note"]
     explained = {code for cause in faults for code in cause.explains}
     if any(cause.code not in _OUTCOMES | explained for cause in faults):
         explained |= _OUTCOMES
 
-    def rank(finding: Finding) -> tuple[bool, int, int]:
-        severity = SEVERITIES.index(finding.severity or "note")
-        return finding.code in explained, severity, FAMILY_ORDER.find(finding.code[:1])
+    def rank(finding: Finding) -> tuple[bool, bool, int, int, int]:
+        consequences = [fault for fault in faults if fault.code in finding.explains]
+        return (
+            finding.severity == "note",
+            finding.code in explained,
+            min(map(_severity_rank, [finding, *consequences])),
+            _severity_rank(finding),
+            FAMILY_ORDER.find(finding.code[:1]),
+        )
 
     return tuple(sorted(unranked, key=rank))
 
 
+def _severity_rank(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity or "note")
+
+
+class ReportLog(dict[str, Report]):
+    """The last report of each tool by name, in the order in which they were made."""
+
+    def __setitem__(self, name: str, report: Report) -> None:
+        self.pop(name, None)
+        super().__setitem__(name, report)
+
+
 def merge_reports(reports: Iterable[Report]) -> Report:
-    """Merge reports into one, with each finding once."""
+    """Merge reports, the oldest first, into one with each finding once.
+
+    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes.
+    """
     reports_list = list(reports)
-    disproved = frozenset(assumption for report in reports_list for assumption in report.disproved)
-    standing = [f for report in reports_list for f in report.findings if not f.assumes or set(f.assumes) - disproved]
+    disproved = {claim: text for report in reports_list for claim, text in report.disproved.items()}
+    standing = [finding for finding in _current_findings(reports_list) if not _is_withdrawn(finding, disproved)]
     locations = {(f.code, f.where.file, f.where.line) for f in standing if f.where.step is None}
-    findings = {(f.code, f.message): f for f in standing if not _is_repeated(f, locations)}
+    findings = {(f.code, f.message): _weaken(f, disproved) for f in standing if not _is_repeated(f, locations)}
     checked_rules = frozenset(code for report in reports_list for code in report.checked_rules)
     skipped = {
         rule.code: rule for report in reports_list for rule in report.not_checked if rule.code not in checked_rules
@@ -154,7 +181,27 @@ def merge_reports(reports: Iterable[Report]) -> Report:
         seconds=sum(report.seconds for report in reports_list),
         stopped=any(report.stopped for report in reports_list),
         disproved=disproved,
+        asked_again=frozenset(code for report in reports_list for code in report.asked_again),
     )
+
+
+def _current_findings(reports: list[Report]) -> Iterator[Finding]:
+    """Yield the findings of all reports, except those of rules that a later report has asked again."""
+    for position, report in enumerate(reports):
+        replaced = {code for later in reports[position + 1 :] for code in later.asked_again & later.checked_rules}
+        yield from (finding for finding in report.findings if finding.code not in replaced)
+
+
+def _is_withdrawn(finding: Finding, disproved: Mapping[str, str]) -> bool:
+    return bool(finding.assumes) and all(assumption in disproved for assumption in finding.assumes)
+
+
+def _weaken(finding: Finding, disproved: Mapping[str, str]) -> Finding:
+    """Return a finding as a note with what the run showed, if its prediction has been disproved."""
+    if finding.severity == "note" or not (observation := disproved.get(finding.predicts)):
+        return finding
+    message = f"{finding.message} The watched run was not harmed by it: {observation}."
+    return replace(finding, severity="note", message=message)
 
 
 def _is_repeated(finding: Finding, locations: set[tuple[str, str | None, int | None]]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from nbdebug.source.assignments import covering_statement, find_assignment, last
 from nbdebug.source.location import SourceLine, get_line_from_frame
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import read_names
+
+_MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 
 
 class RootVariables:
@@ -79,8 +82,9 @@ def _is_loss(value: object) -> bool:
 class _BackwardLeaves:
     """Leaves that a backward pass reaches: whether the model is among them, and how many others there are.
 
-    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that are not the model's but have
-    the shape of one of its parameters. ``line`` is where another leaf was assigned, if the model is not reached.
+    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that have the shapes of at least
+    half of the model's: a single tensor of such a shape is no copy of the model. ``line`` is where another leaf was
+    assigned, if the model is not reached.
     """
 
     reaches_model: bool = False
@@ -108,11 +112,12 @@ class BackwardLeafMonitor:
             return
         self.passes += 1
         leaves = [leaf for root in roots for leaf in (_graph_leaves(root.grad_fn) if root.grad_fn else [root])]
-        shapes = set(self.model_shapes.values())
-        copied_parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter) and tuple(leaf.shape) in shapes]
+        shapes = Counter(self.model_shapes.values())
+        common = Counter(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, nn.Parameter)) & shapes
+        copied_count = common.total() if common.total() >= _MIN_COPIED_SHARE * shapes.total() else 0
         reaches_model = any(id(leaf) in self.model_shapes for leaf in leaves)
         line = None if reaches_model else self._creation_line(leaves, sys._getframe(1))
-        self.leaves = _BackwardLeaves(reaches_model, len(leaves) - len(copied_parameters), len(copied_parameters), line)
+        self.leaves = _BackwardLeaves(reaches_model, len(leaves) - copied_count, copied_count, line)
 
     def _creation_line(self, leaves: list[Tensor], frame: FrameType | None) -> SourceLine | None:
         """Return the line that created a leaf: as traced, as found before, or the assignment of its variable."""

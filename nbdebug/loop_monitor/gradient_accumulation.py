@@ -149,6 +149,11 @@ class TrackedOptimizer:
         interval.uncleared_closure_passes += interval.has_closure_gradients and self.has_gradients
         self.gradient_versions = GradientVersions(self.parameters)
 
+    @property
+    def adds_to_gradients(self) -> bool:
+        """True unless no backward pass added to the gradients, which are then assigned, not accumulated."""
+        return self.interval.passes > 0 or not self.interval.inspected
+
     def on_step_begin(self) -> None:
         """Record the start of a step."""
         self.interval.is_stepping = True
@@ -159,7 +164,7 @@ class TrackedOptimizer:
         self.steps += 1
         self.closure_steps += self.interval.closure_passes > 1
         self.uncleared_closure_steps += self.interval.uncleared_closure_passes > 0
-        if self.steps > 1 and self.interval.cleared is not None:
+        if self.steps > 1 and self.interval.cleared is not None and self.adds_to_gradients:
             self.checked_intervals += 1
             self.uncleared_intervals += not self.interval.cleared
         self.previous_interval, self.interval = self.interval, StepInterval()

@@ -137,7 +137,8 @@ class BatchUseCounter:
     A step counts for validation if only validation batches were drawn since the previous step, and each of them had a
     backward pass; so batches of an evaluation, or drawn beside training batches, do not. A training batch is discarded
     if its gradients are cleared, and the next batch is drawn before any step: several backward passes for one step on
-    one batch, as in adversarial training, do not count.
+    one batch, as in adversarial training, do not count, and neither do the gradients that another network's loss leaves
+    after the step.
     """
 
     def __init__(self) -> None:
@@ -145,6 +146,7 @@ class BatchUseCounter:
         self.steps: dict[int, Counter[str]] = {}
         self.batch = self.backward_batch = 0  # numbers of the latest training batch, and of that of the latest backward
         self.cleared_batch: int | None = None
+        self.stepped_batch = -1
         self.has_gradients = False
         self.batches_with_backward = self.discarded_batches = 0
 
@@ -159,7 +161,7 @@ class BatchUseCounter:
         self.backward[split] += 1
         if split == "train":
             self.batches_with_backward += self.backward_batch != self.batch
-            self.backward_batch, self.has_gradients = self.batch, True
+            self.backward_batch, self.has_gradients = self.batch, self.batch != self.stepped_batch
 
     def on_gradients_cleared(self) -> None:
         """Record that gradients were cleared."""
@@ -177,6 +179,7 @@ class BatchUseCounter:
         only_validation = self.drawn.total() == self.drawn["val"] > 0 and self.backward["val"] >= self.drawn["val"]
         split = "val" if only_validation else "train" if self.drawn["train"] else ""
         self.steps.setdefault(id(optimizer), Counter())[split] += 1
+        self.stepped_batch = self.batch
         self.reset()
 
     def reset(self) -> None:

@@ -13,6 +13,7 @@ from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero
 
 _MAX_PARAMETERS = 2000  # tracked parameters
 _WORD_BYTES = 8  # bytes of an int64
+_MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 _FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
 
 

@@ -75,7 +75,7 @@ def find_plateau(run: RunSummary, min_remaining_share: float = 0.25) -> _Plateau
         or not run.is_finite
     ):
         return None
-    if run.second_half.falls or run.second_half.rises or run.learned_share < 0.05:
+    if run.second_half.falls or run.second_half.rises or run.learned_share < 0.05 or find_final_descent(run):
         return None
     finite = np.flatnonzero(np.isfinite(run.loss))
     segments = segment_means(run, 48)
@@ -106,13 +106,14 @@ class _FinalDescent:
 def find_final_descent(
     run: RunSummary, min_remaining_share: float = 0.25, large_gain: float = 0.08
 ) -> _FinalDescent | None:
-    """Return the gain of the last quarter if the loss was still falling beyond noise at the end."""
+    """Return the gain of the last quarter if the loss was still falling beyond noise, and below its start."""
     if (
         run.has_converged
         or not run.is_nonnegative
         or not run.is_finite
         or run.remaining_share is None
         or run.step_count < 12
+        or run.learned_share <= 0
     ):
         return None
     gain = -run.last_quarter.change / max(run.end, 1e-12)
@@ -203,12 +204,12 @@ def _opening_jump(run: RunSummary) -> float:
 def _stays_high(run: RunSummary) -> bool:
     """Return whether a network of several layers stays at 90% of chance or more, or had half of each layer overwritten.
 
-    A single layer may start far from its optimum.
+    A single layer may start far from its optimum, and long first steps that lowered the loss were no harm.
     """
     if len(run.travel.distances) < 2:
         return False
     stays_near_chance = run.remaining_share is not None and run.remaining_share >= 0.9 and not run.second_half.falls
-    return stays_near_chance or run.travel.first_ratio >= 0.5
+    return stays_near_chance or (run.travel.first_ratio >= 0.5 and _opening_jump(run) >= 1)
 
 
 def has_exploded(run: RunSummary) -> bool:

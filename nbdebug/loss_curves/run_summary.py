@@ -34,7 +34,7 @@ class _WeightTravel:
 
     ``distances`` holds one number per module that moved; ``first_ratio`` is the largest relative update in the first
     snapshots, ``peak_ratio`` that of any snapshot and ``median_ratio`` the median of the run, each as the median over
-    modules.
+    modules. Modules whose weights are zero before training have no relative first update.
     """
 
     distances: tuple[float, ...] = ()
@@ -54,16 +54,19 @@ def _weight_travel(record: Record, early_snapshots: int = 4) -> _WeightTravel:
     for parameter in record.tensors("update.norm"):
         parameters_by_module.setdefault(parameter.rpartition(".")[0], []).append(parameter)
     distances, ratios, firsts, peaks = [], [], [], []
+    started_at_zero = set(record.about.get("zero_parameters", ()))
     for parameters in parameters_by_module.values():
         steps, ratio = _relative_updates(record, parameters)
         if len(steps) and ratio.max() > 0:
             distances.append(_total_over_steps(steps, ratio, record.steps))
             ratios.append(float(np.median(ratio)))
-            firsts.append(float(ratio[:early_snapshots].max()))
+            if not all(name in started_at_zero or name.endswith("bias") for name in parameters):
+                firsts.append(float(ratio[:early_snapshots].max()))
             peaks.append(float(ratio.max()))
     if not distances:
         return _WeightTravel()
-    return _WeightTravel(tuple(distances), float(np.median(ratios)), float(np.median(firsts)), float(np.median(peaks)))
+    first_ratio = float(np.median(firsts)) if firsts else 0.0
+    return _WeightTravel(tuple(distances), float(np.median(ratios)), first_ratio, float(np.median(peaks)))
 
 
 def _relative_updates(record: Record, parameters: list[str]) -> tuple[StepArray, FloatArray]:
@@ -104,8 +107,10 @@ class _SplitEvaluations:
 class RunSummary:
     """Summary of the loss of a run.
 
-    ``loss_is_known`` says whether the loop minimizes the known loss, up to a factor; ``majority`` is the share of the
-    most frequent class, 0 for real targets. ``start`` is the loss before or at the first steps; ``end`` is its mean
+    ``loss_is_known`` says whether the loop minimizes a known loss, up to a factor; ``majority`` is the share of the
+    most frequent class, 0 for real targets; ``lowest_recall`` is the last recall of the class that is recognized worst;
+    ``last_batch_share`` is the size of the last batch of an epoch relative to the others.
+    ``start`` is the loss before or at the first steps; ``end`` is its mean
     over the last fifth, with its standard error; ``lowest`` is the lowest median of ten segments. ``chance`` is the
     loss of a constant prediction, None if it cannot be compared with what the loop minimizes. ``last_quarter`` is the
     trend of the last quarter, ``second_half`` of the second half, ``full_trend`` of the whole run.
@@ -129,6 +134,8 @@ class RunSummary:
     steps_per_epoch: int
     loss_is_known: bool = True
     majority: float | None = None
+    lowest_recall: float | None = None
+    last_batch_share: float = 1.0
 
     @property
     def step_count(self) -> int:
@@ -224,9 +231,27 @@ def summarize_run(record: Record) -> RunSummary:
         user_validation=_user_evaluations(record, steps, finite_or_nan),
         travel=_weight_travel(record),
         steps_per_epoch=int(record.about.get("batches_per_epoch") or 0),
-        loss_is_known=scale > 0,
+        loss_is_known=scale > 0 and (len(train.loss) > 1 or bool(record.about.get("loss", True))),
         majority=_majority_share(record),
+        lowest_recall=_lowest_recall(record),
+        last_batch_share=_last_batch_share(record),
     )
+
+
+def _last_batch_share(record: Record) -> float:
+    """Return the size of the last batch of an epoch over that of the others; 1 if unknown."""
+    keys = ("batch_size", "train_samples", "batches_per_epoch")
+    size, samples, batches = (int(record.about.get(key) or 0) for key in keys)
+    last_size = samples - size * (batches - 1) if size and batches else 0
+    return min(last_size / size, 1.0) if last_size > 0 else 1.0
+
+
+def _lowest_recall(record: Record) -> float | None:
+    """Return the last recall of the worst class of the fixed samples, of validation if they were measured."""
+    recalls = [record.series(f"sample_{split}_recall")[1] for split in ("val", "train")]
+    has_val = len(record.series("sample_val_loss")[1]) > 0
+    values = recalls[0] if has_val else recalls[1]
+    return float(values[-1]) if len(values) else None
 
 
 def _majority_share(record: Record) -> float | None:

@@ -11,6 +11,8 @@ from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
 from nbdebug.statistics.time_series import Curve, Periodicity, find_periodicity, spike_positions, standard_error
 
 _MIN_STEPS = 30
+_SHORT_BATCH_SHARE = 0.5  # of the samples of the other batches
+_MIN_SCORE_GAIN = 0.1  # over the most frequent class, of a model that learned something for other samples
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def find_oscillation(run: RunSummary, min_rise: float = 0.25, min_count: int = 3
 def find_spikes(run: RunSummary) -> list[int]:
     """Return positions of losses that exceed their neighbors, twice the initial loss, and three times a high quantile.
 
-    The quantile leaves out one step per epoch. The opening is skipped, where the rate may be too high.
+    The quantile leaves out one step per epoch. The opening is skipped, where the rate may be too high, and so is the
+    last batch of each epoch if it is short: the mean of few samples varies.
     """
     finite_losses = run.loss[np.isfinite(run.loss)]
     if not run.is_nonnegative or len(finite_losses) < len(run.loss) / 2:
@@ -84,7 +87,14 @@ def find_spikes(run: RunSummary) -> list[int]:
     )  # one batch of each epoch may be an outlier
     threshold = max(2 * float(np.median(finite_losses[:12])), 3 * float(np.quantile(finite_losses, quantile)))
     opening = max(12, len(run.loss) // 20)
-    return [position for position in spike_positions(run.loss, threshold) if position >= opening]
+    positions = [position for position in spike_positions(run.loss, threshold) if position >= opening]
+    return [position for position in positions if not _is_short_batch(run, position)]
+
+
+def _is_short_batch(run: RunSummary, position: int) -> bool:
+    """Return whether a step used the last batch of an epoch, with at most half as many samples as the others."""
+    is_last = run.steps_per_epoch > 0 and int(run.steps[position]) % run.steps_per_epoch == 0
+    return is_last and run.last_batch_share <= _SHORT_BATCH_SHARE
 
 
 def _forgets_within_epoch(run: RunSummary, eval_count: int = 3) -> bool:
@@ -104,9 +114,13 @@ def _retains_within_epoch(run: RunSummary, eval_count: int = 3) -> bool:
 
 
 def find_epoch_periodicity(
-    run: RunSummary, min_agreement: float = 0.6, min_swing: float = 0.5, min_slow_share: float = 0.5
+    run: RunSummary,
+    min_agreement: float = 0.6,
+    min_swing: float = 0.5,
+    min_slow_share: float = 0.5,
+    min_share: float = 0.05,
 ) -> Periodicity | None:
-    """Return a slow pattern that the loss repeats every epoch, if it is large relative to the loss.
+    """Return a slow pattern that the loss repeats every epoch, if it is large relative to the loss and its start.
 
     A fixed order of similar batches repeats only the fast differences between them, which do not count.
     """
@@ -120,12 +134,9 @@ def find_epoch_periodicity(
         or (periodicity.slow_share < min_slow_share and not _forgets_within_epoch(run))
     ):
         return None
-    level = max(float(np.median(run.loss)), 1e-12)
-    return (
-        periodicity
-        if periodicity.amplitude > max(min_swing * level, 4 * run.noise / np.sqrt(periodicity.periods))
-        else None
-    )
+    level, reference = max(float(np.median(run.loss)), 1e-12), run.reference or 0.0
+    smallest = max(min_swing * level, 4 * run.noise / np.sqrt(periodicity.periods), min_share * reference)
+    return periodicity if periodicity.amplitude > smallest else None
 
 
 @dataclass(frozen=True)
@@ -163,10 +174,13 @@ def _split_curves(run: RunSummary) -> list[tuple[Curve, Curve, Curve]]:
 
 
 def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> _ValidationTurn | None:
-    """Return the turn if training and validation curve diverge; the rise is relative to the minimum and to chance."""
+    """Return the turn if training and validation curve diverge; the rise is relative to the minimum and to chance.
+
+    A validation loss that was lowest before training never improved, so it did not turn.
+    """
     lowest, reference = int(val.argmin()), run.chance if run.chance is not None else val[0]
     after = val[lowest + 1 :]
-    if len(after) < 2 or lowest > 0.75 * (len(val) - 1) or reference <= 0:
+    if len(after) < 2 or lowest > 0.75 * (len(val) - 1) or reference <= 0 or steps[lowest] == 0:
         return None
     final = float(after[-2:].mean())
     slope = np.polyfit(np.arange(len(val) - lowest), val[lowest:], 1)[0]
@@ -181,11 +195,17 @@ def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: fl
 
 
 def _find_worsening(run: RunSummary) -> _ValidationTurn | None:
-    """Return the turn if the validation loss ends above its value before training while the training loss fell."""
+    """Return the turn if the validation loss ends above its value before training while the training loss fell.
+
+    The minimum between both was not measured. The score shows that there was one: the model learned something that
+    holds for validation samples.
+    """
     train, val = run.train.loss, run.val.loss
     if len(val) < 2 or len(train) != len(val) or not np.isfinite([*train, *val]).all() or run.chance is None:
         return None
-    has_worsened = val[-1] > 1.15 * max(val[0], run.chance) and train[-1] < 0.5 * run.chance
+    score, majority = run.val.last_score, run.majority
+    generalizes = score is not None and bool(majority) and score > (majority or 0.0) + _MIN_SCORE_GAIN
+    has_worsened = generalizes and val[-1] > 1.15 * max(val[0], run.chance) and train[-1] < 0.5 * run.chance
     return (
         _ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1]))
         if has_worsened

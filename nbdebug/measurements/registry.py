@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -70,6 +70,11 @@ def is_slow(name: str) -> bool:
 def _get_dependencies(name: str) -> tuple[str, ...]:
     """Return the measurements that a measurement depends on; empty for external values."""
     return tuple(inspect.signature(_MEASUREMENTS[name]).parameters) if name in _MEASUREMENTS else ()
+
+
+def measurement_closure(names: Iterable[str]) -> set[str]:
+    """Return measurements and all that they depend on."""
+    return {name for start in names for name in (start, *measurement_closure(_get_dependencies(start)))}
 
 
 class Measurements(Mapping[str, Any]):

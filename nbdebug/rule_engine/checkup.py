@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements, measurement_descriptions
-from nbdebug.measurements.registry import is_slow
+from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
 from nbdebug.report import Report
@@ -18,6 +19,8 @@ from nbdebug.setup import Setup
 from nbdebug.setup.user_code import setup_error
 from nbdebug.views.live import Screen, show_view
 
+_CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
+_BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
 
@@ -60,19 +63,51 @@ def checkup(
 def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values: Any) -> Report:
     """Return the findings on the result of a tool; ``external_values`` is that result by the name of its measurement.
 
-    Slow measurements are skipped for a running loop, which is judged repeatedly, and for the overfit test, since a
-    checkup has made them. ``ignored`` are codes to skip.
+    Slow measurements are skipped for the overfit test, since a checkup has made them. ``ignored`` are codes to skip.
     """
     rules = [rule for rule in rule_registry.select_rules(None, ignored) if set(rule.needs) & set(external_values)]
-    if {"loop", "overfit"} & set(external_values):
+    if "overfit" in external_values:
         external_values = {
             **{name: NotChecked(_NOT_MEASURED_DURING_LOOP) for name in measurement_descriptions() if is_slow(name)},
             **external_values,
         }
+    return _judge(setup, rules, external_values)
+
+
+def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_values: Any) -> Report:
+    """Return the findings on a loop that has run; ``external_values`` are the measurements made of it.
+
+    Besides the rules on the loop, asks again those that judge what training changes, and the cheap rules on data, loss
+    and optimizer that are not among the ``checked_rules``: they name causes of what the run shows. A running loop is
+    judged repeatedly, so other slow measurements are skipped.
+    """
+    rules = rule_registry.select_rules()
+    again = [rule for rule in rules if rule.asked_again]
+    causes = [rule for rule in rules if _is_cheap_cause(rule) and rule.code not in checked_rules]
+    on_loop = [rule for rule in rules if set(rule.needs) & set(external_values)]
+    available = {name for rule in (*again, *causes) for name in measurement_closure(rule.needs)}
+    skipped = {
+        name: NotChecked(_NOT_MEASURED_DURING_LOOP)
+        for name in measurement_descriptions()
+        if is_slow(name) and name not in available
+    }
+    selected = {rule.code: rule for rule in (*on_loop, *again, *causes)}
+    report = _judge(setup, list(selected.values()), {**skipped, **external_values})
+    return replace(report, asked_again=frozenset(rule.code for rule in again))
+
+
+def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any]) -> Report:
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         runner = RuleRunner(Measurements(setup, **external_values), rules, {})
         runner.run(Screen())
         return runner.report()
+
+
+def _is_cheap_cause(rule: Rule) -> bool:
+    """Return whether a rule explains runs and needs no more than one batch, whatever the state of the model."""
+    return rule.code not in _BEFORE_TRAINING and (
+        rule.code in _CHEAP_DATA_RULES or (rule.code[0] in "LO" and not any(map(is_slow, rule.needs)))
+    )
 
 
 def _get_requested_rules(

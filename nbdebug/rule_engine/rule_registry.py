@@ -14,6 +14,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity
 from nbdebug.measurements.registry import import_submodules
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
+from nbdebug.rule_engine.predictions import Prediction
 from nbdebug.setup.source_lines import Origin
 
 _RuleFunction = Callable[..., Iterator[Finding]]
@@ -26,6 +27,8 @@ class Rule:
 
     A measurement in ``optional`` may be unavailable; the rule then gets the NotChecked reason instead of a value.
     ``origin`` is what of the setup is at fault: a finding without a line gets the line that makes it.
+    ``prediction`` is what its findings before training say about the run; None if they state facts. ``asked_again``
+    tells whether the rule judges a state that training changes, so that a watch asks it again after the run.
     """
 
     code: str
@@ -37,12 +40,21 @@ class Rule:
     function: _RuleFunction
     optional: frozenset[str] = frozenset()
     origin: Origin | None = None
+    prediction: Prediction | None = None
+    asked_again: bool = False
 
     def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
         """Return the findings of the rule, labeled with its code, name and severity."""
         findings = self.function(*(self._read(measurements, name) for name in self.needs), **options)
+        claim = self.prediction.claim if self.prediction is not None else ""
         return [
-            replace(finding, code=self.code, name=self.name, severity=finding.severity or self.severity)
+            replace(
+                finding,
+                code=self.code,
+                name=self.name,
+                severity=finding.severity or self.severity,
+                predicts=finding.predicts or claim,
+            )
             for finding in findings
         ]
 
@@ -67,7 +79,14 @@ class Rule:
         return importlib.import_module(self.function.__module__)
 
 
-def rule(code: str, severity: Severity, origin: Origin | None = None) -> Callable[[_RuleFunction], _RuleFunction]:
+def rule(
+    code: str,
+    severity: Severity,
+    *,
+    origin: Origin | None = None,
+    prediction: Prediction | None = None,
+    asked_again: bool = False,
+) -> Callable[[_RuleFunction], _RuleFunction]:
     """Register a generator function as the rule ``code``; its docstring is its page, its name the rule's name."""
 
     def register(function: _RuleFunction) -> _RuleFunction:
@@ -82,6 +101,8 @@ def rule(code: str, severity: Severity, origin: Origin | None = None) -> Callabl
             function=function,
             optional=frozenset(p.name for p in parameters if "| NotChecked" in str(p.annotation)),
             origin=origin,
+            prediction=prediction,
+            asked_again=asked_again,
         )
         return function
 

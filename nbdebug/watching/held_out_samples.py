@@ -17,13 +17,14 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.evaluation_mode import in_mode
-from nbdebug.setup.losses import get_loss_kind, score_tensor
+from nbdebug.setup.losses import get_loss_kind, ignore_index, score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MAX_SAMPLES, _MAX_VALUES, _MAX_BATCHES, _MIN_CHANCE_SHARE = 256, 2_000_000, 16, 1e-3
 _PLANNED_SHARE, _PLANNED_GROWTH = 0.02, 1.4
 _PASSES_PER_TRAINING_SAMPLE = 3  # a backward pass takes about twice as long as the forward pass
 _MAX_LOSS_DIFFERENCE = 1e-4
+_MIN_CLASS_SAMPLES = 5  # of a class, before its recall means anything
 
 
 @dataclass
@@ -54,7 +55,7 @@ class FixedSamples:
             with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
                 samples.batches = {split: _collect_batches(setup, split) for split in _loaders_by_split(setup)}
                 samples.data_summary = {
-                    **_describe_targets(samples.batches["train"]),
+                    **_describe_targets(samples.batches["train"], ignore_index(setup.loss_fn)),
                     **_estimate_chance_loss(setup),
                 }
                 samples.batches = {split: _merge_batches(setup, parts) for split, parts in samples.batches.items()}
@@ -100,6 +101,15 @@ class FixedSamples:
             row[f"sample_{split}_score"] = score
         return row
 
+    def add_recall(
+        self, split: str, classes: set[int], targets: Tensor, correct: Tensor, row: dict[str, float]
+    ) -> None:
+        """Add the lowest recall of the classes, if each of them occurs often enough to tell it."""
+        counts = torch.bincount(targets, minlength=max(classes, default=0) + 1)
+        if len(classes) > 1 and all(counts[label] >= _MIN_CLASS_SAMPLES for label in classes):
+            hits = torch.bincount(targets, weights=correct.float(), minlength=len(counts))
+            row[f"sample_{split}_recall"] = min(float(hits[label] / counts[label]) for label in classes)
+
     def compute_score(self, split: str, pairs: list[tuple[Any, Any]], row: dict[str, float]) -> float | None:
         """Return accuracy for classes and explained variance for real values; None for other tasks."""
         outputs = [score_tensor(output) for output, _ in pairs]
@@ -108,20 +118,27 @@ class FixedSamples:
             return None
         loss_kind = get_loss_kind(self.setup.loss_fn)
         if loss_kind in ("cross-entropy", "nll") and not targets[0].is_floating_point():
+            ignored = ignore_index(self.setup.loss_fn)
+            targets = [target.long().masked_fill(target == ignored, -1) for target in targets]
             predictions = [_class_predictions(output, target) for output, target in zip(outputs, targets, strict=True)]
             predicted = torch.cat([tensor for tensor, _ in predictions])
             if split == "val" or "val" not in self.batches:
                 previous = self.previous_predictions.get(split)
                 row["sample_changed"] = float((predicted != previous).float().mean()) if previous is not None else 1.0
                 self.previous_predictions[split] = predicted
-            return float(torch.cat([correct for _, correct in predictions]).float().mean())
+            correct = torch.cat([correct for _, correct in predictions])
+            labels = torch.cat([target[target >= 0].flatten() for target in targets])
+            if len(labels) == len(correct):
+                classes = {int(label) for label in self.data_summary.get("label_counts", ()) if label.isdigit()}
+                self.add_recall(split, classes, labels, correct, row)
+            return float(correct.float().mean())
         if loss_kind in ("bce", "bce-with-logits") and outputs[0].shape == targets[0].shape:
             threshold = 0.5 if loss_kind == "bce" else 0.0
-            return float(
-                torch.cat([((o > threshold) == (t > 0.5)).flatten() for o, t in _zip_pairs(outputs, targets)])
-                .float()
-                .mean()
-            )
+            correct = torch.cat([((o > threshold) == (t > 0.5)).flatten() for o, t in _zip_pairs(outputs, targets)])
+            if outputs[0].dim() == 1 or outputs[0].shape[1] == 1:
+                labels = torch.cat([(target > 0.5).long().flatten() for target in targets])
+                self.add_recall(split, {0, 1}, labels, correct, row)
+            return float(correct.float().mean())
         if loss_kind in ("squared", "absolute") and outputs[0].shape == targets[0].shape:
             predicted, expected = (
                 torch.cat([tensor.flatten() for tensor in tensors]).double() for tensors in (outputs, targets)
@@ -210,14 +227,15 @@ def _batch_tensors(batch: Batch) -> list[Tensor]:
     return tree_tensors((batch.args, batch.kwargs, batch.targets))
 
 
-def _describe_targets(batches: list[Batch]) -> dict[str, Any]:
-    """Return the label counts, or the variance of real targets."""
+def _describe_targets(batches: list[Batch], ignored: int) -> dict[str, Any]:
+    """Return the label counts without an index that the loss ignores, or the variance of real targets."""
     targets = [batch.target for batch in batches if isinstance(batch.target, Tensor)]
     size = {"batch_size": batches[0].size} if batches else {}
     if not targets:
         return size
     labels = torch.cat([target.flatten() for target in targets])
     if not labels.is_floating_point():
+        labels = labels[labels != ignored]
         return {
             **size,
             "label_counts": {str(label): count for label, count in sorted(Counter(labels.tolist()).items())[:1000]},

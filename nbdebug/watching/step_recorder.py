@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,8 +134,14 @@ def _nan_to_infinity(value: float) -> float:
     return value if value == value else math.inf
 
 
+def _may_carry_state(setup: Setup) -> bool:
+    """Return whether the order of the batches may be intended: the model is recurrent, or the loader is a sequence."""
+    is_recurrent = any(isinstance(m, (nn.RNNBase, nn.RNNCellBase)) for m in setup.eager_model.modules())
+    return is_recurrent or isinstance(setup.train_loader, Sequence)
+
+
 def describe_setup(setup: Setup) -> dict[str, Any]:
-    """Return the metadata of a run: model, parameter count, optimizer, loss, versions and dataset sizes."""
+    """Return the metadata of a run: model, parameters that are zero, optimizer, loss, versions and dataset sizes."""
     loader = setup.train_loader
     metadata: dict[str, Any] = {
         "model": type(setup.eager_model).__name__,
@@ -145,7 +151,9 @@ def describe_setup(setup: Setup) -> dict[str, Any]:
         if isinstance(setup.loss_fn, nn.Module)
         else getattr(setup.loss_fn, "__name__", ""),
         "torch": torch.__version__,
+        "zero_parameters": [name for name, p in setup.eager_model.named_parameters() if not bool(p.any())],
         "finished": False,
+        "may_carry_state": _may_carry_state(setup),
     }
     with suppress(TypeError):  # a loader over an iterable dataset has a length only if the dataset has one
         if isinstance(loader, Sized) and len(loader):

@@ -19,8 +19,9 @@ from nbdebug.options import StopOn
 from nbdebug.records import Record
 from nbdebug.records.record import RecordWriter
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
-from nbdebug.report import Report, merge_reports
-from nbdebug.rule_engine.checkup import judge_result
+from nbdebug.report import Report, ReportLog, merge_reports
+from nbdebug.rule_engine.checkup import judge_run
+from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
@@ -115,15 +116,15 @@ class _RunControls:
 class Watch:
     """A block around the user's own training loop; its ``result`` is available when the block ends.
 
-    ``on_report`` is called with the name of a tool and its report: those of the watch, and of each test of the trained
-    model. The other options are those of ``Debugger.watch``. What cannot be watched is reported in the result and never
-    raises inside the loop.
+    The reports of the rules, and those of each test of the trained model, are added to ``reports``; rules that a
+    checkup in there has checked are not asked again. The other options are those of ``Debugger.watch``. What cannot be
+    watched is reported in the result and never raises inside the loop.
     """
 
     def __init__(
         self,
         setup: Setup,
-        on_report: Callable[[str, Report], None] = lambda *_: None,
+        reports: ReportLog | None = None,
         *,
         budget: float | None = None,
         every: int | None = None,
@@ -133,7 +134,8 @@ class Watch:
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,
     ) -> None:
-        self.setup, self.on_report, self.match, self.final_tests = setup, on_report, match, final_tests
+        self.setup, self.match, self.final_tests = setup, match, final_tests
+        self.reports = ReportLog() if reports is None else reports
         self.time_budget = TimeBudget(budget, every)
         self.writer = RecordWriter(Path(save)) if save is not None else None
         self.controls = _RunControls(setup, self.clicks, stop_on, on_finding)
@@ -327,8 +329,15 @@ class Watch:
             return Report()
         try:
             replayed, loop_summary = self.replay(), summarize_loop(session.loop_monitor, session.learning_rates)
-            report_of_rules = judge_result(self.setup, loop=loop_summary, record=self.record, incident=replayed)
-            visible_report = replace(report_of_rules, disproved=disproved_assumptions(loop_summary, self.record))
+            checked_rules = self.reports["checkup"].checked_rules if "checkup" in self.reports else ()
+            report_of_rules = judge_run(
+                self.setup, checked_rules, loop=loop_summary, record=self.record, incident=replayed
+            )
+            disproved = {
+                **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),
+                **disproved_predictions(self.record),
+            }
+            visible_report = replace(report_of_rules, disproved=disproved)
             reports = {"watch": merge_reports([visible_report, replayed.report] if replayed else [visible_report])}
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
@@ -336,7 +345,7 @@ class Watch:
         if test_model:
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
-            self.on_report(name, replace(report, title=_FINDINGS_TITLE))
+            self.reports[name] = replace(report, title=_FINDINGS_TITLE)
         return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
 
     def run_final_tests(self, loop_summary: LoopSummary, reports: dict[str, Report]) -> None:

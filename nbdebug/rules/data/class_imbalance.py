@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from nbdebug.finding import Finding
 from nbdebug.measurements.labels import ClassCounts
 from nbdebug.measurements.loss_sensitivity import ClassWeights
+from nbdebug.rule_engine.predictions import MISSED_CLASS
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 
 
-@rule("D106", "warning", origin="targets")
+@rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
 def class_imbalance(
     class_counts: ClassCounts, class_weights: ClassWeights, *, share: float = 0.1, rarer: float = 0.5
 ) -> Iterator[Finding]:

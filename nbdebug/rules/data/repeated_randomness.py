@@ -106,7 +106,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             evidence={"generator": name},
             explains=("T609",),
         )
-    workers = setup.train_loader.num_workers
+    workers = getattr(setup.train_loader, "num_workers", 0)
     for name in reseeded.copied_to_workers:
         yield _worker_finding(
             f"The dataset draws from its own generator {name}, which starts in the same state in each of the {workers} "

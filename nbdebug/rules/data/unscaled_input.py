@@ -13,6 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import INPUTS_UNCHANGED
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -24,10 +25,13 @@ _STANDARDIZE_FIX = (
 _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for both splits"
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
 _MIN_VALUES = 8
-_CONSEQUENCES = ("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "T601", "T602", "T604", "T608", "T610")
+_CONSEQUENCES = (
+    *("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "O502"),
+    *("T601", "T602", "T604", "T606", "T607", "T608", "T610", "T614"),
+)
 
 
-@rule("D104", "warning", origin="inputs")
+@rule("D104", "warning", origin="inputs", prediction=POOR_TRAINING)
 def unscaled_input(
     setup: Setup,
     first_layer_calls: list[FirstLayerCall] | NotChecked,

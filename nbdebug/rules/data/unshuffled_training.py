@@ -9,12 +9,13 @@ from torch import nn
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.labels import LabelOrder
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 
 
-@rule("D116", "warning", origin="loader")
+@rule("D116", "warning", origin="loader", prediction=POOR_TRAINING)
 def unshuffled_training(label_order: LabelOrder, *, share: float = 0.5, level: float = 0.001) -> Iterator[Finding]:
     """Training batches are ordered by class.
 

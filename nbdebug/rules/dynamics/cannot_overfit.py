@@ -10,6 +10,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
 from nbdebug.measurements.random_zeros import RandomZeros
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
@@ -37,7 +38,7 @@ _FIXES = {
 }
 
 
-@rule("T608", "error")
+@rule("T608", "error", prediction=POOR_TRAINING)
 def cannot_overfit(
     overfit: Overfit, random_zeros: list[RandomZeros] | NotChecked, *, least_kept: float = 0.2
 ) -> Iterator[Finding]:

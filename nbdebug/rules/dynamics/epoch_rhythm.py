@@ -34,9 +34,14 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
     It requires three epochs of six batches. The residual of each epoch, after subtracting its mean and the learning
     trend, correlates with those of the others by 0.6. Half of the variance of the pattern is in the slowest sixth of
     its frequencies (periodogram), or the loss of fixed training samples between epochs is three times the loss of the
-    batches during training. The slow swing is at least half of the typical loss. A fixed order of similar batches
-    repeats only fast differences between batches, which do not count. An order from easy to hard does not count either:
-    after it, the loss of the fixed samples is not above the mean loss of the batches of the epoch.
+    batches during training. The slow swing is at least half of the typical loss, and a twentieth of the loss of a
+    constant prediction: a state that starts at zero in each epoch leaves a small one in a run that learned. A fixed
+    order of similar batches repeats only fast differences between batches, which do not count. An order from easy to
+    hard does not count either: after it, the loss of the fixed samples is not above the mean loss of the batches of the
+    epoch.
+
+    It is a note if the order may be intended: a recurrent model may carry its state from batch to batch, and a list of
+    batches is not shuffled.
 
     ## How to fix
     ``DataLoader(dataset, shuffle=True)``; reset hidden states at the start of each epoch.
@@ -50,6 +55,8 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
     summary = get_run_summary(record)
     if summary.steps_per_epoch < _MIN_BATCHES or len(summary.loss) < _MIN_EPOCHS * summary.steps_per_epoch:
         raise NotChecked(f"needs at least {_MIN_EPOCHS} epochs of at least {_MIN_BATCHES} batches")
+    if not summary.loss_is_known:
+        raise NotChecked("your loop minimizes a loss other than loss_fn, or no loss_fn was given: its targets may move")
     if (rhythm := stability.find_epoch_periodicity(summary)) is None:
         return
     yield Finding(
@@ -66,6 +73,7 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
             "slow": rhythm.slow_share,
         },
         explains=("T604", "T605"),
+        severity="note" if record.about.get("may_carry_state") else None,
     )
 
 

@@ -31,7 +31,7 @@ def flat_loss(record: Record) -> Iterator[Finding]:
     bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first steps. It
     requires thirty steps. It is not reported for a loss below half of the loss of a constant prediction, a high score,
     training samples that are classified better than by chance, or a loop that minimizes something other than the known
-    loss, as with adversaries and rewards.
+    loss, as with adversaries and rewards; without a known loss nothing is.
 
     ## How to fix
     Check the findings that rank above it: parameters that never change (O503, M301), a learning rate that is too low
@@ -47,7 +47,7 @@ def flat_loss(record: Record) -> Iterator[Finding]:
     if summary.step_count < MIN_STEPS:
         raise NotChecked(f"{summary.step_count} steps are too few to distinguish a flat loss from a slow one")
     if not summary.loss_is_known:
-        raise NotChecked("your loop minimizes a loss other than loss_fn")
+        raise NotChecked("your loop minimizes a loss other than loss_fn, or no loss_fn was given")
     if not is_flat(summary):
         return
     yield Finding(

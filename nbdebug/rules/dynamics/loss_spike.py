@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
@@ -17,6 +18,8 @@ from nbdebug.rules.examples import mlp, train, training_setup, waves
 from nbdebug.setup import Setup
 
 _MAX_STEPS_LISTED = 5  # spikes listed in a message
+
+_MIN_LEARNED_SHARE = 0.5  # of the initial loss, in a run that its spike did not harm
 
 
 @rule("T605", "warning")
@@ -33,7 +36,9 @@ def loss_spike(record: Record) -> Iterator[Finding]:
     ## How it is measured
     A spike exceeds the running median of fifteen steps by ten times the local spread, exceeds twice the loss of the
     first steps, and exceeds three times the level that all steps but one per epoch stay below. The start of the run is
-    excluded, and so is an increase that persists.
+    excluded, and so is an increase that persists. The last batch of an epoch is excluded if it has at most half as many
+    samples as the others: the mean of few samples varies. A single spike, of one or several steps, is a note if the
+    run ended no higher than it was before, or converged.
 
     ## How to fix
     Inspect the samples of the reported batches. Clip gradients; use a loss that is less sensitive to outliers.
@@ -52,6 +57,8 @@ def loss_spike(record: Record) -> Iterator[Finding]:
         return
     steps = [int(summary.steps[position]) for position in positions]
     worst = max(positions, key=lambda position: summary.loss[position])
+    is_one_event = positions[-1] - positions[0] == len(positions) - 1
+    has_recovered = is_one_event and _has_recovered(summary, positions[0], positions[-1])
     yield Finding(
         message=f"The loss spikes at {len(steps)} of {summary.step_count} steps: "
         f"{_list_steps(steps, summary.steps_per_epoch)}. The highest value is {summary.loss[worst]:.4g}, where "
@@ -59,8 +66,16 @@ def loss_spike(record: Record) -> Iterator[Finding]:
         where=Location(step=int(summary.steps[worst])),
         cause="A batch at these steps contains outliers, or the previous steps were too large.",
         fix="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # before step(), and inspect the batch",
+        severity="note" if has_recovered else None,
         evidence={"steps": steps[:50], "highest": float(summary.loss[worst]), "typical": _typical_loss(summary, worst)},
     )
+
+
+def _has_recovered(summary: RunSummary, first: int, last: int) -> bool:
+    """Return whether the run ended no higher than it was before its only spike, and learned."""
+    before, after = summary.loss[max(0, first - 8) : first], summary.loss[last + 8 :]
+    has_ended_well = summary.end <= float(np.median(before)) or summary.has_converged
+    return len(after) >= 8 and has_ended_well and summary.learned_share > _MIN_LEARNED_SHARE
 
 
 def _typical_loss(summary: RunSummary, position: int) -> float:

@@ -31,9 +31,10 @@ def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
     On up to 256 fixed samples of each split, measured between epochs, or by your own validation. It requires four
     measurements, two of them after the minimum. The last one exceeds the minimum by a ``rise`` of a tenth and by a
     thirtieth of the loss of a constant prediction, with an increasing trend, while the training loss decreased by a
-    third or is close to zero. It is not reported at a validation score of 0.97 or more. With fewer measurements, it is
-    reported if the validation loss at the end exceeds that before training by a seventh, and that of a constant
-    prediction.
+    third or is close to zero. It is not reported at a validation score of 0.97 or more, nor if the validation loss was
+    lowest before training: such a model never learned anything for the validation samples, which has other causes. With
+    fewer measurements, it is reported if the validation loss at the end exceeds that before training by a seventh, and
+    that of a constant prediction, although the score is 0.1 above that of the most frequent class.
 
     ## How to fix
     Keep the weights of the best measurement. Use more data, augmentation, weight decay, dropout, or fewer parameters.
@@ -49,9 +50,12 @@ def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
         raise NotChecked("no validation was recorded; pass a val_loader")
     if (turning_point := stability.find_overfitting(summary, rise)) is None:
         return
+    start = f"lowest at step {turning_point.step} ({turning_point.lowest:.4g})"
+    if not turning_point.step:
+        start = f"{turning_point.lowest:.4g} before training"
     yield Finding(
-        message=f"The validation loss was lowest at step {turning_point.step} ({turning_point.lowest:.4g}) and is "
-        f"{turning_point.last:.4g} at the end, while the training loss decreased to {turning_point.train:.4g}.",
+        message=f"The validation loss was {start} and is {turning_point.last:.4g} at the end, while the training loss "
+        f"decreased to {turning_point.train:.4g}.",
         where=Location(step=turning_point.step),
         cause="From that step on, the network memorizes its training samples.",
         fix="optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)   # and keep the best weights",

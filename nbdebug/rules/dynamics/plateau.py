@@ -30,7 +30,8 @@ def plateau(record: Record) -> Iterator[Finding]:
     ## How it is measured
     The second half of the run has no trend of three standard errors (block bootstrap); the last change of level, by
     binary segmentation, is in the first two thirds of the run; and the loss is at least a quarter of that of a constant
-    prediction.
+    prediction. It is not reported if the last quarter of the run improved, nor for a loop that minimizes something
+    other than a known loss, as with adversaries and rewards: its best value is unknown.
 
     ## How to fix
     Lower the learning rate by a schedule and check whether the loss decreases further. If not, use a larger model or
@@ -45,6 +46,8 @@ def plateau(record: Record) -> Iterator[Finding]:
     summary = settled_run_summary(record)
     if summary.step_count < standing.MIN_STEPS:
         raise NotChecked(f"{summary.step_count} steps are too few to detect a plateau")
+    if not summary.loss_is_known:
+        raise NotChecked("your loop minimizes a loss other than loss_fn, or no loss_fn was given: its floor is unknown")
     if (result := standing.find_plateau(summary)) is None:
         return
     yield Finding(

@@ -18,7 +18,23 @@ from nbdebug.setup import Setup
 
 _FIX = "end in a linear layer, or scale the targets"
 _FINAL_ACTIVATION = Pattern(BOUNDED_NODES, frozenset())
-_CONSEQUENCES = ("L208", "L210", "G401", "G402", "G403", "G415", "G409", "T601", "T606", "T607", "T608", "T610", "E709")
+_CONSEQUENCES = (
+    "L208",
+    "L210",
+    "G401",
+    "G402",
+    "G403",
+    "G415",
+    "G409",
+    "T601",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "E709",
+    "O502",
+    "T614",
+)
 
 
 @rule("L209", "error")

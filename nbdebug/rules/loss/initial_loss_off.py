@@ -12,13 +12,16 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.loss_reference import ExpectedLoss
+from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 
+_USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 
-@rule("L208", "warning")
+
+@rule("L208", "warning", prediction=SLOW_START)
 def initial_loss_off(
     setup: Setup,
     output: Any,
@@ -50,8 +53,9 @@ def initial_loss_off(
     by more than ``excess`` = 1 nat, which is what logits of variance 2 cost (their expected loss is near ln C +
     variance / 2), or by more than half of ln C if that is more. For a regression, reported above ``ratio`` = 10 times
     the squared error of the mean (its root for absolute errors), or when the standard deviation of the targets is more
-    than ``larger`` = 1000 times the size of the outputs, since the weights have to grow by as much. The finding names
-    the last layer whose weights exceed ``wide`` = 3 over the root of the fan-in, if there is one.
+    than ``larger`` = 1000 times the size of the outputs, since the weights have to grow by as much; the size of outputs
+    near zero, as from a head of zeros, counts as 0.1. The finding names the last layer whose weights exceed ``wide`` =
+    3 over the root of the fan-in, if there is one.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -81,7 +85,8 @@ def initial_loss_off(
         is_far = (initial_loss / expected_loss.uniform - 1) * uniform_entropy > max(excess, uniform_entropy / 2)
     else:
         is_far = initial_loss > (ratio if expected_loss.is_squared else math.sqrt(ratio)) * expected_loss.prior
-        is_far |= expected_loss.std > larger * float(score_tensor(output).detach().float().square().mean().sqrt())
+        output_size = float(score_tensor(output).detach().float().square().mean().sqrt())
+        is_far |= expected_loss.std > larger * max(output_size, _USUAL_OUTPUT)
     if is_far:
         is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
         where = Location(module=_last_wide_layer(setup.eager_model, wide))

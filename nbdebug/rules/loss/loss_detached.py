@@ -18,7 +18,22 @@ from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
-_CONSEQUENCES = ("M301", "O506", "G409", "G414", "G416", "T601", "T606", "T607", "T608", "T610", "M314", "E709")
+_CONSEQUENCES = (
+    "M301",
+    "O506",
+    "G409",
+    "G414",
+    "G416",
+    "T601",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "M314",
+    "E709",
+    "O502",
+    "T614",
+)
 
 
 @rule("L212", "error")

@@ -22,7 +22,7 @@ _CLAMPS = frozenset({"Relu", "Softplus", "Hardtanh", "Clamp", "ClampMin", "Clamp
 _LOGITS = Pattern(_CLAMPS, frozenset({"LogSoftmax", "BinaryCrossEntropyWithLogits"}))
 _FINAL_RELU = Pattern(frozenset({"Relu"}), frozenset())
 _PROBABILITIES = Pattern(_CLAMPS, frozenset({"BinaryCrossEntropy"}))
-_CONSEQUENCES = ("L208", "G401", "G412", "G416", "T601", "T606", "T608", "T610", "E702", "E706", "E709", "M307")
+_CONSEQUENCES = ("L208", "G401", "G412", "G416", "T601", "T606", "T608", "T610", "E702", "E706", "E709", "M307", "T614")
 _LAYER = Pattern(
     frozenset({"Addmm", "Mm", "Bmm", "Convolution"}), frozenset(), VALUE_PRESERVING_NODES | _CLAMPS | {"Add"}
 )

@@ -11,6 +11,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, format_module
 from nbdebug.measurements.narrow_passages import NarrowPassage
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _CONSEQUENCES = ("G401", "T601", "T606", "T607", "T608", "T610", "T614", "E702", "E706", "E709")
 
 
-@rule("M314", "warning")
+@rule("M314", "warning", prediction=POOR_TRAINING)
 def capacity_too_small(
     overfit: Overfit | NotChecked, narrow_passages: list[NarrowPassage] | NotChecked
 ) -> Iterator[Finding]:

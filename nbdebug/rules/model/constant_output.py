@@ -14,7 +14,7 @@ from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
 
 
-@rule("M307", "error")
+@rule("M307", "error", asked_again=True)
 def constant_output(output_spread: OutputSpread, eval_outputs: EvalOutputs) -> Iterator[Finding]:
     """The model gives the same output for every sample.
 

@@ -54,7 +54,8 @@ def disconnected_parameter(
     whose siblings in the same list receive samples or tokens selected by an index was just not selected: reported as a
     note. In a watched loop, the leaves of its own backward passes are checked, until one belongs to the model, and also
     the parameters that had no gradient in any of ``least`` = 5 or more inspected steps although the optimizer that
-    holds them stepped.
+    holds them stepped. If the parameters change nevertheless, your loop assigns them gradients of another copy, and
+    nothing is reported.
 
     ## How to fix
     Remove the call that cuts the graph. If the part is meant to be frozen, set ``requires_grad_(False)``.
@@ -86,7 +87,7 @@ def _findings_in_loop(
 ) -> Iterator[Finding]:
     if isinstance(loop, NotChecked):
         return
-    if loop.backward_passes and not loop.reaches_model and loop.copied_parameters:
+    if loop.backward_passes and not loop.reaches_model and loop.copied_parameters and not loop.changed:
         yield _model_copy_finding(loop)
     without_gradient = [entry for entry in parameters if entry.name in loop.never_with_gradient]
     if without_gradient and loop.gradient_checks >= min_steps and loop.with_gradient:
@@ -149,7 +150,23 @@ def _model_copy_finding(loop: LoopSummary) -> Finding:
         cause="The loss was computed with a copy of the model, but the optimizer holds the model itself.",
         fix="loss = loss_fn(model(x), y)   # with the model that the optimizer was created for",
         evidence={"backward passes": loop.backward_passes, "parameters of a copy": loop.copied_parameters},
-        explains=("O504", "O506", "G409", "G414", "G416", "M315", "R904", "T601", "T606", "T607", "T608", "E709"),
+        explains=(
+            "O504",
+            "O506",
+            "G409",
+            "G414",
+            "G416",
+            "M315",
+            "R904",
+            "T601",
+            "T606",
+            "T607",
+            "T608",
+            "E709",
+            "O502",
+            "T610",
+            "T614",
+        ),
     )
 
 
@@ -161,7 +178,7 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
         cause="Their output is detached before the loss that should train them, or is not part of any loss.",
         fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
         evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
-        explains=("O503", "O506", "G414", "G416", "M315", "T601", "T606", "T608"),
+        explains=("O503", "O506", "G414", "G416", "M315", "T601", "T606", "T608", "O502", "T610", "T614"),
     )
 
 
@@ -197,7 +214,7 @@ def _finding(
             "parameters": [entry.name for entry in entries],
             "values": sum(entry.parameter.numel() for entry in entries),
         },
-        explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315"),
+        explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315", "O502", "T614"),
         assumes=tuple(parameter_not_reached(entry.name) for entry in entries),
     )
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
@@ -21,8 +23,10 @@ from nbdebug.source.search import find_unique_line, matches_call
 _INDEX = re.compile(r"\d+")
 
 
-@rule("M302", "note")
-def frozen_parameter(setup: Setup, parameters: list[ParameterEntry], first_pass: ForwardPass) -> Iterator[Finding]:
+@rule("M302", "note", asked_again=True)
+def frozen_parameter(
+    setup: Setup, parameters: list[ParameterEntry], first_pass: ForwardPass, loop: LoopSummary | NotChecked
+) -> Iterator[Finding]:
     """Parameters have requires_grad off, so no step updates them.
 
     ## What it does
@@ -35,11 +39,13 @@ def frozen_parameter(setup: Setup, parameters: list[ParameterEntry], first_pass:
     random projection. The loss changes a little, with the batch statistics, and stays near chance.
 
     ## How it is measured
-    Exactly, by ``requires_grad``. An optimizer that also trains tensors of another module, such as a head that was
-    replaced, is covered by O503 and O504. The output module is the last module with its own parameters that starts to
-    run in the first forward pass. Similar parts are parameters with two or more axes whose names differ only in
-    numbers; a frozen one is reported if similar ones before and after it are trainable and more of them are trainable
-    than frozen. Frozen backbones under a trainable head and low-rank adapters (whose matrices are trainable) are notes.
+    Exactly, by ``requires_grad``. Parameters that a watched loop has changed are not frozen, whatever their flag is at
+    its end, as for two networks that take turns. An optimizer that also trains tensors of another module, such as a
+    head that was replaced, is covered by O503 and O504. The output module is the last module with its own parameters
+    that starts to run in the first forward pass. Similar parts are parameters with two or more axes whose names differ
+    only in numbers; a frozen one is reported if similar ones before and after it are trainable and more of them are
+    trainable than frozen. Frozen backbones under a trainable head and low-rank adapters (whose matrices are trainable)
+    are notes.
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
@@ -51,11 +57,12 @@ def frozen_parameter(setup: Setup, parameters: list[ParameterEntry], first_pass:
     PyTorch notes on autograd mechanics: setting requires_grad. Frankle et al. 2021, arXiv:2003.00152: training only the
     normalization layers reaches far less than training the whole model.
     """
-    frozen = [entry for entry in parameters if not entry.parameter.requires_grad]
+    changed = loop.changed if isinstance(loop, LoopSummary) else frozenset()
+    frozen = [entry for entry in parameters if not entry.parameter.requires_grad and entry.name not in changed]
     if not frozen:
         return
     line = find_unique_line(_freezes_parameters, user_written_objects(setup))
-    trainable = [entry for entry in parameters if entry.parameter.requires_grad]
+    trainable = [entry for entry in parameters if entry not in frozen]
     in_optimizer = [entry for entry in parameters if entry.groups]
     frozen_head = [entry for entry in frozen if entry.module == _last_module(setup.eager_model, first_pass)]
     between_trainable = _frozen_between_trainable(parameters)
@@ -110,7 +117,9 @@ def _finding(
             "values": values,
             "trainable values": trainable_values,
         },
-        explains=("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414") if is_fault else (),
+        explains=("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
+        if is_fault
+        else (),
         severity=severity,
     )
 

@@ -19,7 +19,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 
 
-@rule("M306", "error")
+@rule("M306", "error", asked_again=True)
 def input_ignored(ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs) -> Iterator[Finding]:
     """The output does not depend on the input, or on one of several inputs.
 

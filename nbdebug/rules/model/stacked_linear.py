@@ -78,7 +78,7 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module) -> I
         cause="The activation between the layers is missing.",
         fix="x = torch.relu(x)  # between the two layers",
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
-        explains=("T601", "T606", "T610", "E709", "M314"),
+        explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
     )
 
 

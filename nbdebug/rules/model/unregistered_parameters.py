@@ -18,7 +18,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.search import find_assignments
 
 _REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
-_CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314")
+_CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
 
 
 @rule("M303", "error")

@@ -13,6 +13,7 @@ from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.convergence import RateTooHigh, describe_opening, find_rate_too_high
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
+from nbdebug.rule_engine.predictions import UNSTABLE_RATE
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
@@ -104,6 +105,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
         fix=f"lr = {recommended_rate:.2g}",
         evidence={"rate": rate, "lost from": verdict.divergence_value, "recommended": result.suggestion},
         explains=_CONSEQUENCES,
+        predicts=UNSTABLE_RATE.claim,
     )
 
 

@@ -13,6 +13,7 @@ from nbdebug.loss_curves.convergence import find_rate_too_low
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.records import Record
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
@@ -117,6 +118,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
         fix=f"lr = {recommended_rate:.2g}",
         evidence={"rate": rate, "way down": verdict.progress, "recommended": recommended_rate},
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),
+        predicts=POOR_TRAINING.claim,
     )
 
 

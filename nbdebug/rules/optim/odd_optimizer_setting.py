@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -21,14 +23,17 @@ _LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
 _InvalidSetting = tuple[str, Any, str, str]
 
 
-@rule("O510", "warning", origin="optimizer")
-def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> Iterator[Finding]:
+@rule("O510", "warning", origin="optimizer", asked_again=True)
+def odd_optimizer_setting(
+    setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...], record: Record | NotChecked
+) -> Iterator[Finding]:
     """An optimizer setting is outside the range that works.
 
     ## What it does
     Reads the settings of every parameter group. Reported are decay rates of the moments in the wrong order, a momentum
     that never decays or that takes 200 steps and more, an eps that is zero or that the dtype of the weights rounds to
-    zero, a learning rate of zero that no scheduler will raise, and a key that the optimizer does not know.
+    zero, a learning rate of zero that no scheduler will raise and that the watched loop never raised, and a key that
+    the optimizer does not know.
 
     ## Why it matters
     Torch accepts these settings silently. A misspelled key leaves the group at the default; moments in the wrong order
@@ -49,18 +54,24 @@ def odd_optimizer_setting(setup: Setup, optimizers: tuple[torch.optim.Optimizer,
     When your own code reads the key, or raises the learning rate later.
 
     ## References
-    Kingma and Ba 2015, arXiv:1412.6980, theorem 4.1; Isensee et al. 2021, Nature Methods 18, on nnU-Net;
-    Reddi et al. 2018, arXiv:1904.09237, on beta1 < sqrt(beta2).
+    Kingma and Ba 2015, arXiv:1412.6980, theorem 4.1; Isensee et al. 2021, Nature Methods 18, on nnU-Net; Reddi et al.
+    2018, arXiv:1904.09237, on beta1 < sqrt(beta2).
     """
     for optimizer_index, optimizer in enumerate(optimizers):
         for group_index, group in enumerate(optimizer.param_groups):
             if not any(p.requires_grad for p in group["params"]):
                 continue
+            has_schedule = setup.scheduler is not None or _had_rate(record)
             for setting in [
-                *_invalid_values(group, setup.scheduler is not None),
+                *_invalid_values(group, has_schedule),
                 *_misspelled_keys(group, optimizer.defaults),
             ]:
                 yield _finding(setup, setting, optimizer_index, group_index)
+
+
+def _had_rate(record: Record | NotChecked) -> bool:
+    """Return whether a recorded run had a learning rate above zero at any step."""
+    return not isinstance(record, NotChecked) and bool((record.series("lr")[1] > 0).any())
 
 
 def _finding(setup: Setup, setting: _InvalidSetting, optimizer_index: int, group_index: int) -> Finding:

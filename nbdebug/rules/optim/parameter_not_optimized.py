@@ -23,7 +23,7 @@ from nbdebug.source.search import call_name, find_unique_line, matches_replaceme
 _MAX_MODULES = 3
 
 
-@rule("O503", "error", origin="parameters")
+@rule("O503", "error", origin="parameters", asked_again=True)
 def parameter_not_optimized(
     setup: Setup,
     parameters: list[ParameterEntry],
@@ -67,7 +67,7 @@ def parameter_not_optimized(
             cause="The optimizer was created from a part of the model, or before this part was added.",
             fix=recreate_optimizer_fix(optimizers[0]),
             evidence={"parameters": [entry.name for entry in entries], "values": values},
-            explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
+            explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
             assumes=tuple(parameter_not_updated(entry.name) for entry in entries),
         )
     if loss_parameters := _unoptimized_loss_parameters(setup, optimizers):

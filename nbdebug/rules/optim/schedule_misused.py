@@ -20,7 +20,7 @@ from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.setup.source_lines import creation_line, option_line
 from nbdebug.source.location import get_location
 
-_CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610")
+_CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
 
 
 @rule("O507", "warning", origin="scheduler")
@@ -84,7 +84,7 @@ def _other_optimizer_finding(scheduler: Any, count: int) -> Finding:
         cause="The optimizer was created again after the scheduler.",
         fix=f"scheduler = torch.optim.lr_scheduler.{kind}(optimizer, ...)   # after optimizer = ...",
         evidence={"scheduler": kind, "optimizer": type(scheduler.optimizer).__name__},
-        explains=("T606", "T604"),
+        explains=("T606", "T604", "T614"),
     )
 
 

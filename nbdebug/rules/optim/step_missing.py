@@ -13,7 +13,22 @@ from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_location
 
-_CONSEQUENCES = ("G409", "G414", "G416", "O502", "T601", "T606", "T607", "T608", "T610", "E706", "E709", "L208", "M301")
+_CONSEQUENCES = (
+    "G409",
+    "G414",
+    "G416",
+    "O502",
+    "T601",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "E706",
+    "E709",
+    "L208",
+    "M301",
+    "T614",
+)
 
 
 @rule("O506", "error")

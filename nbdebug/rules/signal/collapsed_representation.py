@@ -14,7 +14,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 
 
-@rule("G415", "warning")
+@rule("G415", "warning", asked_again=True)
 def collapsed_representation(
     sample_spread: SampleSpread, *, alike: float = 2**-11, different: float = 0.05
 ) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ _USUAL_INACTIVE_SHARE = 0.3  # of the units may be inactive in a snapshot of any
 _FIRST_SNAPSHOTS = 3
 _MIN_ZERO_SHARE = 0.95  # of the dead units must be zero in a snapshot: a gradient can be zero for other reasons
 _MIN_ACTIVITY_RATIO = 5.0
+_LASTING_QUANTILE = 0.25  # of the snapshots: dead units stay dead, those that a batch of few rows leaves out do not
 
 
 @rule("G401", "warning")
@@ -46,11 +47,13 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     narrower; one with only dead units cuts off everything before it.
 
     ## How it is measured
-    By the median share over the second half of the snapshots: more than ``most`` = 75 % of a layer, or more than
-    ``rising`` = 50 % if that share has risen by a quarter since the start. If a snapshot contains few samples, units
-    that are rarely active look dead too; they are recognized by the other units, which are then hardly active either. A
-    bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is exactly zero also
-    indicates a dead unit, and is the only indication if the activation is called as a function.
+    By the share that three quarters of the snapshots in the second half reach: more than ``most`` = 75 % of a layer, or
+    more than ``rising`` = 50 % if that share has risen by a quarter since the start. If a snapshot contains few
+    samples, units that are rarely active look dead too; they are recognized by the other units, which are then hardly
+    active either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is
+    exactly zero also indicates a dead unit, and is the only indication if the activation is called as a function. A
+    layer without any gradient below which another layer has one is a branch that was not selected, not a layer of dead
+    units.
 
     ## How to fix
     Use a lower learning rate or a warm-up, biases that start at zero, LeakyReLU or GELU.
@@ -126,7 +129,7 @@ def _relu_layers(record: Record, biases: dict[str, BiasBeforeModule]) -> list[De
         (shares.select(names), DEAD_UNIT_WINDOW * batch),
         (get_layer_signal(record, "gradient.zeros", [item.name for item in source_biases], 0), batch),
     ):
-        late_share = snapshots.second_half.median
+        late_share = snapshots.second_half.quantile(_LASTING_QUANTILE)
         is_certain = (
             _others_are_active(late_share, zero_share, samples)
             & (zero_share >= _MIN_ZERO_SHARE * late_share)
@@ -195,10 +198,12 @@ def _functional_relu_layers(record: Record, biases: dict[str, BiasBeforeModule])
     zero_gradients.values[np.isin(zero_gradients.steps, norms.steps[(np.nan_to_num(norms.values) == 0).all(1)])] = (
         np.nan
     )
-    late_share, first = zero_gradients.second_half.median, zero_gradients[:_FIRST_SNAPSHOTS].median
-    late_share[np.flatnonzero(late_share >= 1)[:-1]] = (
-        np.nan
-    )  # among layers without any gradient, the last one is the cause
+    late_share = zero_gradients.second_half.quantile(_LASTING_QUANTILE)
+    first = zero_gradients[:_FIRST_SNAPSHOTS].median
+    # Among layers without any gradient the last one is the cause, and a layer of dead units cuts off the one before it.
+    without_gradient = np.flatnonzero(late_share >= 1)
+    is_chain = len(without_gradient) > 0 and without_gradient[-1] == len(without_gradient) - 1
+    late_share[without_gradient[: -1 if is_chain else None]] = np.nan
     rows = zip([item.layer for item in biases_of_layers], first.tolist(), late_share.tolist(), strict=True)
     return [DeadUnitShare(*item) for item in rows if np.isfinite(item[2])]
 

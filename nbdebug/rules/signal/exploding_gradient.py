@@ -128,7 +128,7 @@ def _loss_was_affected(record: Record, step: int) -> bool:
     final_losses = losses[-max(3, len(losses) // 5) :].astype(np.float64)
     if not np.isfinite(final_losses).all():
         return True
-    if float(np.median(np.abs(final_losses))) > 10 * abs(float(losses[0])):
+    if float(np.median(final_losses)) > 10 * abs(float(losses[0])):
         return True
     losses_before, losses_after = losses[steps <= step], losses[steps > step]
     if not len(losses_before) or len(losses_after) < _PATIENCE_STEPS:

@@ -13,19 +13,20 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
 from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
+from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 
 _CONSEQUENCES = (
     *("L208", "M306", "M307", "G401", "G402", "G403", "G404", "G415", "G416"),
-    *("O501", "T601", "T602", "T607", "T608"),
+    *("O501", "O502", "T601", "T602", "T606", "T607", "T608", "T610", "T614"),
 )
 _MAX_STRETCH = 100.0  # times the gain: more than a matrix of independent weights can stretch its input
 _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initialization: uniform in ±1/√fan_in
 
 
-@rule("G408", "warning")
+@rule("G408", "warning", prediction=SLOW_START)
 def init_scale(
     sample_spread: SampleSpread | NotChecked,
     recurrent_growth: list[RecurrentGrowth] | NotChecked,

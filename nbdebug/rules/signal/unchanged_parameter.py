@@ -20,6 +20,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 
+_MOMENTUM_GAIN = 10.0  # a momentum of 0.9 sums ten gradients
+
 
 @rule("G414", "error")
 def unchanged_parameter(
@@ -42,8 +44,10 @@ def unchanged_parameter(
     ## How it is measured
     Exactly: by sum and sum of squares in double precision, at the start, after eight steps and at the end. At least
     ``least`` = 5 inspected steps are needed, each with a gradient. Groups with a learning rate of zero are not checked,
-    and neither is a loop that never steps (O506). For a loop that was only recorded: steps of exactly zero in all
-    snapshots, and the same norm, mean and standard deviation in each of them.
+    and neither is a loop that never steps (O506), nor a parameter whose gradients, times rate and momentum, are below
+    the spacing of its values: such a gradient is rounding, as that of a bias before a normalization. For a loop that
+    was only recorded: steps of exactly zero in all snapshots, and the same norm, mean and standard deviation in each of
+    them.
 
     ## How to fix
     Change the parameter itself, in place: ``p.add_(...)`` under ``no_grad``; not a reshaped or cast copy of it.
@@ -55,7 +59,13 @@ def unchanged_parameter(
     Documentation of torch.Tensor.reshape: it returns a view if possible, and otherwise a copy.
     """
     changes = _unchanged_in_loop(loop, least) if isinstance(loop, LoopSummary) else _unchanged_in_record(record, least)
-    unchanged = [entry for entry in parameters if entry.name in changes.names and _highest_rate(setup, entry) > 0]
+    unchanged = [
+        entry
+        for entry in parameters
+        if entry.name in changes.names
+        and _highest_rate(setup, entry) > 0
+        and not _is_rounded_away(setup, record, entry)
+    ]
     if unchanged:
         yield Finding(
             message=f"{format_names(unchanged)} had a gradient in each of {changes.inspected_steps} inspected steps "
@@ -68,7 +78,7 @@ def unchanged_parameter(
                 "looks": changes.inspected_steps,
                 "steps": changes.steps,
             },
-            explains=("G409", "T601", "T606", "T608", "E709"),
+            explains=("G409", "T601", "T606", "T608", "E709", "O502", "T610", "T614"),
         )
 
 
@@ -112,6 +122,22 @@ def _unchanged_in_record(record: Record | NotChecked, min_steps: int) -> Unchang
         len(gradients.steps),
         record.steps,
     )
+
+
+def _is_rounded_away(setup: Setup, record: Record | NotChecked, entry: ParameterEntry) -> bool:
+    """Return whether the steps that the gradients allow are smaller than the parameter's dtype can take.
+
+    So it is for a bias before a normalization, whose gradient is the rounding error of a sum. Adam's steps do not
+    depend on the size of the gradient.
+    """
+    if isinstance(record, NotChecked) or not entry.parameter.is_floating_point():
+        return False
+    norms = record.series("gradient.norm", entry.name)[1]
+    norms = norms[np.isfinite(norms)]
+    if not len(norms):
+        return False
+    spacing = torch.finfo(entry.parameter.dtype).eps * float(entry.parameter.detach().abs().float().median())
+    return _MOMENTUM_GAIN * _highest_rate(setup, entry) * float(np.median(norms)) < spacing
 
 
 def _highest_rate(setup: Setup, entry: ParameterEntry) -> float:

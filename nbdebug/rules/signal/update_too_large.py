@@ -94,6 +94,8 @@ def _loss_jumped(record: Record, steps: LayerSignal) -> bool:
     )
     if not len(losses_before) or not len(losses_after):
         return False
+    if np.nanmin(losses_before) < 0:  # a reward or a log density has no level of which a rise could be a multiple
+        return not np.isfinite(losses[-1])
     return not np.isfinite(losses[-1]) or float(np.max(np.abs(losses_after))) > 2 * abs(float(np.median(losses_before)))
 
 

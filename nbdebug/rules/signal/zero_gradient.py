@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
 from nbdebug.measurements.parameter_coverage import format_names
 from nbdebug.rule_engine.rule_registry import rule
@@ -33,7 +35,9 @@ def zero_gradient(
     Over up to four batches, with a step of gradient descent on a copy of the weights after each, so that parameters
     hidden behind a layer of zeros only at the first step (residual branches, adapters) are not reported. The named
     operation is the nearest one on the way to the loss that receives a nonzero gradient and passes on only zeros. If no
-    parameter gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note.
+    parameter gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note; so is a
+    part whose siblings in the same list have a gradient, if no operation blocks it, as for an expert that no sample of
+    these batches selects. A watched loop in which the parameter gets a gradient withdraws the finding.
 
     ## How to fix
     Change the operation at the reported line: use a smooth or leaky one, a dropout rate below one, or a range that the
@@ -47,11 +51,18 @@ def zero_gradient(
     """
     has_gradient = any(item.max_gradient > 0 for item in early_steps)
     is_solved = not has_gradient and abs(float(loss)) < 1e-12
+    reached = {_pattern(item.entry.name) for item in early_steps if item.max_gradient > 0}
     for item in blocked_gradients:
-        yield _finding(item, is_solved)
+        is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
+        yield _finding(item, is_solved, is_unselected)
 
 
-def _finding(end: BlockedGradient, is_solved: bool) -> Finding:
+def _pattern(name: str) -> str:
+    """Return a name without its numbers, which siblings in a list share."""
+    return re.sub(r"\d+", "*", name)
+
+
+def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
     node_location = end.node.where if end.node else Location()
     last = end.entries[-1]
     where = node_location if node_location.line or node_location.module else Location(last.module or None, last.name)
@@ -66,6 +77,8 @@ def _finding(end: BlockedGradient, is_solved: bool) -> Finding:
         where=where,
         cause="The loss is zero on these batches."
         if is_solved
+        else "Others of the same list have a gradient: no sample of these batches selected this part."
+        if is_unselected
         else "The derivative of this operation is zero at all of its input values.",
         fix="# these batches give nothing to learn from: check whether they are too easy"
         if is_solved
@@ -74,8 +87,11 @@ def _finding(end: BlockedGradient, is_solved: bool) -> Finding:
             "parameters": [entry.name for entry in end.entries],
             "operation": end.node.name if end.node else None,
         },
-        explains=() if is_solved else ("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607", "T608", "M314"),
-        severity="note" if is_solved else None,
+        explains=()
+        if is_solved or is_unselected
+        else ("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607", "T608", "M314"),
+        assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
+        severity="note" if is_solved or is_unselected else None,
     )
 
 

@@ -1,0 +1,123 @@
+"""Tests that the rules on loss curves are silent where the run has no reference, or where it went on well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbdebug.finding import Finding
+from nbdebug.loss_curves.convergence import find_final_descent, find_plateau, find_rate_too_high
+from nbdebug.loss_curves.curve_shape import curve_shape
+from nbdebug.loss_curves.run_summary import summarize_run
+from nbdebug.loss_curves.stability import find_overfitting, find_spikes
+from nbdebug.records import Record
+from nbdebug.rule_engine.predictions import MISSED_CLASS, POOR_TRAINING, SLOW_START, disproved_predictions
+from nbdebug.rule_engine.rule_registry import find_rule
+from tests.loss_curves.synthetic_records import falling_loss, make_record
+
+STEPS = np.arange(300)
+
+
+def findings(code: str, record: Record) -> list[Finding]:
+    return find_rule(code)({"record": record})
+
+
+def with_spikes(positions: list[int], height: float = 8.0) -> Any:
+    loss = falling_loss(2.3, 0.05)
+    loss[positions] = height
+    return loss
+
+
+def test_spike_in_short_last_batch_is_not_reported() -> None:
+    record = make_record(with_spikes([149]), batches_per_epoch=15, batch_size=32, train_samples=450)
+    assert find_spikes(summarize_run(record)) == []
+    assert curve_shape(record).name == "healthy"
+
+
+def test_spike_in_full_last_batch_is_reported() -> None:
+    record = make_record(with_spikes([149]), batches_per_epoch=15, batch_size=32, train_samples=480)
+    assert find_spikes(summarize_run(record)) == [149]
+
+
+def test_single_spike_after_which_all_is_well_is_note() -> None:
+    assert [item.severity for item in findings("T605", make_record(with_spikes([150])))] == ["note"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [with_spikes([100, 150, 220]), np.where(STEPS < 150, 1.0, 1.6) + np.where(STEPS == 151, 9.0, 0.0)],
+    ids=["several", "level stays higher"],
+)
+def test_spikes_that_recur_or_leave_harm_stay_warnings(loss: Any) -> None:
+    noise = 1 + 0.02 * np.random.default_rng(0).normal(size=300)
+    assert "note" not in [item.severity for item in findings("T605", make_record(loss * noise))]
+
+
+def validation_record(val: list[float], score: float, train: list[float] | None = None) -> Record:
+    evals = {
+        "sample_train_loss": train or np.geomspace(2.3, 0.05, len(val)),
+        "sample_val_loss": val,
+        "sample_val_score": [0.1] * (len(val) - 1) + [score],
+        "sample_train_score": [0.99] * len(val),
+    }
+    return make_record(falling_loss(2.3, 0.05), evals=evals, label_counts={str(i): 25 for i in range(10)})
+
+
+@pytest.mark.parametrize("val", [[2.3, 2.6, 3.0, 3.3, 3.8, 4.2], [2.3, 2.9, 3.1, 2.8, 3.4, 3.9]])
+def test_validation_loss_that_was_lowest_before_training_is_no_overfitting(val: list[float]) -> None:
+    assert find_overfitting(summarize_run(validation_record(val, 0.1))) is None
+
+
+def test_validation_loss_that_passed_its_minimum_is_overfitting() -> None:
+    turn = find_overfitting(summarize_run(validation_record([2.3, 1.6, 1.5, 1.9, 2.3, 2.9], 0.5)))
+    assert turn is not None
+    assert turn.step > 0
+
+
+@pytest.mark.parametrize(("score", "expected"), [(0.1, False), (0.15, False), (0.6, True)])
+def test_validation_measured_twice_is_overfitting_only_if_something_was_learned(score: float, expected: bool) -> None:
+    record = validation_record([2.3, 3.5], score, [2.3, 0.05])
+    assert (find_overfitting(summarize_run(record)) is not None) is expected
+    assert all("lowest at step 0" not in item.message for item in findings("T609", record))
+
+
+@pytest.mark.parametrize("code", ["T601", "T606"])
+def test_level_of_loss_without_loss_fn_is_not_judged(code: str) -> None:
+    loss = 0.12 + 0.02 * np.random.default_rng(0).normal(size=300)
+    reason = "no loss_fn was given"
+    record = make_record(loss, chance=None)
+    record.about["loss"] = ""
+    with pytest.raises(Exception, match=reason):
+        findings(code, record)
+
+
+def test_loss_that_still_falls_has_no_plateau() -> None:
+    loss = np.concatenate([np.full(220, 1.0), np.linspace(1.0, 0.7, 80)])
+    run = summarize_run(make_record(loss * (1 + 0.05 * np.random.default_rng(1).normal(size=300))))
+    assert find_final_descent(run) is not None
+    assert find_plateau(run) is None
+
+
+def test_first_steps_of_weights_that_start_at_zero_are_no_high_rate() -> None:
+    loss = 2.25 + 0.02 * np.random.default_rng(0).normal(size=300)
+    assert find_rate_too_high(summarize_run(make_record(loss, ratio=0.6))) is not None
+    record = make_record(loss, ratio=0.6, zero_parameters=["0.weight", "2.weight"])
+    assert find_rate_too_high(summarize_run(record)) is None
+
+
+def test_long_first_steps_that_lower_the_loss_are_no_high_rate() -> None:
+    loss = np.concatenate([[2.3], np.full(299, 0.8)]) + 0.01 * np.random.default_rng(0).normal(size=300)
+    assert find_rate_too_high(summarize_run(make_record(loss, ratio=0.6))) is None
+
+
+def test_disproved_predictions_of_runs_tell_what_they_showed() -> None:
+    score = {"sample_val_score": [0.1, 0.99], "sample_val_loss": [2.3, 0.05], "sample_val_recall": [0.0, 0.9]}
+    good = disproved_predictions(make_record(falling_loss(9.0, 0.05), evals=score))
+    assert {POOR_TRAINING.claim, SLOW_START.claim, MISSED_CLASS.claim} <= set(good)
+    assert "0.99" in good[POOR_TRAINING.claim]
+    missed = {**score, "sample_val_recall": [0.0, 0.2]}
+    assert MISSED_CLASS.claim not in disproved_predictions(make_record(falling_loss(9.0, 0.05), evals=missed))
+    assert disproved_predictions(make_record(np.full(300, 2.3))) == {}
+    assert disproved_predictions(Record()) == {}
