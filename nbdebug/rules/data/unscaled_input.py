@@ -90,9 +90,8 @@ def unscaled_input(
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
     """
-    if isinstance(loop, LoopSummary):
-        calls = [] if isinstance(loop_layer_calls, NotChecked) else loop_layer_calls
-        for finding in _find_unscaled(setup, calls, large, small, spread):
+    if isinstance(loop, LoopSummary) and not isinstance(loop_layer_calls, NotChecked):
+        for finding in _find_unscaled(setup, loop_layer_calls, large, small, spread):
             yield _located_in_loop(finding, loop)
         return
     if isinstance(first_layer_calls, NotChecked):
