@@ -4,7 +4,7 @@ PREVIOUS = """
 _previous_values = []
 
 
-def previous(value):
+def value_before(value):
     _previous_values.append(value)
     earlier = _previous_values.pop(0) if len(_previous_values) > 1 else value
     return earlier if earlier.shape == value.shape else value
@@ -101,17 +101,17 @@ def through_numpy(value):
 """
 
 CHANGED = """
-def rows(dataset):
+def rows_of(dataset):
     tensors = getattr(dataset, "tensors", None)
     return tensors or torch.utils.data.default_collate([dataset[index] for index in range(len(dataset))])
 
 
 def changed(dataset, change):
-    return torch.utils.data.TensorDataset(*change(list(rows(dataset))))
+    return torch.utils.data.TensorDataset(*change(list(rows_of(dataset))))
 
 
 def with_rows_of(dataset, other):
-    parts = zip(rows(dataset), rows(other), strict=True)
+    parts = zip(rows_of(dataset), rows_of(other), strict=True)
     return torch.utils.data.TensorDataset(*[torch.cat([own, repeated[:100]]) for own, repeated in parts])
 """
 

@@ -36,7 +36,7 @@ class MeasuredRate:
     def __str__(self) -> str:
         """Return one sentence for each of the two rates, with the date."""
         if self.faults:
-            found = f"{self.found} of {_count(self.faults, 'planted fault')} of this kind were found"
+            found = f"Planted faults of this kind that were found: {self.found} of {self.faults}"
             others = self.found - self.found_by_rule
             by_others = f" ({self.found_by_rule} by this rule, {others} by another that is as right)" if others else ""
             held_out = (
@@ -44,7 +44,8 @@ class MeasuredRate:
             )
         else:
             found, by_others, held_out = "No fault of this kind was planted", "", ""
-        spoke = f"The rule reported in {self.healthy_runs_with_finding} of {_count(self.healthy_runs, 'healthy run')}"
+        runs = f"{self.healthy_runs_with_finding} of {self.healthy_runs}"
+        spoke = f"Healthy runs with an error or warning of this rule: {runs}"
         return f"{found}{by_others}{held_out}. {spoke}. Measured on {self.date} at commit {self.commit}."
 
 
@@ -72,7 +73,3 @@ def _read_file() -> dict[str, Any]:
     """Return the content of the data file; empty if there is none."""
     file = resources.files("nbdebug.rules") / _FILE
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

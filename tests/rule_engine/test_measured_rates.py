@@ -44,9 +44,9 @@ def test_pages_show_the_numbers_of_the_file() -> None:
     content = json.loads(FILE.read_text(encoding="utf-8"))
     for code, rate in content["rules"].items():
         page = rule_registry.find_rule(code).full_page
-        found = f"{rate['found']} of {rate['faults']} planted" if rate["faults"] else "No fault of this kind"
+        found = f"that were found: {rate['found']} of {rate['faults']}" if rate["faults"] else "No fault of this kind"
         assert found in page
-        assert f"reported in {rate['healthy_runs_with_finding']} of {content['healthy_runs']} healthy run" in page
+        assert f"of this rule: {rate['healthy_runs_with_finding']} of {content['healthy_runs']}." in page
         assert f"Measured on {content['date']} at commit {content['commit']}." in page
         assert rate["held_out_found"] <= rate["held_out_faults"] <= rate["faults"]
         assert rate["found_by_rule"] <= rate["found"] <= rate["faults"]
@@ -56,8 +56,9 @@ def test_pages_show_the_numbers_of_the_file() -> None:
 def test_page_of_measured_rule_ends_with_rate(measured_content: None, capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["rule", "L201"])
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "46 of 50 planted faults of this kind were found (44 by this rule, 2 by another that is as right); "
-        "held-out half: 11 of 12. The rule reported in 1 of 800 healthy runs. Measured on 2026-01-31 at commit abc1234."
+        "Planted faults of this kind that were found: 46 of 50 (44 by this rule, 2 by another that is as right); "
+        "held-out half: 11 of 12. Healthy runs with an error or warning of this rule: 1 of 800. "
+        "Measured on 2026-01-31 at commit abc1234."
     )
 
 
@@ -69,8 +70,8 @@ def test_page_of_rule_without_rate_says_not_measured(measured_content: None) -> 
 @pytest.mark.parametrize(
     ("faults", "sentence"),
     [
-        (0, "No fault of this kind was planted. The rule reported in 2 of 9 healthy runs."),
-        (1, "1 of 1 planted fault of this kind were found. The rule reported in 2 of 9 healthy runs."),
+        (0, "No fault of this kind was planted. Healthy runs with an error or warning of this rule: 2 of 9."),
+        (1, "Planted faults of this kind that were found: 1 of 1. Healthy runs with an error or warning"),
     ],
 )
 def test_rate_without_held_out_faults_omits_them(faults: int, sentence: str) -> None:

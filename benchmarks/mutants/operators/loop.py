@@ -110,7 +110,7 @@ def targets_of_the_previous_batch(s: ProgramSource) -> Iterator[Mutation]:
     """The loss compares each output with the targets of the batch before."""
     for call in s.losses():
         if s.loss_kind():
-            yield mutate(s.wrap(call.args[1], "previous({})"), s.define(PREVIOUS), blamed=[s.statement(call)])
+            yield mutate(s.wrap(call.args[1], "value_before({})"), s.define(PREVIOUS), blamed=[s.statement(call)])
 
 
 @operator("D104 D109 M312", "G408 L208")
