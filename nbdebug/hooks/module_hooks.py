@@ -24,11 +24,11 @@ def observe_forward_passes(
     model: nn.Module,
     on_begin: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None],
     on_end: Callable[[Any], None],
-    wants_output: Callable[[], bool] = lambda: True,
+    wants_output: Callable[[], bool | None] = lambda: True,
 ) -> Iterator[None]:
     """Call ``on_begin`` before each call of the model within the block, and ``on_end`` with its output after it.
 
-    The hook on the output is registered only while ``wants_output()`` is true.
+    The hook on the output is registered only while ``wants_output()`` is true; None leaves it as it is.
     """
     output_handles: list[RemovableHandle] = []
 
@@ -41,9 +41,10 @@ def observe_forward_passes(
 
     def before(*args: Any) -> None:
         on_begin(*args)
-        if not wants_output():
+        is_wanted = wants_output()
+        if is_wanted is False:
             remove_output_hook()
-        elif not output_handles:
+        elif is_wanted and not output_handles:
             add_output_hook()
 
     with ExitStack() as hooks:

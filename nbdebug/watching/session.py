@@ -187,13 +187,18 @@ class WatchSession:
                 setup.model,
                 timed("passes", self.model_called),
                 timed("outputs", loop_monitor.on_forward_end),
-                loop_monitor.wants_output,
+                self.wants_model_output,
             ),
             observe_grad_scaler(timed("replay", self.ring.on_grad_scaler)),
             observe_first_loss_call(setup.loss_fn, self.loss_called),
             observe_loss_calls(setup.loss_fn, on_loss_call, timed("evaluations", self.evaluation_loss_computed)),
             observe_batches(timed("batches", self.batch_drawn)),
         ]
+
+    def wants_model_output(self) -> bool | None:
+        """Return whether the loop monitor needs the model's output; None in a pass of a tool, which restores hooks."""
+        is_pass_of_tool = len(open_blocks) > self.time_budget.outer_blocks
+        return None if is_pass_of_tool else self.loop_monitor.wants_output()
 
     def loss_operands_passed(self, args: tuple[Any, ...]) -> None:
         """Handle the loss about to be called with gradients enabled."""

@@ -260,3 +260,16 @@ def test_watch_inside_a_preserve_block_counts_all_steps() -> None:
     model = nn.Linear(6, 2)
     with Preserve(model):
         assert train_watched(model).result.steps == 4
+
+
+def test_watch_leaves_no_hook_when_a_tool_runs_the_model_inside_the_loop() -> None:
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with nbdebug.watch(model, optimizer):
+        for _ in range(200):
+            optimizer.zero_grad()
+            F.cross_entropy(model(X), Y).backward()
+            optimizer.step()
+            with Preserve(model), torch.no_grad():
+                model(X)
+    assert count_hooks(model) == 0
