@@ -130,13 +130,13 @@ def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     unranked = list(findings)
     faults = [finding for finding in unranked if finding.severity != "note"]
     explained = {code for cause in faults for code in cause.explains}
-    if any(cause.code not in _OUTCOMES | explained for cause in faults):
-        explained |= _OUTCOMES
+    has_cause = any(cause.code not in _OUTCOMES | explained for cause in faults)
 
-    def rank(finding: Finding) -> tuple[bool, bool, int, int, int]:
+    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, int]:
         consequences = [fault for fault in faults if fault.code in finding.explains]
         return (
             finding.severity == "note",
+            has_cause and finding.code in _OUTCOMES,
             finding.code in explained,
             min(map(_severity_rank, [finding, *consequences])),
             _severity_rank(finding),

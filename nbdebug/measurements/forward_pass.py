@@ -136,6 +136,22 @@ def loss_kind(setup: Setup, first_pass: ForwardPass) -> losses.LossKind:
 
 
 @measurement
+def torch_loss_kind(
+    setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor, loss_kind: losses.LossKind
+) -> losses.LossKind:
+    """The kind of the loss if it is one of torch's, or equals one on the first batch: outputs then are predictions."""
+    scores, target = losses.score_tensor(output), first_pass.batch.target_or_label
+    is_known = losses.get_loss_kind(setup.loss_fn) != "other" or (
+        isinstance(scores, Tensor)
+        and isinstance(target, Tensor)
+        and losses.is_torch_loss(loss_kind, scores.detach(), target, float(loss.detach()))
+    )
+    if not is_known:
+        raise NotChecked("the loss is none of torch's own, so the output need not be a prediction of the target")
+    return loss_kind
+
+
+@measurement
 def task(setup: Setup, first_pass: ForwardPass, loss_kind: losses.LossKind) -> LearningTask:
     """The task of the model: as specified by the user, else inferred from loss and targets."""
     return setup.task or infer_task(first_pass.batch, first_pass.output, loss_kind)

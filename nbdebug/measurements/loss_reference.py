@@ -26,7 +26,7 @@ from nbdebug.setup.task import LearningTask
 from nbdebug.tensors.pytree import tree_map
 
 if TYPE_CHECKING:
-    from nbdebug.baselines import Baselines
+    from nbdebug.baselines.baselines import Baselines
     from nbdebug.tools.errors import Errors
 
 _LOGIT_SCALE, _MAX_TESTED_SAMPLES = 6.0, 16

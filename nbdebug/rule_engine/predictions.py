@@ -14,7 +14,7 @@ import numpy as np
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.loss_curves.convergence import find_rate_too_high
-from nbdebug.loss_curves.run_summary import RunSummary, get_run_summary
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary, get_run_summary
 from nbdebug.loss_curves.stability import find_divergence
 from nbdebug.records import Record
 
@@ -38,7 +38,8 @@ class Prediction:
 
 def _success(run: RunSummary) -> str:
     """Describe a run that converged: a high score, or a twentieth of the loss of a constant prediction."""
-    if not run.has_converged or not run.is_finite or run.second_half.rises:
+    is_measured = run.chance is not None or (run.score is not None and run.score >= HIGH_SCORE)
+    if not run.has_converged or not is_measured or not run.is_finite or run.second_half.rises:
         return ""
     if run.score is not None and np.isfinite(run.score):
         return f"the run ended with a score of {run.score:.3g} on fixed samples and a loss of {run.end_text}"

@@ -14,6 +14,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 # Messages of gather, indexing and one_hot for a class index that the scores do not have.
 _CLASS_OUT_OF_RANGE = re.compile(r"index -?\d+ is out of bounds for dimension \d+ with size \d+|Class values must be")
+_MAX_LOSS_DIFFERENCE = 1e-3  # relative; single precision and a different order of sums
 LossKind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
 _MODULE_KINDS: dict[type[nn.Module], LossKind] = {
     nn.CrossEntropyLoss: "cross-entropy",
@@ -59,6 +60,20 @@ def get_loss_kind(loss_fn: Any) -> LossKind:
         return _FUNCTION_KINDS.get(loss_fn, "other")
     except TypeError:
         return "other"
+
+
+def is_torch_loss(kind: LossKind, scores: Tensor, target: Tensor, value: float) -> bool:
+    """Return whether torch's own mean loss of some kind has a value for scores and targets."""
+    function = next((function for function, name in _FUNCTION_KINDS.items() if name == kind), None)
+    if function is None:
+        return False
+    is_elementwise = kind not in ("cross-entropy", "nll")
+    operands = (scores.flatten(), target.flatten().to(scores.dtype)) if is_elementwise else (scores, target)
+    try:
+        expected = float(function(*operands))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return False
+    return abs(expected - value) <= _MAX_LOSS_DIFFERENCE * abs(expected)
 
 
 def raising_loss_kind(error: BaseException | None) -> LossKind:

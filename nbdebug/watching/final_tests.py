@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.loop_monitor.summary import LoopSummary
 from nbdebug.loss_curves.run_summary import RunSummary, get_run_summary
+from nbdebug.measurements import Measurements
 from nbdebug.predictions.collection import collect_predictions
 from nbdebug.preserve import Preserve
 from nbdebug.records import Record
@@ -84,6 +85,8 @@ class FinalTests:
             raise NotChecked("needs loss_fn= and a train_loader, to test the model when the loop has ended")
         if self.optimizer_count > 1:
             raise NotChecked("several optimizers take turns, so one loss does not tell what the model should do")
+        if not any(parameter.requires_grad for parameter in self.setup.eager_model.parameters()):
+            raise NotChecked("no parameter of the model requires a gradient now")
         if not self.loop.reaches_model:
             raise NotChecked("the loop did not train this model")
         if not self.summary.is_finite:
@@ -124,6 +127,7 @@ class FinalTests:
             raise NotChecked("all targets are equal, so there is nothing to predict")
         deadline = time.thread_time() + self.seconds
         with Preserve(*self.setup.mutable_objects, loaders=(self.setup.train_loader, self.setup.val_loader)):
+            Measurements(self.setup)["torch_loss_kind"]  # raises NotChecked for a loss whose output is no prediction
             if len(tree_tensors(self.setup.predict(next(self.setup.batches(1))))) > 1:
                 raise NotChecked("the model returns several tensors, and which of them is the prediction is unknown")
             table = collect_predictions(self.setup, _loader_of_sample(loader), lambda _: time.thread_time() > deadline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,10 +55,8 @@ class FixedSamples:
         try:
             with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
                 samples.batches = {split: _collect_batches(setup, split) for split in _loaders_by_split(setup)}
-                samples.data_summary = {
-                    **_describe_targets(samples.batches["train"], ignore_index(setup.loss_fn)),
-                    **_estimate_chance_loss(setup),
-                }
+                samples.data_summary = _describe_targets(samples.batches["train"], ignore_index(setup.loss_fn))
+                samples.data_summary.update(_estimate_chance_loss(setup, _have_equal_targets(samples.data_summary)))
                 samples.batches = {split: _merge_batches(setup, parts) for split, parts in samples.batches.items()}
         except Exception as error:
             samples.error_message = f"{type(error).__name__}: {error}"
@@ -243,14 +242,20 @@ def _describe_targets(batches: list[Batch], ignored: int) -> dict[str, Any]:
     return {**size, "target_variance": float(labels.double().var(unbiased=False))}
 
 
-def _estimate_chance_loss(setup: Setup) -> dict[str, Any]:
-    """Return the task and the lowest loss of one constant prediction."""
+def _have_equal_targets(data_summary: Mapping[str, Any]) -> bool:
+    """Return whether all targets are equal, as for a player in a game; a constant prediction is then perfect."""
+    return data_summary.get("target_variance") == 0 or len(data_summary.get("label_counts", "ab")) < 2
+
+
+def _estimate_chance_loss(setup: Setup, targets_are_equal: bool) -> dict[str, Any]:
+    """Return the task and the lowest loss of one constant prediction, if targets differ."""
     evidence, estimates = Measurements(setup, budget="quick"), dict[str, Any]()
     with suppress(NotChecked, SetupError):
         estimates["task"] = evidence["task"].name
     with suppress(NotChecked, SetupError):
         constant_loss = evidence["constant_loss"].value
-        # If a constant is nearly perfect (as for a player in a game), its loss is no reference.
-        if constant_loss > _MIN_CHANCE_SHARE * abs(float(evidence["loss"].detach())):
+        # If a constant is nearly perfect (as for a generator), its loss is no reference. The initial loss may be huge.
+        is_reference = constant_loss > _MIN_CHANCE_SHARE * min(abs(float(evidence["loss"].detach())), 1.0)
+        if is_reference and not targets_are_equal:
             estimates["chance"] = constant_loss
     return estimates

@@ -342,7 +342,7 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        if test_model:
+        if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
             self.reports[name] = replace(report, title=_FINDINGS_TITLE)

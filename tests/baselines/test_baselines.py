@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from nbdebug.baselines import Baselines, measure_baselines
+from nbdebug.baselines.baselines import Baselines, measure_baselines
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions import ClassificationTable
 from nbdebug.rules.examples import mlp, rings, training_setup

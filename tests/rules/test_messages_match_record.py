@@ -132,7 +132,7 @@ CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
         (rf"\({NUMBER}\)", is_lowest_validation_loss), (rf"is {NUMBER} at the end", is_validation_end),
         (rf"decreased to {NUMBER}", is_training_end),
     ),
-    "T610": ((rf"After {NUMBER} steps", is_step_count), (rf"is at {NUMBER}", is_end)),
+    "T610": ((rf"After {NUMBER} steps", is_step_count),),
     "T611": ((rf"is {NUMBER} on validation", is_validation_end), (rf"and {NUMBER} on training", is_training_end)),
     "T612": ((rf"every {NUMBER} steps", is_steps_per_epoch),),
     "T614": (

@@ -97,6 +97,7 @@ def test_find_creation_searches_imported_modules_if_no_given_file_creates_the_cl
     created = module.build([module.torch.zeros(1, requires_grad=True)])
     assert find_creation(created, []) is None
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr("nbdebug.source.creation._MAX_LOADED_FILES", 10_000)  # the modules of other tests are loaded
     creation = find_creation(created, [])
     assert creation is not None
     assert creation.line.number == marked_line(text)

@@ -14,7 +14,8 @@ from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, traini
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
-    from nbdebug.baselines import Baselines, MetricComparison
+    from nbdebug.baselines.baselines import Baselines
+    from nbdebug.baselines.comparison import MetricComparison
     from nbdebug.tools.errors import Errors
 
 _CONSTANT_BASELINES = ("majority", "prior", "mean", "median")

@@ -64,7 +64,7 @@ def collapsed_representation(
             "apart": [layer.relative_spread for layer in layers],
             "output": sample_spread.passes[0].output_spread,
         },
-        explains=("G401", "G403", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
+        explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
     )
 
 

@@ -85,7 +85,7 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
             "gradient / weight": shares.tolist(),
             "median": float(np.median(shares)),
         },
-        explains=("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
+        explains=("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614", "G415"),
     )
 
 

@@ -40,7 +40,7 @@ from nbdebug.tools.errors.tags import Tags
 if TYPE_CHECKING:
     import pandas
 
-    from nbdebug.baselines import Baselines
+    from nbdebug.baselines.baselines import Baselines
     from nbdebug.metrics.calibration import CalibrationCurve, TemperatureScaling
     from nbdebug.metrics.roc import ClassCurves, Thresholds
     from nbdebug.sample_display import SampleDisplay
@@ -299,8 +299,8 @@ class ErrorData:
         return result
 
     def baselines(self, *, seconds: float = 3.0) -> Baselines:
-        """Return simple baselines on these rows, measured once; see ``nbdebug.baselines.measure_baselines``."""
-        from nbdebug.baselines import measure_baselines
+        """Return simple baselines on these rows, measured once; see ``measure_baselines``."""
+        from nbdebug.baselines.baselines import measure_baselines
 
         spent_seconds, cached = self._cache.get("baselines", (0.0, None))
         if cached is None or seconds > spent_seconds:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbdebug.baselines import Baselines, MetricComparison
-from nbdebug.baselines.baselines import format_metric
-from nbdebug.baselines.comparison import HIGHER_IS_BETTER, MODEL
+from nbdebug.baselines.baselines import Baselines, format_metric
+from nbdebug.baselines.comparison import HIGHER_IS_BETTER, MODEL, MetricComparison
 from nbdebug.exceptions import SetupError
 from nbdebug.formatting import html_list, html_paragraph, html_table, to_json_value
 from nbdebug.views.panel import Panel
