@@ -160,8 +160,15 @@ def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = 4) -> _Val
     for steps, train, val in _split_curves(run):
         is_complete = len(train) == len(val) and bool(np.isfinite([*train, *val]).all())
         if is_complete and len(val) >= evals:
-            return _find_turn(run, steps, train, val, rise)
+            turn = _find_turn(run, steps, train, val, rise)
+            return None if turn is None or _ends_with_earlier_weights(run, turn) else turn
     return _find_worsening(run)
+
+
+def _ends_with_earlier_weights(run: RunSummary, turn: _ValidationTurn) -> bool:
+    """Return whether fixed samples have a lower loss at the end than after the turn: the best weights were loaded."""
+    after_turn = run.val.loss[:-1][run.val.steps[:-1] > turn.step]
+    return len(after_turn) > 0 and bool(run.val.loss[-1] < after_turn[-1])
 
 
 def _split_curves(run: RunSummary) -> list[tuple[Curve, Curve, Curve]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -302,3 +303,36 @@ def test_codebook_that_collapses_in_training_is_found_after_the_run() -> None:
     with debugger.watch():
         run()
     assert "M307" in {finding.code for finding in debugger.findings.faults}
+
+
+class MasterSGD(torch.optim.SGD):
+    """SGD on float32 copies of the parameters, which it writes back after each step."""
+
+    def __init__(self, parameters: Any, lr: float) -> None:
+        self.working = list(parameters)
+        super().__init__([p.detach().float().clone().requires_grad_() for p in self.working], lr=lr)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for p in self.working:
+            p.grad = None
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        masters = self.param_groups[0]["params"]
+        for master, p in zip(masters, self.working, strict=True):
+            master.grad = None if p.grad is None else p.grad.float()
+        super().step()
+        for master, p in zip(masters, self.working, strict=True):
+            p.copy_(master)
+
+
+def test_optimizer_with_own_copies_is_not_stale_after_a_run_that_changed_the_model() -> None:
+    torch.manual_seed(0)
+    model = mlp(8, 32, 2)
+    loader = DataLoader(TensorDataset(*rings()), batch_size=32, shuffle=True)
+    optimizer = MasterSGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    assert "O504" in {finding.code for finding in debugger.checkup()}
+    with debugger.watch():
+        train(debugger, 6)
+    assert "O504" not in {finding.code for finding in debugger.findings}

@@ -25,6 +25,7 @@ from nbdebug.source.location import SourceLine, get_location
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
 _UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
+_CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
 
 @rule("L213", "error")
@@ -73,6 +74,8 @@ def loss_wrong_sign(
     perfect_loss, opposite_loss = ideal_loss.right, ideal_loss.wrong
     if perfect_loss == opposite_loss or (perfect_loss > opposite_loss) == maximizes:
         return
+    if isinstance(first_pass, ForwardPass) and _is_distance_like(setup, first_pass, min(perfect_loss, opposite_loss)):
+        raise NotChecked("a constant has a lower loss than the targets and their opposite: outputs are no predictions")
     direction = "up" if maximizes else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
     line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else _root_line(graph)
@@ -91,6 +94,21 @@ def loss_wrong_sign(
         },
         explains=_CONSEQUENCES,
     )
+
+
+def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> bool:
+    """Check whether constant outputs have a smaller, but not negative loss than targets and their opposite.
+
+    This is so for distances and energies: a pair of label 1 has a distance near 0, not near 1.
+    """
+    output = first_pass.output
+    if not isinstance(output, Tensor):
+        return False
+    try:
+        losses = [float(setup.loss(torch.full_like(output, value), first_pass.batch)) for value in _CONSTANT_OUTPUTS]
+    except Exception:  # a loss of other arguments
+        return False
+    return 0 <= min(losses) < lowest / 2
 
 
 def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:

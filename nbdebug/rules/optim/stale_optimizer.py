@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import parameter_not_updated
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -80,6 +81,7 @@ def _stale_optimizer_finding(
         cause="The model was built again after the optimizer was created.",
         fix=recreate_optimizer_fix(optimizers[0]),
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [entry.name for entry in missing[:8]]},
+        assumes=tuple(parameter_not_updated(entry.name) for entry in missing),
         explains=_CONSEQUENCES,
     )
 

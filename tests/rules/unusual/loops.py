@@ -444,3 +444,36 @@ def cyclic_restarts_of_the_learning_rate() -> tuple[Debugger, TrainingLoop]:
             evaluate(model, val)
 
     return Debugger(model, data, val, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer, scheduler=schedule), train
+
+
+class PairDistance(nn.Module):
+    """The distance of the codes of two halves of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        return (self.code(pairs[:, 0]) - self.code(pairs[:, 1])).square().sum(1).add(1e-6).sqrt()
+
+
+def contrastive(distance: Tensor, alike: Tensor) -> Tensor:
+    return (alike * distance.square() + (1 - alike) * F.relu(1 - distance).square()).mean()
+
+
+@unusual
+def contrastive_pairs_by_distance() -> tuple[Debugger, TrainingLoop]:
+    model = PairDistance()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    alike = (torch.rand(512) < 0.5).float()
+    first = torch.randn(512, 8)
+    second = torch.where(alike[:, None] > 0, first + 0.1 * torch.randn(512, 8), torch.randn(512, 8))
+    data = loader(torch.stack([first, second], 1), alike)
+
+    def train() -> None:
+        for pairs, target in batches(data, 8):
+            optimizer.zero_grad()
+            contrastive(model(pairs), target).backward()
+            optimizer.step()
+
+    return Debugger(model, data, loss_fn=contrastive, optimizer=optimizer), train
