@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -230,10 +231,8 @@ class SplitLabels:
     score: float
 
 
-@slow_measurement
-def contradicted_labels(reference: Reference) -> dict[str, SplitLabels]:
-    """The labels of each split that the out-of-fold predictions of a kernel ridge regression contradict."""
-    results: dict[str, SplitLabels] = {}
+def _iterate_splits(reference: Reference) -> Iterator[tuple[str, _ReferenceRows]]:
+    """Yield each split with its rows; raise NotChecked if the training split has none."""
     for split in ("train", "val"):
         try:
             rows = reference.rows(split)
@@ -241,6 +240,14 @@ def contradicted_labels(reference: Reference) -> dict[str, SplitLabels]:
             if split == "train":
                 raise
             continue
+        yield split, rows
+
+
+@slow_measurement
+def contradicted_labels(reference: Reference) -> dict[str, SplitLabels]:
+    """The labels of each split that the out-of-fold predictions of a kernel ridge regression contradict."""
+    results: dict[str, SplitLabels] = {}
+    for split, rows in _iterate_splits(reference):
         if rows.targets.kind != "classes":
             raise NotChecked("the targets are not one class per row")
         prediction = rows.learner.kernel_ridge
@@ -253,13 +260,7 @@ def contradicted_labels(reference: Reference) -> dict[str, SplitLabels]:
 def target_relations(reference: Reference) -> dict[str, LabelPredictability]:
     """How well real-valued targets and multiple labels of each split are predicted, next to shuffled ones."""
     results: dict[str, LabelPredictability] = {}
-    for split in ("train", "val"):
-        try:
-            rows = reference.rows(split)
-        except NotChecked:
-            if split == "train":
-                raise
-            continue
+    for split, rows in _iterate_splits(reference):
         if rows.targets.kind == "classes":
             raise NotChecked("the targets are one class per row")
         shuffled = rows.learner.shuffled_scores(_SHUFFLES)
