@@ -28,6 +28,7 @@ class FeatureValues:
     part: Tensor
     values: Tensor
     indices: list[int]
+    is_target: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -51,23 +52,22 @@ def train_features(tables: dict[str, SplitTable]) -> list[FeatureValues]:
     table = tables.get("train")
     if table is None or len(table) < _MIN_SAMPLES:
         raise NotChecked(f"fewer than {_MIN_SAMPLES} training samples can be read")
-    parts = [(f"input {number}", part) for number, part in enumerate(table.inputs)]
+    parts = [(f"input {number}", part, False) for number, part in enumerate(table.inputs)]
     if table.labels is None:
-        parts += [(f"target {number}", part) for number, part in enumerate(table.targets)]
+        parts += [(f"target {number}", part, True) for number, part in enumerate(table.targets)]
     return [
-        _get_sampled_features(name, part, table)
-        for name, part in parts
+        _get_sampled_features(name, part, is_target, table)
+        for name, part, is_target in parts
         if part.is_floating_point() and part.numel() and bool(part.isfinite().all())
     ]
 
 
-def _get_sampled_features(name: str, part: Tensor, table: SplitTable) -> FeatureValues:
+def _get_sampled_features(name: str, part: Tensor, is_target: bool, table: SplitTable) -> FeatureValues:
     """Return the features of evenly spaced samples, so that they can be sorted quickly."""
     positions = sample_positions(len(part), max(_MIN_SAMPLES, _MAX_VALUES // part[0].numel()))
     samples = part[positions].float()
-    return FeatureValues(
-        name, samples, feature_rows(samples), [table.indices[position] for position in positions.tolist()]
-    )
+    indices = [table.indices[position] for position in positions.tolist()]
+    return FeatureValues(name, samples, feature_rows(samples), indices, is_target)
 
 
 def sample_positions(count: int, limit: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Layers that everything a model knows of a sample must pass as a single number."""
+"""Layers that reduce each sample to a single number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NarrowPassage:
 
 @measurement
 def narrow_passages(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> list[NarrowPassage]:
-    """Calls whose single number per sample decides the output alone, although a later layer makes many of it.
+    """Calls whose single number per sample decides the output alone, although a later layer expands it again.
 
     Decided by intervention: if the number is the same for all samples, so is the output.
     """

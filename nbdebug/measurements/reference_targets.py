@@ -75,31 +75,25 @@ class NetworkOutputs:
         self.rows += size
 
     def predictions(self, rows: NDArray[np.int64], targets: Targets) -> Floats:
-        """Return the predictions of some rows; if the loss does not tell the scale of the outputs, the best one."""
+        """Return the predictions of some rows in the form of the targets; raise NotChecked if they have another one."""
         if len({output.shape[1] for output in self.outputs}) != 1:
             raise NotChecked("the outputs of different batches have different sizes")
         output = torch.nan_to_num(torch.cat(self.outputs)).numpy()[rows].astype(np.float64)
         width, columns = output.shape[1], targets.columns.shape[1]
         if self.kind == "classes" and width >= columns:
             return output
+        centered = output - (0.5 if self.loss_kind == "bce" else 0.0)
         if self.kind == "classes" and width == 1 and columns == 2:
-            candidates = [np.hstack([-centered, centered]) for centered in self._centered(output)]
-        elif self.kind == "labels" and width == columns:
-            candidates = [centered + 0.5 for centered in self._centered(output)]
-        elif self.kind == "values" and width == columns:
-            candidates = [output if self.loss_kind in _REGRESSION_LOSSES else _rescaled(output, targets)]
-        else:
-            raise NotChecked(f"the network has {width} outputs per row for {columns} targets")
-        return max(candidates, key=lambda candidate: float(targets.agreement(candidate).mean()))
-
-    def _centered(self, output: Floats) -> list[Floats]:
-        """Return the outputs minus the threshold between two labels; for both thresholds if the loss does not tell."""
-        thresholds = {"bce": (0.5,), "bce-with-logits": (0.0,)}.get(self.loss_kind, (0.0, 0.5))
-        return [output - threshold for threshold in thresholds]
+            return np.hstack([-centered, centered])
+        if self.kind == "labels" and width == columns:
+            return centered + 0.5
+        if self.kind == "values" and width == columns:
+            return output if self.loss_kind in _REGRESSION_LOSSES else _rescaled(output, targets)
+        raise NotChecked(f"the network has {width} outputs per row for {columns} targets")
 
 
 def _rescaled(output: Floats, targets: Targets) -> Floats:
-    """Return the outputs on the scale of the targets, by linear regression: a custom loss may use other units."""
+    """Return the outputs on the scale of the targets, by linear regression: logits of soft labels have other units."""
     centered, expected = output - output.mean(0), targets.columns - targets.columns.mean(0)
     slopes = (centered * expected).sum(0) / np.maximum((centered**2).sum(0), 1e-12)
     result: Floats = targets.columns.mean(0) + slopes * centered

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from nbdebug.source.creation import find_creation
+from tests.source.source_modules import load_module
 
 HEADER = """\
 from functools import partial
@@ -59,16 +58,6 @@ PROGRAMS = {
     ),
     "no call": "def build(p):\n    return getattr(torch.optim, 'S' + 'GD')(p)\n",
 }
-
-
-def load_module(path: Path, text: str) -> ModuleType:
-    path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def marked_line(text: str) -> int | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from nbdebug.source.search import find_option_line
+from tests.source.source_modules import load_module
 
 HEADER = """\
 from functools import partial
@@ -51,16 +50,6 @@ PROGRAMS = {
         None,
     ),
 }
-
-
-def load_module(path: Path, text: str) -> ModuleType:
-    path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -42,7 +42,7 @@ def constant_feature(train_features: list[FeatureValues]) -> Iterator[Finding]:
     """
     for features in train_features:
         is_constant = features.values.amax(1) == features.values.amin(1)
-        if features.name.startswith("target") or not bool(is_constant.any()):
+        if features.is_target or not bool(is_constant.any()):
             continue
         yield _finding(features, is_constant.nonzero().flatten().tolist())
 

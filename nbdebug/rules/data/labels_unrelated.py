@@ -151,7 +151,7 @@ def _finding(split: str, relation: LabelPredictability, comparison: str, severit
 _MISALIGNMENTS: dict[Misalignment, str] = {
     "inputs": "the model received the inputs of a batch in another order than the loss received its targets",
     "targets": "the loss received the targets of a batch in another order than the model received its inputs",
-    "other batch": "the loss received the targets of another batch than the model received the inputs of",
+    "other batch": "the model received the inputs of a batch and the loss the targets of another one",
 }
 
 

@@ -125,7 +125,7 @@ def _finding(features: FeatureValues, sentinels: list[_Sentinel], is_replaced: b
     worst = max(sentinels, key=lambda item: item.count)
     sample = features.sample_index(worst.position)
     others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
-    tensor = "y" if features.name.startswith("target") else "x"
+    tensor = "y" if features.is_target else "x"
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)}, and all other values lie between {worst.low:.4g} and {worst.high:.4g}."

@@ -109,8 +109,8 @@ def _dropout_finding(overfit: Overfit, zeros: RandomZeros) -> Finding:
         f"{name} keeps {zeros.kept_share:.0%} of its values at random: the ratio of noise to signal is "
         f"{zeros.noise_to_signal:.2g}; it is 1 if half of the values are kept.",
         where=zeros.where,
-        cause="Dropout removes so many values that the rest hardly tells samples apart. The argument of nn.Dropout is "
-        "the share to drop, not the share to keep.",
+        cause="Dropout removes so many values that the others hardly distinguish the samples. The argument of "
+        "nn.Dropout is the share to drop, not the share to keep.",
         fix="nn.Dropout(0.5)   # or less; in torch the rate is the share of values to drop",
         evidence={"kept share": zeros.kept_share, "noise to signal": zeros.noise_to_signal, "steps": overfit.steps},
         explains=("L208", "O502", "T601", "T606", "T607", "T610", "T614", "E702", "E706", "E709"),

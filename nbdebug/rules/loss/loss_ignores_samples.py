@@ -67,12 +67,12 @@ def loss_ignores_samples(
         if unused.steps >= least and unused.rows > share * unused.batch_size:
             yield _loop_finding(unused, loop.batch_alignment.loss_line or loop.lines.get("backward"))
         return
-    for reason in (first_pass, graph, output_influence):
-        if isinstance(reason, NotChecked):
-            raise reason
-    assert isinstance(first_pass, ForwardPass)
-    assert isinstance(graph, Graph)
-    assert isinstance(output_influence, OutputInfluence)
+    if isinstance(first_pass, NotChecked):
+        raise first_pass
+    if isinstance(graph, NotChecked):
+        raise graph
+    if isinstance(output_influence, NotChecked):
+        raise output_influence
     yield from _first_batch_findings(first_pass, graph, output_influence, share)
 
 

@@ -29,9 +29,9 @@ def capacity_too_small(
     """The model has too few parameters to memorize even the tiny batch, or a layer too narrow for the signal.
 
     ## What it does
-    Finds a layer that everything the model knows of a sample passes as a single number, which a later layer turns into
-    many. Also compares the number of trainable parameters with the number of target values of a tiny batch that could
-    not be memorized, although all gradients are finite and none is missing.
+    Finds a layer that reduces each sample to a single number, which a later layer expands again. Also compares the
+    number of trainable parameters with the number of target values of a tiny batch that could not be memorized,
+    although all gradients are finite and none is missing.
 
     ## Why it matters
     A model that is too small underfits: no learning rate and no amount of training will reduce the loss. A layer with
@@ -68,9 +68,9 @@ def _narrow_finding(passage: NarrowPassage) -> Finding:
         for where, call in ((passage.where, passage.call), (passage.widened_by, "the next layer"))
     )
     return Finding(
-        message=f"Each sample passes {name} as a single number, and {widened_by} makes many of it. Values per sample: "
-        f"{passage.input_values} in the input, 1 here, {passage.output_values} in the output. If this number is the "
-        "same for all samples, so is the output.",
+        message=f"{name} reduces each sample to a single number, which {widened_by} expands again: a sample has "
+        f"{passage.input_values} values in the input, 1 here and {passage.output_values} in the output. If this number "
+        "is the same for all samples, so is the output.",
         where=passage.where,
         cause="The layer has one unit, so the later layers can only tell samples apart along a line.",
         fix="nn.Linear(features, 64)   # and the input of the next layer likewise",

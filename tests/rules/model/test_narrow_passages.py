@@ -1,4 +1,4 @@
-"""Tests of M314 for layers that everything the model knows of a sample passes as a single number."""
+"""Tests of M314 for layers that reduce each sample to a single number."""
 
 from __future__ import annotations
 
