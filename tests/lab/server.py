@@ -60,7 +60,7 @@ class LabServer:
         self.write_settings("apputils-extension/themes", {"theme": f"JupyterLab {theme.title()}"})
         page = self.windows.pop(scale, None) or self.new_window(scale)
         address = f"http://127.0.0.1:{self.port}/lab/workspaces/visit{next(self.visit_numbers)}/tree/{notebook}"
-        page.address = f"{address}?token={self.token}"
+        page.address = f"{address}?reset&token={self.token}"  # otherwise a reload also restores the last notebook
         page.set_appearance(theme, size)
         try:
             page.open(notebook, theme)
