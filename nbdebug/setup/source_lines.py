@@ -15,7 +15,7 @@ from torch.utils.data.dataset import ConcatDataset
 from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import find_function, part_line, returned_value
+from nbdebug.source.assignments import find_function, part_line, part_producer, returned_value
 from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
 from nbdebug.source.search import call_name, find_option_line, find_unique_line, matches_option, search_files
@@ -67,21 +67,51 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
         )
     is_validation = origin == "validation" or split in ("val", "validation")
     loader = setup.val_loader if is_validation else setup.train_loader
-    return creation_line(setup, loader) if origin == "loader" else _data_line(setup, loader, _POSITIONS.get(origin))
+    if origin == "loader":
+        return creation_line(setup, loader)
+    selection = _split_line(setup, loader) if origin == "validation" else None
+    return selection or _data_line(setup, loader, _POSITIONS.get(origin))
+
+
+def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
+    """Return the line that selects the samples of a loader: the one that makes its dataset."""
+    creation = _creation(setup, loader) if loader is not None else None
+    argument = creation.argument(loader, "dataset") if creation else None
+    producer = part_producer(creation.file, argument, None) if creation and argument else None
+    if creation and producer and not isinstance(producer, ast.Name):
+        return SourceLine(creation.file, producer.lineno)
+    lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
+    return next(filter(None, lines), creation.line if creation else None)
 
 
 def _data_line(setup: Setup, loader: Any, position: int | None) -> SourceLine | None:
     """Return the line that makes the samples of a loader, or their part at a position.
 
-    That is what the user's dataset or collate function returns, else the tensors of a TensorDataset, else the line that
-    creates the dataset or the loader.
+    That is what the user's dataset or collate function returns, or the argument that the dataset keeps, else the
+    tensors of a TensorDataset, else the line that creates the dataset or the loader.
     """
     datasets = [*_nested_datasets(getattr(loader, "dataset", None))]
     for function in _sample_functions(loader, datasets):
         syntax = find_function(function.__code__)
         if value := returned_value(syntax) if syntax else None:
             keys = TARGET_KEYS if position == _POSITIONS["targets"] else ()
-            return part_line(function.__code__.co_filename, value, position, keys)
+            file = function.__code__.co_filename
+            producer = part_producer(file, value, position, keys) if position is not None else value
+            return _argument_line(setup, datasets[-1:], producer) or SourceLine(file, producer.lineno)
+    return _created_data_line(setup, loader, datasets, position)
+
+
+def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
+    """Return the line that makes the argument of a constructor which a dataset returns as it is."""
+    for dataset in datasets if isinstance(value, ast.Name) else ():
+        creation = _creation(setup, dataset)
+        if isinstance(value, ast.Name) and creation and (argument := creation.argument(dataset, value.id)):
+            return part_line(creation.file, argument, None)
+    return None
+
+
+def _created_data_line(setup: Setup, loader: Any, datasets: list[Any], position: int | None) -> SourceLine | None:
+    """Return the line that makes the tensors of a loader, or that creates its dataset or the loader."""
     for created in [*reversed(datasets), loader]:
         if created is not None and (creation := _creation(setup, created)):
             call = creation.call if created is not loader else _dataset_call(creation, loader)

@@ -110,11 +110,16 @@ def _function_statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> li
 
 
 def part_line(file: str, value: ast.expr, position: int | None, keys: Container[str] = ()) -> SourceLine:
-    """Return the line that makes a value, or its part at a position; of a dictionary, the part under one of some keys.
+    """Return the line that makes a value, or its part at a position."""
+    return SourceLine(file, part_producer(file, value, position, keys).lineno)
 
-    Follows variables to their assignments, and calls to what a function of the same file returns.
+
+def part_producer(file: str, value: ast.expr, position: int | None, keys: Container[str] = ()) -> ast.expr:
+    """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
+
+    Follows variables to their assignments, attributes to the only one in their class, and calls to what a function of
+    the same file returns.
     """
-    line = SourceLine(file, value.lineno)
     for _ in range(_MAX_STEPS):
         parts = getattr(value, "elts", None)
         if parts and position is not None:
@@ -122,12 +127,11 @@ def part_line(file: str, value: ast.expr, position: int | None, keys: Container[
         elif isinstance(value, ast.Dict):
             named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
             value = named[0] if len(named) == 1 else value
-        line = SourceLine(file, value.lineno)
-        producer = _producer(line, value, position)
+        producer = _producer(SourceLine(file, value.lineno), value, position)
         if producer is None:
-            return line
+            return value
         value, position = producer
-    return line
+    return value
 
 
 def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
@@ -139,7 +143,9 @@ def _producer(line: SourceLine, value: ast.expr, position: int | None) -> tuple[
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
         returned = _returned_by_function(line.file, value.func.id)
         return (returned, position) if returned is not None else None
-    statement = _last_assigning_statement(line, value.id, certain=True) if isinstance(value, ast.Name) else None
+    if attribute := _attribute_of_rows(value):
+        return _assigned_attribute(line, attribute)
+    statement = _certain_assignment(line, value.id) if isinstance(value, ast.Name) else None
     if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Name):
         return (statement.value, None) if isinstance(statement, ast.AugAssign) else None
     for target in statement.targets:
@@ -147,6 +153,45 @@ def _producer(line: SourceLine, value: ast.expr, position: int | None) -> tuple[
         if value.id in names:
             return statement.value, names.index(value.id)
     return statement.value, position
+
+
+def _certain_assignment(line: SourceLine, name: str) -> ast.stmt | None:
+    """Return the last assignment of a variable before a line, or the only one of a global variable."""
+    if statement := _last_assigning_statement(line, name, certain=True):
+        return statement
+    tree, scope = syntax_tree(line.file), enclosing_scope(line)
+    if tree is None or scope is None or scope is tree or any(node.arg == name for node in _parameters(scope)):
+        return None
+    is_local = any(name in _assigned_names(statement) for statement in _own_statements(scope))
+    statements = [] if is_local else [node for node in _own_statements(tree) if name in _assigned_names(node)]
+    return statements[0] if len(statements) == 1 else None
+
+
+def _parameters(function: ast.AST) -> list[ast.arg]:
+    return [node for node in ast.walk(getattr(function, "args", function)) if isinstance(node, ast.arg)]
+
+
+def _attribute_of_rows(value: ast.expr) -> str:
+    """Return the attribute of ``self`` whose rows an expression selects, as in ``self.labels[i]``; "" for others."""
+    is_row = isinstance(value, ast.Subscript)
+    while isinstance(value, ast.Subscript) and not any(isinstance(node, ast.Slice) for node in ast.walk(value.slice)):
+        value = value.value
+    is_attribute = is_row and isinstance(value, ast.Attribute) and getattr(value.value, "id", "") == "self"
+    return value.attr if is_attribute and isinstance(value, ast.Attribute) else ""
+
+
+def _assigned_attribute(line: SourceLine, name: str) -> tuple[ast.expr, int | None] | None:
+    """Return the only value that the class around a line assigns to an attribute, and the position of it in a tuple."""
+    tree = syntax_tree(line.file)
+    classes = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef)]
+    owner = max((c for c in classes if covers_line(c, line.number)), key=lambda c: c.lineno, default=None)
+    values: list[tuple[ast.expr, int | None]] = []
+    for statement in ast.walk(owner) if owner else ():
+        targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
+        value = getattr(statement, "value", None)
+        if name in targets and isinstance(value, ast.expr):
+            values.append((value, targets.index(name) if len(targets) > 1 else None))
+    return values[0] if len(values) == 1 else None
 
 
 def _returned_by_function(file: str, name: str) -> ast.expr | None:

@@ -90,6 +90,29 @@ PROGRAMS: dict[str, tuple[str, str | None, str | None]] = {
         "return x, y",
         "y = x[0]",
     ),
+    "argument that the dataset stores": (
+        "class Pairs(Dataset):\n    def __init__(self, inputs, labels):\n        self.inputs = inputs.float()\n"
+        "        self.labels = labels\n    def __len__(self): return 8\n"
+        "    def __getitem__(self, i):\n        return self.inputs[i], self.labels[i]\n"
+        "def build():\n    targets = tokens.flip(0)\n    return DataLoader(Pairs(tokens, targets))\n",
+        "self.inputs = inputs.float()",
+        "targets = tokens.flip(0)",
+    ),
+    "mapping of the dataset": (
+        "class Names(Dataset):\n    def __init__(self):\n        self.names = ['b', 'a'] * 4\n"
+        "        self.numbers = {name: i for i, name in enumerate(self.names)}\n    def __len__(self): return 8\n"
+        "    def __getitem__(self, i):\n        return tokens[i], self.numbers[self.names[i]]\n"
+        "def build():\n    return DataLoader(Names())\n",
+        "return tokens[i], self.numbers[self.names[i]]",
+        "self.numbers = {name: i for i, name in enumerate(self.names)}",
+    ),
+    "part of a stored row": (
+        "class Rows(Dataset):\n    def __init__(self):\n        self.rows = tokens\n    def __len__(self): return 8\n"
+        "    def __getitem__(self, i):\n        return self.rows[i, :-1], self.rows[i, 1:]\n"
+        "def build():\n    return DataLoader(Rows())\n",
+        "return self.rows[i, :-1], self.rows[i, 1:]",
+        "return self.rows[i, :-1], self.rows[i, 1:]",
+    ),
     "one of two equal calls": (
         "def other():\n    return DataLoader(TensorDataset(tokens, tokens))\n"
         "def build():\n    return DataLoader(TensorDataset(tokens, tokens))\n",
@@ -129,3 +152,34 @@ def test_origin_line_of_validation_data_and_loss_is_the_line_that_makes_them(tmp
     setup.val_loader, setup.loss_fn = scope["val_loader"], torch.nn.MSELoss(reduction="sum")
     lines = origin_line(setup, "loader", "val"), origin_line(setup, "validation"), origin_line(setup, "loss")
     assert [line.number if line else None for line in lines] == [7, 7, 8]
+
+
+SPLITS = {
+    "random split": (
+        "train_set, val_set = random_split(TensorDataset(tokens, tokens), [6, 2])\n",
+        "train_set, val_set = random_split(TensorDataset(tokens, tokens), [6, 2])",
+    ),
+    "function that splits": (
+        "def split(data):\n    rows = len(data) - 2\n    return Subset(data, range(rows)), Subset(data, range(2))\n"
+        "train_set, val_set = split(TensorDataset(tokens, tokens))\n",
+        "train_set, val_set = split(TensorDataset(tokens, tokens))",
+    ),
+    "dataset of the user": (
+        "class Rows(Dataset):\n    def __init__(self, rows): self.rows = rows\n    def __len__(self): return 2\n"
+        "    def __getitem__(self, i): return self.rows[i]\n"
+        "train_set = Rows(tokens[:6])\nval_set = Rows(tokens[6:])\n",
+        "val_set = Rows(tokens[6:])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_origin_line_of_validation_is_the_line_that_selects_its_samples(name: str, tmp_path: Path) -> None:
+    body, expected = SPLITS[name]
+    loaders = "    train, val = DataLoader(train_set, shuffle=True), DataLoader(val_set)\n    return [train, val]\n"
+    header = HEADER.replace("TensorDataset", "TensorDataset, random_split")
+    setup = build_setup(tmp_path, f"{header}{body}def build():\n{loaders}")
+    setup.train_loader, setup.val_loader = setup.train_loader
+    line = origin_line(setup, "validation")
+    assert line is not None
+    assert line.text.strip() == expected

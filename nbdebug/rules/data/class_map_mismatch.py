@@ -8,18 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.measurements.labels import LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location, is_library_code
+from nbdebug.source.search import find_assignments
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 
 
-@rule("D125", "error", origin="validation")
+@rule("D125", "error", origin="targets")
 def class_map_mismatch(
-    class_maps: dict[str, dict[str, dict[str, int]]], label_probe: LabelProbe, *, share: float = 0.6, least: int = 10
+    setup: Setup,
+    class_maps: dict[str, dict[str, dict[str, int]]],
+    label_probe: LabelProbe,
+    *,
+    share: float = 0.6,
+    least: int = 10,
 ) -> Iterator[Finding]:
     """The splits number their classes differently, or one contains a stray class.
 
@@ -63,7 +70,10 @@ def class_map_mismatch(
     for name in shared:
         differing = {key: (n, val[name][key]) for key, n in train[name].items() if val[name].get(key, n) != n}
         if differing:
-            yield _name_mismatch_finding(name, differing, sorted(set(train[name]) ^ set(val[name])))
+            lines = find_assignments(getattr(setup.val_loader, "dataset", None), name)
+            is_own_line = len(lines) == 1 and not is_library_code(lines[0].file)
+            where = get_location(lines[0] if is_own_line else None)
+            yield _name_mismatch_finding(name, where, differing, sorted(set(train[name]) ^ set(val[name])))
             return
     if (
         not shared
@@ -73,16 +83,20 @@ def class_map_mismatch(
         yield from _renumbered_class_findings(label_probe.cross_split_confusion, share, least)
 
 
-def _name_mismatch_finding(name: str, differing: dict[str, tuple[int, int]], unshared_names: list[str]) -> Finding:
+def _name_mismatch_finding(
+    name: str, where: Location, differing: dict[str, tuple[int, int]], unshared_names: list[str]
+) -> Finding:
     listed = ", ".join(
         f"{key!r} is {a} in training and {b} in validation" for key, (a, b) in list(differing.items())[:3]
     )
     only = f"; only one split contains {', '.join(unshared_names[:3])}" if unshared_names else ""
     return Finding(
         message=f"{len(differing)} class names have different numbers in the two splits ({name}): {listed}{only}.",
+        where=where,
         cause="Each split numbered its class names independently.",
         fix=f"val_set.{name} = train_set.{name}   # and renumber the validation labels accordingly",
         evidence={
+            "split": "val",
             "attribute": name,
             "name: (train, val)": dict(list(differing.items())[:50]),
             "in one split": unshared_names,
@@ -124,7 +138,11 @@ def _renumbered_class_findings(across: Tensor, share: float, min_samples: int) -
             f"{share:.0%} of the samples of each).",
             cause="Each split numbered its classes independently.",
             fix="# create one mapping from class names to numbers and use it for both splits",
-            evidence={"validation class: predicted": changed, "counts": across.tolist() if len(across) <= 20 else []},
+            evidence={
+                "split": "val",
+                "validation class: predicted": changed,
+                "counts": across.tolist() if len(across) <= 20 else [],
+            },
             explains=_CONSEQUENCES,
         )
 

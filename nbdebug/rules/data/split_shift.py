@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,14 +14,18 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.split_statistics import UnitComparison
+from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import get_location
+from nbdebug.source.executed_lines import find_differing_line
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line, matches_scaling
 
 _CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
+_SAMPLES_TO_TRACE = 8
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
 _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
@@ -78,7 +84,7 @@ def split_shift(
         if factor >= threshold or factor <= 1 / threshold:
             change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
             line = find_unique_line(matches_scaling(factor), user_written_objects(setup))
-            where = get_location(line)
+            where = get_location(line or _differing_line(setup))
             yield _finding(
                 part_units,
                 f"have a scale that is {change} in validation than in training",
@@ -87,10 +93,31 @@ def split_shift(
             )
         elif part_units.are_channels_reversed:
             yield _finding(
-                part_units, "have their channels in reverse order in validation", _CHANNEL_ORDER_FIX, Location()
+                part_units,
+                "have their channels in reverse order in validation",
+                _CHANNEL_ORDER_FIX,
+                get_location(_differing_line(setup)),
             )
         elif len(part_units.mean_shifts) and float(part_units.mean_shifts.median()) > moved:
             yield _drift_finding(part_units)
+
+
+def _differing_line(setup: Setup) -> SourceLine | None:
+    """The first line of the datasets that only one split executes; None if they run the same code."""
+    if setup.val_loader is None:
+        return None
+    datasets = [getattr(loader, "dataset", None) for loader in (setup.train_loader, setup.val_loader)]
+    if not all(map(is_map_style, (setup.train_loader, setup.val_loader))):
+        return None
+    with Preserve(*datasets):
+        train, val = (partial(_read_samples, dataset) for dataset in datasets)
+        return find_differing_line(train, val)
+
+
+def _read_samples(dataset: Any) -> None:
+    """Read a few samples; random choices in a dataset then take each of their branches."""
+    for index in range(min(_SAMPLES_TO_TRACE, len(dataset))):
+        dataset[index]
 
 
 def _loop_findings(loop: LoopSummary, min_factor: float) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import matches_call
+from nbdebug.source.unused_results import find_unused_result
 
 
 @rule("M301", "error")
@@ -195,7 +196,9 @@ def _unused_part(setup: Setup, first_pass: ForwardPass, path: str) -> tuple[str,
     fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
     if path and path in first_pass.trace.call_counts and setup.step_fn is None:
         line = find_module_call_line(setup, first_pass.batch, path)
-        return "their output never reaches the loss", line, "Their module is called, but its result is not used.", fix
+        losing_line = find_unused_result(line) if line else None
+        cause = "Their module is called, but its result is not used."
+        return "their output never reaches the loss", losing_line or line, cause, fix
     line = find_module_definition_line(setup.eager_model, path)
     return "the forward pass never uses them", line, "Their module is registered, but never called.", fix
 

@@ -17,6 +17,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
+from nbdebug.source.unused_results import find_unused_result
 
 
 @rule("M306", "error", asked_again=True)
@@ -93,7 +94,8 @@ def _forward_location(model: nn.Module, path: str) -> Location:
     code = getattr(inspect.unwrap(module_class.forward), "__code__", None)
     if code is None or module_class.__module__.startswith("torch."):
         return Location(path or None)
-    return SourceLine(code.co_filename, code.co_firstlineno).where(path or None)
+    definition = SourceLine(code.co_filename, code.co_firstlineno)
+    return (find_unused_result(definition) or definition).where(path or None)
 
 
 class ConditionalClassifier(nn.Module):

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import OutputSpread
 from nbdebug.measurements.sequence_order import PermutationSensitivity
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
+from nbdebug.source.unused_results import find_unused_result
 
 _FIXES = {
     "tokens": "x = self.embed(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))",
@@ -55,7 +58,7 @@ def order_ignored(permutation_sensitivity: PermutationSensitivity, output_spread
     yield Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
-        where=permutation_sensitivity.entry_node.where,
+        where=_location(permutation_sensitivity.entry_node),
         cause="Attention does not depend on positions, and no position information is added to its input.",
         fix=_FIXES[permutation_sensitivity.kind],
         evidence={
@@ -66,6 +69,12 @@ def order_ignored(permutation_sensitivity: PermutationSensitivity, output_spread
         explains=("T606", "T608", "M314"),
         severity=None if permutation_sensitivity.is_data_ordered else "note",
     )
+
+
+def _location(entry: Node) -> Location:
+    """The line that loses a result, such as a position embedding, else the one where the sequence enters."""
+    line = find_unused_result(entry.line) if entry.line else None
+    return get_location(line, entry.module) if line else entry.where
 
 
 class SentenceClassifier(nn.Module):

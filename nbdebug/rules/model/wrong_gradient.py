@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from nbdebug.measurements.autograd_functions import CheckedFunction, CoordinateG
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import find_function, part_line, returned_value
 from nbdebug.source.location import SourceLine
 
 
@@ -88,7 +90,7 @@ def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient
         message=f"The backward of {name} returns the derivative {slope.analytic:.4g} for one value of argument "
         f"{argument}, but the finite difference of its forward is {slope.numeric:.4g}; they should agree "
         f"within {tolerance:.0%}.",
-        where=_backward_location(function),
+        where=_backward_location(function, argument),
         cause=f"The gradient that backward returns for argument {argument} is not the derivative of forward.",
         fix=f"torch.autograd.gradcheck({name}.apply, inputs)   # inputs in float64, with requires_grad=True",
         evidence={
@@ -102,16 +104,16 @@ def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient
     )
 
 
-def _backward_location(function: CheckedFunction) -> Location:
-    """The ``def`` line of the backward, with the module that calls it."""
-    try:
-        source_lines, start = inspect.getsourcelines(function.function.backward)
-        offset = next(
-            (index for index, source_line in enumerate(source_lines) if source_line.lstrip().startswith("def ")), 0
-        )
-        return SourceLine(inspect.getfile(function.function.backward), start + offset).where(function.node.module)
-    except (OSError, TypeError):
+def _backward_location(function: CheckedFunction, argument: int) -> Location:
+    """The line that makes the gradient of an argument, else the ``def`` line of the backward."""
+    code = getattr(inspect.unwrap(function.function.backward), "__code__", None)
+    syntax = find_function(code) if code else None
+    if code is None or syntax is None:
         return function.node.where
+    value = returned_value(syntax)
+    has_several = isinstance(value, ast.Tuple) and argument < len(value.elts)
+    line = part_line(code.co_filename, value, argument if has_several else None) if value else None
+    return (line or SourceLine(code.co_filename, syntax.lineno)).where(function.node.module)
 
 
 class WrongSquare(Function):

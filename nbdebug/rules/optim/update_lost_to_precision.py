@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.parameter_updates import UpdateSample
 from nbdebug.measurements.parameter_coverage import format_names
@@ -18,6 +19,9 @@ from nbdebug.measurements.precision import RoundedUpdate
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line
 
 _CONSEQUENCES = ("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614")
 
@@ -72,11 +76,11 @@ def update_lost_to_precision(
     elif isinstance(rounded_updates, NotChecked):
         raise rounded_updates
     if not isinstance(rounded_updates, NotChecked):
-        yield from _findings_of_first_step(rounded_updates, is_trained is True, lost)
+        yield from _findings_of_first_step(setup, rounded_updates, is_trained is True, lost)
 
 
 def _findings_of_first_step(
-    rounded_step: list[RoundedUpdate], is_trained: bool, max_unchanged: float
+    setup: Setup, rounded_step: list[RoundedUpdate], is_trained: bool, max_unchanged: float
 ) -> Iterator[Finding]:
     stepped_weights = [
         rounded for rounded in rounded_step if rounded.entry.parameter.dim() > 1 and rounded.expected_changes
@@ -88,7 +92,7 @@ def _findings_of_first_step(
         for rounded in stepped_weights
         if rounded.actual_changes < (1 - max_unchanged) * rounded.expected_changes
     ]:
-        yield replace(_finding(unchanged, len(stepped_weights)), severity="note" if is_trained else None)
+        yield replace(_finding(setup, unchanged, len(stepped_weights)), severity="note" if is_trained else None)
 
 
 def _findings_in_loop(setup: Setup, loop: LoopSummary, max_unchanged: float, min_steps: int) -> Iterator[Finding]:
@@ -122,7 +126,7 @@ def _loop_finding(setup: Setup, unchanged: dict[str, list[UpdateSample]], weight
     return Finding(
         message=f"Steps changed only {shares[name]:.0%} of the values of {name} that have a gradient, over "
         f"{len(unchanged[name])} inspected steps. The same holds for {len(unchanged)} of {weights} weights.",
-        where=Location(module=name.rpartition(".")[0] or None, parameter=name),
+        where=get_location(_cast_line(setup, parameter.dtype), name.rpartition(".")[0] or None, name),
         cause=f"{dtype} rounds away a change of less than half of the distance to the next representable number.",
         fix="model = model.float()   # then, in the loop:\n"
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
@@ -132,7 +136,20 @@ def _loop_finding(setup: Setup, unchanged: dict[str, list[UpdateSample]], weight
     )
 
 
-def _finding(unchanged: list[RoundedUpdate], weights: int) -> Finding:
+def _cast_line(setup: Setup, dtype: torch.dtype) -> SourceLine | None:
+    """The only line of the user's code that casts to a type of fewer than 32 bits."""
+    name = str(dtype).removeprefix("torch.")
+    methods = {name, "half"} if dtype == torch.float16 else {name}
+
+    def is_cast(node: ast.AST) -> bool:
+        arguments = node.args + [keyword.value for keyword in node.keywords] if isinstance(node, ast.Call) else []
+        is_named = any(getattr(argument, "attr", None) == name for argument in arguments)
+        return call_name(node) in methods or (is_named and call_name(node) != "autocast")
+
+    return find_unique_line(is_cast, user_written_objects(setup))
+
+
+def _finding(setup: Setup, unchanged: list[RoundedUpdate], weights: int) -> Finding:
     worst = min(unchanged, key=lambda rounded: rounded.actual_changes / rounded.expected_changes)
     parameter = worst.entry.parameter
     dtype = str(parameter.dtype).removeprefix("torch.")
@@ -141,7 +158,7 @@ def _finding(unchanged: list[RoundedUpdate], weights: int) -> Finding:
         f"{worst.expected_changes:,} values of {worst.entry.name} that have a gradient: the step is "
         f"{worst.median_step:.2g}, and the distance to the next {dtype} number is {worst.median_spacing:.2g}. The same "
         f"holds for {len(unchanged)} of {weights} weights.",
-        where=Location(module=worst.entry.module, parameter=worst.entry.name),
+        where=get_location(_cast_line(setup, parameter.dtype), worst.entry.module, worst.entry.name),
         cause=f"{dtype} rounds away a change of less than half of that distance "
         f"({format_names([rounded.entry for rounded in unchanged])}).",
         fix="model = model.float()   # then, in the loop:\n"

@@ -1,0 +1,55 @@
+"""Compare the lines of the user's code that two calls execute."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+
+_Instruction = tuple[str, str, int, int]  # file, function, line, offset of the instruction in the function
+
+
+def find_differing_line(first: Callable[[], object], second: Callable[[], object]) -> SourceLine | None:
+    """Return the first line of the user's code of which one of two calls executes more than the other.
+
+    Instructions are compared, so that a conditional expression counts. None if the calls execute the same instructions,
+    share none, or raise, or if a debugger traces this thread.
+    """
+    if sys.gettrace() is not None:
+        return None
+    try:
+        instructions = _executed_instructions(first), _executed_instructions(second)
+    except Exception:
+        return None
+    shared_functions = {(file, function) for file, function, *_ in instructions[0]} & {
+        (file, function) for file, function, *_ in instructions[1]
+    }
+    differing = [item for item in instructions[0] ^ instructions[1] if item[:2] in shared_functions]
+    if not differing:
+        return None
+    file, function, number, _ = min(differing, key=lambda item: (item[0], item[2]))
+    return SourceLine(file, number, function)
+
+
+def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
+    """Run a call and return the instructions of the user's code that it executes."""
+    instructions: set[_Instruction] = set()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if is_library_code(file) or is_debugger_code(file):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            instructions.add((file, frame.f_code.co_name, frame.f_lineno, frame.f_lasti))
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return instructions

@@ -1,0 +1,66 @@
+"""Find results that a function computes and does not use: calls without effect, and variables that are overwritten."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
+
+
+def find_unused_result(line: SourceLine) -> SourceLine | None:
+    """Return the only line of the function around a line at which the result of a module is lost.
+
+    That is a call such as ``self.position(x)`` whose result is not stored, or the assignment that overwrites a variable
+    before anything reads it. The caller knows that a result is lost, so a branch that would use it and return has not
+    run. None if there is no such line, or more than one.
+    """
+    function = enclosing_scope(line)
+    if function is None or isinstance(function, ast.Module):
+        return None
+    numbers = {number for block in _blocks(function) for number in _losing_lines(block)}
+    return SourceLine(line.file, numbers.pop(), function.name) if len(numbers) == 1 else None
+
+
+def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of statements in a function."""
+    for node in ast.walk(function):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list):
+                yield block
+
+
+def _losing_lines(block: Sequence[ast.stmt]) -> Iterator[int]:
+    """Yield the lines of a block at which a result is lost."""
+    for index, statement in enumerate(block):
+        if isinstance(statement, ast.Expr) and _calls_own_module(statement.value):
+            yield statement.lineno
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and _calls_own_module(statement.value):
+            target = statement.targets[0]
+            if isinstance(target, ast.Name) and (later := _overwriting_statement(target.id, block[index + 1 :])):
+                yield later.lineno
+
+
+def _calls_own_module(value: ast.expr) -> bool:
+    """Check whether an expression calls an attribute of ``self`` that does not change its argument in place."""
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    return isinstance(value, ast.Call) and any(
+        isinstance(call.func, ast.Attribute)
+        and getattr(call.func.value, "id", "") == "self"
+        and not call_name(call).endswith("_")
+        for call in calls
+    )
+
+
+def _overwriting_statement(name: str, following: Sequence[ast.stmt]) -> ast.stmt | None:
+    """Return the statement that assigns a variable again before anything reads it; None if something may read it."""
+    for statement in following:
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return) and not statement.orelse:
+            continue
+        if name in read_names(statement) or isinstance(statement, ast.AugAssign):
+            return None
+        if name in assigned_names(statement):
+            return statement if isinstance(statement, ast.Assign) else None
+    return None

@@ -1,0 +1,79 @@
+"""Tests of the comparison of the lines that two calls execute."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nbdebug.source.executed_lines import find_differing_line
+
+
+def branch(is_training: bool) -> int:
+    value = 1
+    if is_training:
+        value = 2
+    return value
+
+
+def conditional_expression(is_training: bool) -> int:
+    value = 3
+    value = value / 2 if is_training else value
+    return int(value)
+
+
+def apply(transforms: list[Any], value: int) -> int:
+    for transform in transforms:
+        value = transform(value)
+    return value
+
+
+def double(value: int) -> int:
+    return 2 * value
+
+
+def optional_transform(is_training: bool) -> int:
+    return apply([double] if is_training else [], 1)
+
+
+def same_code(is_training: bool) -> int:
+    return 1 + int(is_training)
+
+
+def raising(is_training: bool) -> int:
+    return [1][5 * is_training]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (branch, "        value = 2"),
+        (conditional_expression, "    value = value / 2 if is_training else value"),
+        (optional_transform, "    for transform in transforms:"),
+        (same_code, None),
+        (raising, None),
+    ],
+)
+def test_find_differing_line_of_two_calls(function: Any, expected: str | None) -> None:
+    line = find_differing_line(partial(function, True), partial(function, False))
+    assert (line.text if line else None) == expected
+    assert sys.gettrace() is None
+
+
+def test_find_differing_line_under_a_debugger_leaves_its_trace_function() -> None:
+    def trace(*_: Any) -> None: ...
+
+    calls = SimpleNamespace(count=0)
+
+    def count() -> None:
+        calls.count += 1
+
+    sys.settrace(trace)
+    try:
+        line, remaining = find_differing_line(count, count), sys.gettrace()
+    finally:
+        sys.settrace(None)
+    assert (line, remaining, calls.count) == (None, trace, 0)

@@ -1,0 +1,41 @@
+"""Tests of the search for results that a function computes and does not use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbdebug.source.location import SourceLine
+from nbdebug.source.unused_results import find_unused_result
+
+# By name: the body of a forward, and the line that loses a result; None for no such line, or several.
+BODIES: dict[str, tuple[str, str | None]] = {
+    "call without effect": ("x = self.embed(x)\nself.position(x)\nreturn self.head(x)", "self.position(x)"),
+    "overwritten variable": ("h = self.image(x)\nh = self.facts(y)\nreturn self.head(h)", "h = self.facts(y)"),
+    "overwritten in a branch": (
+        "if y is not None:\n    h = self.image(x)\n    h = self.facts(y)\nelse:\n    h = x\nreturn h",
+        "h = self.facts(y)",
+    ),
+    "branch that would use it and return": (
+        "h = self.image(x)\nif self.fuse:\n    return self.head(h)\nh = self.facts(y)\nreturn self.head(h)",
+        "h = self.facts(y)",
+    ),
+    "two losses": ("self.norm(x)\nself.drop(x)\nreturn x", None),
+    "chain of one variable": ("x = self.first(x)\nx = self.second(x)\nreturn x", None),
+    "change in place": ("h = self.first(x)\nh += self.second(x)\nreturn h", None),
+    "call that changes its argument": ("self.fill_(x)\nreturn x", None),
+    "overwritten in one branch": ("h = self.first(x)\nif y:\n    h = self.second(x)\nreturn h", None),
+    "read by a function inside": ("h = self.first(x)\nf = lambda: h\nh = self.second(x)\nreturn f() + h", None),
+    "other function": ("print(x)\nreturn x", None),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_find_unused_result_returns_the_line_that_loses_it(name: str, tmp_path: Path) -> None:
+    body, expected = BODIES[name]
+    file = tmp_path / "model.py"
+    indented = "\n".join(f"        {text}" for text in body.splitlines())
+    file.write_text(f"class Model:\n    def forward(self, x, y=None):\n{indented}\n", encoding="utf-8")
+    line = find_unused_result(SourceLine(str(file), 2))
+    assert (line.text.strip() if line else None) == expected
