@@ -23,7 +23,7 @@ _MAX_VALIDATION_PASSES, _MIN_TARGETS = 8, 8
 _MAX_OUTPUT_VALUES, _MAX_STORED_VALUES = 2**20, 2**22
 _MIN_CHANGE = 1e-3
 _LOSS_TOLERANCE = 1e-4  # relative; float32 rounding of a log-softmax
-Misalignment = Literal["inputs", "targets", "other batch"]
+Misalignment = Literal["inputs", "targets", "other batch", "truncated"]
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,12 @@ class BatchAlignment:
     """What a loop made of the batches of its loaders, in the inspected steps.
 
     ``misaligned_steps`` of the ``checked_steps`` paired inputs with the targets of other samples: the "inputs" or the
-    "targets" were in another order than the loader's, or the targets came from an "other batch". ``scales`` are by
-    split; a split is absent if its inputs are no scaled copies of the batches, or not always by the same factor.
-    ``changed_inputs`` are the arguments of the first training pass that differ from the loader's batch; None if none
-    differ; ``receives_unchanged_inputs`` tells whether any pass had the loader's. ``loss_line`` is the user's line that
-    uses the model's output, if it was recorded.
+    "targets" were in another order than the loader's, the targets came from an "other batch", or they were "truncated"
+    to integers. ``scales`` are by split; a split is absent if its inputs are no scaled copies of the batches, or not
+    always by the same factor. ``changed_inputs`` are the arguments of the first training pass that differ from the
+    loader's batch; None if none differ; ``receives_unchanged_inputs`` tells whether any pass had the loader's.
+    ``loss_line`` is the user's line that uses the model's output, if it was recorded. ``steps_without_gradient`` gave
+    the output a gradient of zeros.
     """
 
     checked_steps: int = 0
@@ -68,6 +69,7 @@ class BatchAlignment:
     changed_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
     receives_unchanged_inputs: bool = False
     loss_line: SourceLine | None = None
+    steps_without_gradient: int = 0
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,8 @@ class BatchAlignmentMonitor:
                 return "inputs"
             if is_reordered(targets, reference):
                 return "targets"
+            if _is_truncated(targets, reordered):
+                return "truncated"
         if len(targets) < _MIN_TARGETS or bool((targets.values == targets.values[0]).all()):
             return None
         others = (batch for batch in self.recent_batches if batch is not forward_pass.batch)
@@ -255,6 +259,7 @@ class BatchAlignmentMonitor:
             self.changed_inputs,
             any(relation is not None and relation.is_identity for relation in self.relations["train"]),
             self.loss_line,
+            self.row_use.steps_without_gradient,
         )
 
 
@@ -264,6 +269,7 @@ class _RowUseCounter:
     def __init__(self) -> None:
         self.has_gradient: dict[int, Tensor] = {}
         self.steps: Counter[int] = Counter()
+        self.steps_without_gradient = 0
         self.first_inputs: dict[int, RowSample] = {}
         self.has_different_batches: set[int] = set()
 
@@ -271,6 +277,7 @@ class _RowUseCounter:
         """Add the rows with gradient in the backward passes of a step; a step without any gradient does not count."""
         rows, size = torch.stack(list(rows_with_gradient)).any(0).cpu(), len(inputs)
         if not rows.any():
+            self.steps_without_gradient += 1
             return
         self.steps[size] += 1
         self.has_gradient[size] = self.has_gradient.get(size, torch.zeros_like(rows)) | rows
@@ -280,12 +287,21 @@ class _RowUseCounter:
     @property
     def has_unused_rows(self) -> bool:
         """True if more than half of the rows of some batch size had no gradient so far."""
-        return any(rows.double().mean() < 0.5 for rows in self.has_gradient.values())
+        is_without_gradient = self.steps_without_gradient > sum(self.steps.values())
+        return is_without_gradient or any(rows.double().mean() < 0.5 for rows in self.has_gradient.values())
 
     def summary(self) -> UnusedRows:
         """Return the unused rows of the most frequent batch size; none unless different batches had that size."""
         size = max(self.has_different_batches, key=lambda size: self.steps[size], default=0)
         return UnusedRows(int((~self.has_gradient[size]).sum()), size, self.steps[size]) if size else UnusedRows()
+
+
+def _is_truncated(targets: RowSample, reference: RowSample) -> bool:
+    """Check whether targets are those of the loader without their fractions, and are not rounded on purpose."""
+    if not targets.is_comparable_with(reference):
+        return False
+    is_cut = torch.equal(targets.values, reference.values.trunc())
+    return is_cut and not torch.equal(targets.values, reference.values.round())
 
 
 def _record_gradient_rows(output: Tensor, rows: list[Tensor]) -> None:

@@ -32,12 +32,16 @@ _MAX_ITEMS = 256
 
 @dataclass
 class SchedulerUse:
-    """A scheduler and its steps in a loop, with the metrics passed to them and the user's line."""
+    """A scheduler and its steps in a loop, with the metrics passed to them and the user's line.
+
+    ``precedes_optimizer`` is True if its first step came before any step of its optimizer.
+    """
 
     scheduler: Any
     steps: int = 0
     plateau_metrics: list[float] = field(default_factory=list)
     line: SourceLine | None = None
+    precedes_optimizer: bool = False
 
 
 class SchedulerMonitor:
@@ -67,9 +71,18 @@ class SchedulerMonitor:
         use = self.uses.setdefault(id(scheduler), SchedulerUse(scheduler))
         if use.line is None and use.steps < _MAX_LINE_ATTEMPTS:
             use.line = get_calling_line(frame)
+        if not use.steps:
+            use.precedes_optimizer = _precedes_optimizer(scheduler)
         use.steps += 1
         if len(use.plateau_metrics) < _MAX_PLATEAU_METRICS:
             use.plateau_metrics.extend(_plateau_metric(*call))
+
+
+def _precedes_optimizer(scheduler: Any) -> bool:
+    """Check whether the optimizer of a scheduler has not stepped yet; torch marks both for the same question."""
+    optimizer = getattr(scheduler, "optimizer", None)
+    is_marked = hasattr(getattr(optimizer, "step", None), "_wrapped_by_lr_sched")
+    return is_marked and not getattr(optimizer, "_opt_called", False)
 
 
 def _calling_file(frame: FrameType | None) -> str:

@@ -19,6 +19,7 @@ from nbdebug.setup.loaders import is_map_style
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
+_MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value that only one split has
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class UnitComparison:
     spread in validation divided by that in training, for features that vary in both; ``step_ratio`` is the same ratio
     for the steps between neighboring values of a sample (None if a sample is one number). ``mean_shifts`` is the
     distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree only
-    in reverse order.
+    in reverse order. ``frequent_values`` are the most frequent values of training and validation, such as the
+    background of images, if the other split does not have them; else None.
     """
 
     name: str
@@ -39,6 +41,7 @@ class UnitComparison:
     are_channels_reversed: bool
     means: tuple[list[float], list[float]]
     spreads: tuple[list[float], list[float]]
+    frequent_values: tuple[float, float] | None = None
 
     @property
     def scale_factor(self) -> float:
@@ -95,7 +98,19 @@ def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
         _are_channels_reversed(train_rows, val_rows),
         (means[0].tolist()[:20], means[1].tolist()[:20]),
         (spread[0].tolist()[:20], spread[1].tolist()[:20]),
+        _exchanged_frequent_values(train_rows, val_rows),
     )
+
+
+def _exchanged_frequent_values(train: Tensor, val: Tensor) -> tuple[float, float] | None:
+    """Return the most frequent value of each split if the other split does not have it; else None."""
+    values = train.flatten(), val.flatten()
+    frequent = [float(split.mode().values) for split in values]
+    own_shares = [float((split == value).double().mean()) for split, value in zip(values, frequent, strict=True)]
+    other_shares = [float((values[1 - i] == value).double().mean()) for i, value in enumerate(frequent)]
+    if min(own_shares) < _MIN_FREQUENT_SHARE or max(other_shares) > _MAX_RARE_SHARE:
+        return None
+    return frequent[0], frequent[1]
 
 
 def _sample_rows(part: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from nbdebug.rules.examples import mlp, rings, training_setup, waves
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import all_findings, load_loop, source_line, summarize_loop
 
-RULES = ("D104", "D105", "D109", "L214")
+RULES = ("D102", "D104", "D105", "D109", "G416", "L214")
 
 LOOP = """
 import torch
@@ -74,6 +74,10 @@ def run_loop(tmp_path: Path, setup: Setup, **parts: str) -> list[Finding]:
         (classes, {"loss": "F.cross_entropy(output[:2], y[:2])"}, "L214", "F.cross_entropy("),
         (images, {"loss": "((output - y) ** 2)[-1].mean()"}, "L214", "((output - y)"),
         (images, {"loss": "setup.loss_fn(output[0], y[0])"}, "L214", "setup.loss_fn("),
+        (images, {"loss": "F.mse_loss(output, y.long().float())"}, "D102", "F.mse_loss("),
+        (images, {"before": "y = y.int()", "loss": "setup.loss_fn(output, y.float())"}, "D102", "setup.loss_fn("),
+        (images, {"loss": "F.mse_loss(output.round(), y)"}, "G416", "F.mse_loss("),
+        (classes, {"loss": "((output > 0) * 1.0 * output * 0 - y[:, None]).square().mean()"}, "G416", "loss = (("),
         (classes, {"inputs": "x * 255"}, "D104", "setup.model("),
         (images, {"before": "x = x * 255", "loss": "F.mse_loss(output, y)"}, "D104", "setup.model("),
         (

@@ -122,8 +122,16 @@ def monte_carlo_dropout(setup: Setup) -> None:
 
 
 def test_mode_rules_on_frozen_batch_norm_and_monte_carlo_dropout_find_nothing() -> None:
-    assert not mode_findings(epochs(freeze_batch_norm, evaluate))
+    model = ModeDependentNetwork()
+    model(X)  # updates the running statistics
+    assert not mode_findings(epochs(freeze_batch_norm, evaluate), model)
     assert not mode_findings(epochs(switch_to_train_mode, monte_carlo_dropout))
+
+
+def test_training_in_eval_mode_of_new_batch_norm_is_a_warning_for_this_layer() -> None:
+    (finding,) = mode_findings(epochs(freeze_batch_norm, evaluate))
+    assert (finding.code, finding.severity, finding.where.module) == ("T613", "warning", "1")
+    assert "do not normalize" in finding.message
 
 
 def test_training_in_eval_mode_throughout_is_a_warning_or_a_note() -> None:

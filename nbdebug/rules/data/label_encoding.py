@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH, LOSS_RAISES
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.forward_pass import ForwardPass
@@ -32,7 +34,14 @@ _STRICT_LOSSES: tuple[LossKind, ...] = (
 
 @rule("D102", "error", origin="targets")
 def label_encoding(
-    setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, tables: dict[str, SplitTable]
+    setup: Setup,
+    first_pass: ForwardPass | NotChecked,
+    output: Any | NotChecked,
+    loss_kind: LossKind | NotChecked,
+    tables: dict[str, SplitTable] | NotChecked,
+    loop: LoopSummary | NotChecked,
+    *,
+    least: int = 5,
 ) -> Iterator[Finding]:
     """Targets do not have the shape, dtype or encoding that the loss expects.
 
@@ -40,7 +49,7 @@ def label_encoding(
     Compares shape and dtype of the target with the definition of the loss: class indices (int64, without a class axis)
     or probabilities (floats, with a class axis) for cross-entropy; floats of the shape of the output for binary
     cross-entropy; as many targets as outputs for every loss. Reports training labels that are all equal while those of
-    the validation split are not.
+    the validation split are not, and a loop that passes real-valued targets to the loss without their fractions.
 
     ## Why it matters
     Some of these raise an error about dtypes that does not mention labels; others broadcast and train on meaningless
@@ -48,7 +57,8 @@ def label_encoding(
 
     ## How it is measured
     On the target and the output of the first batch, before torch's own error is shown. Equal labels are detected over
-    all training samples, if all of them can be read.
+    all training samples, if all of them can be read. In your loop, exactly: in ``least`` = 5 of the inspected steps or
+    more, and in more than half of them, the loss receives the truncated values of the loader's targets.
 
     ## How to fix
     Apply the suggested line where the targets are created.
@@ -59,6 +69,15 @@ def label_encoding(
     ## References
     Documentation of torch.nn.CrossEntropyLoss, BCEWithLogitsLoss and MSELoss, section on shapes.
     """
+    if isinstance(loop, LoopSummary):
+        yield from _truncated_target_findings(loop, least)
+        return
+    if isinstance(first_pass, NotChecked):
+        raise first_pass
+    if isinstance(loss_kind, NotChecked):
+        raise loss_kind
+    if isinstance(tables, NotChecked):
+        raise tables
     target = next(iter(tree_tensors(first_pass.batch.targets)), None)
     logits = score_tensor(output)
     is_custom_without_failure = get_loss_kind(setup.loss_fn) == "other" and first_pass.failure is None
@@ -81,6 +100,22 @@ def label_encoding(
             },
             explains=("L205", "L207", "L208", "L211", "L214", "D101", "T601", "T607", "T608", "E706"),
             assumes=(LOSS_RAISES if first_pass.failure or loss_kind in _STRICT_LOSSES else LOSS_OPERANDS_MISMATCH,),
+        )
+
+
+def _truncated_target_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
+    """Report real-valued targets that the loop casts to integers."""
+    alignment = loop.batch_alignment
+    steps = alignment.misaligned_steps.get("truncated", 0)
+    if steps >= min_steps and steps > alignment.checked_steps / 2:
+        yield Finding(
+            message=f"In {steps} of {alignment.checked_steps} inspected steps, the loss received the targets of the "
+            "loader without their fractions.",
+            where=get_location(alignment.loss_line or loop.lines.get("backward")),
+            cause="The loop casts real-valued targets to integers, such as with long() or int().",
+            fix="loss = loss_fn(output, target.float())   # without long() or int()",
+            evidence={"truncated steps": steps, "inspected steps": alignment.checked_steps},
+            explains=("L208", "T601", "T607", "T608", "T610", "E706", "E709"),
         )
 
 

@@ -158,12 +158,13 @@ _MISALIGNMENTS: dict[Misalignment, str] = {
 def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
     """Report inputs and targets that the loop itself brings out of order."""
     alignment = loop.batch_alignment
-    for kind, steps in alignment.misaligned_steps.items():
+    for kind, description in _MISALIGNMENTS.items():
+        steps = alignment.misaligned_steps.get(kind, 0)
         if steps >= min_steps and steps > alignment.checked_steps / 2:
             is_input = kind == "inputs"
             line = loop.forward_passes.lines.get("forward") if is_input else alignment.loss_line
             yield Finding(
-                message=f"In {steps} of {alignment.checked_steps} inspected steps, {_MISALIGNMENTS[kind]}: each sample "
+                message=f"In {steps} of {alignment.checked_steps} inspected steps, {description}: each sample "
                 "is trained on the label of another one.",
                 where=get_location(line or loop.lines.get("backward")),
                 cause="The loop permutes or replaces one of the two.",

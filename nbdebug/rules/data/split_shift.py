@@ -58,8 +58,9 @@ def split_shift(
     both in the median feature and between consecutive values within samples, with nine tenths of the features in the
     same direction: drift changes the level of a series, and rarely its increments. If a sample is a single number, the
     factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in the given order and by
-    less than 2 in reverse order. Means that moved by ``moved`` spreads in the median feature are only a note, since
-    this may be drift.
+    less than 2 in reverse order. Values have another offset if each split has a most frequent value, a fifth of all or
+    more, that the other split lacks, such as the background of images that only one split centers. Means that moved by
+    ``moved`` spreads in the median feature are only a note, since this may be drift.
 
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
     plus an offset, and the constants of the phases differ by a factor of ``units``.
@@ -96,6 +97,15 @@ def split_shift(
                 part_units,
                 "have their channels in reverse order in validation",
                 _CHANNEL_ORDER_FIX,
+                get_location(_differing_line(setup)),
+            )
+        elif part_units.frequent_values is not None:
+            train_value, val_value = part_units.frequent_values
+            yield _finding(
+                part_units,
+                f"have another offset in validation: the most frequent value is {train_value:.4g} in training and "
+                f"{val_value:.4g} in validation, and neither occurs in the other split",
+                _SAME_PREPROCESSING_FIX,
                 get_location(_differing_line(setup)),
             )
         elif len(part_units.mean_shifts) and float(part_units.mean_shifts.median()) > moved:

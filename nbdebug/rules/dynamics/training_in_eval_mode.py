@@ -13,6 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import ForwardPasses
+from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -41,7 +42,8 @@ def training_in_eval_mode(
     ``train()`` keeps in eval mode (frozen statistics) and dropout with rate zero are not reported. In your loop: from
     ``least`` = 5 steps in eval mode, if they are a tenth of all, after others in train mode. If the whole run was in
     eval mode, it is a warning if dropout was off and no part of the model is frozen, else a note. Single layers that
-    you keep in eval mode while the model is in train mode are not reported.
+    you keep in eval mode while the model is in train mode are reported only if they normalize with statistics of mean 0
+    and variance 1 that no batch has ever updated: such a layer does not normalize.
 
     ## How to fix
     Pass ``training=self.training``; call ``model.train()`` at the start of each training epoch.
@@ -54,6 +56,7 @@ def training_in_eval_mode(
     """
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(setup, loop.forward_passes, least)
+        yield from _frozen_normalization_findings(setup, loop.forward_passes, least)
     elif isinstance(train_calls, NotChecked):
         raise train_calls
     if not isinstance(train_calls, NotChecked):
@@ -120,6 +123,38 @@ def _loop_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Itera
     ]
     if affected_layers := [path for path in affected_layers if _has_trainable_parameters(setup.eager_model, path)]:
         yield _left_in_eval_finding(setup, passes, affected_layers, (off, total))
+
+
+def _frozen_normalization_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Iterator[Finding]:
+    """Report normalization that was in eval mode in every training pass, with its initial running statistics."""
+    in_train_mode = [(mode, count) for mode, count in passes.training_modes if mode.training]
+    steps = sum(count for _, count in in_train_mode)
+    paths = [
+        path
+        for i, path in enumerate(passes.mode_dependent)
+        if not any(mode.submodule_training[i] for mode, _ in in_train_mode)
+        and _has_initial_statistics(setup.eager_model.get_submodule(path))
+    ]
+    if not paths or steps < min_steps or steps < sum(count for _, count in passes.training_modes):
+        return
+    yield Finding(
+        message=f"{len(paths)} normalization layers ({', '.join(paths[:3])}) were in eval mode in all {steps} training "
+        "steps, and no batch has ever updated their running statistics: they use mean 0 and variance 1 and do not "
+        "normalize.",
+        where=get_location(find_module_definition_line(setup.eager_model, paths[0]), paths[0]),
+        cause="eval() is called on these layers, but they were not trained before.",
+        fix="# remove eval() from these layers, or load the statistics of a trained model",
+        evidence={"layers": paths, "steps": steps},
+        explains=("T609", "T610", "T602"),
+        severity="warning",
+    )
+
+
+def _has_initial_statistics(module: nn.Module) -> bool:
+    """Check whether a normalization layer has the running statistics that it was created with."""
+    if not isinstance(module, _NORM_TYPES) or module.running_mean is None or module.running_var is None:
+        return False
+    return bool((module.running_mean == 0).all()) and bool((module.running_var == 1).all())
 
 
 def _has_trainable_parameters(model: nn.Module, path: str) -> bool:

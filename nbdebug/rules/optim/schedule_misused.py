@@ -42,7 +42,8 @@ def schedule_misused(
     Exactly. A schedule is too fast if more than ``most`` = half of all steps ran at less than a hundredth of the
     highest rate; a cosine over all steps ends there too, but spends only 6 % of its steps there. A plateau scheduler
     may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps too seldom if it was
-    planned for as many steps as there are batches, within 10 %, and made fewer than half of them. A plateau scheduler
+    planned for as many steps as there are batches, within 10 %, and made fewer than half of them.
+    A schedule skips its first rate if its first step comes before the first step of the optimizer. A plateau scheduler
     has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the
     name of the metric, or because each value is a multiple of one over the number of validation samples.
 
@@ -120,6 +121,13 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             f"it completed {use.steps / length:.1%} of the schedule.",
             "It steps once per epoch, but its length counts batches.",
             "scheduler.step()   # after each optimizer.step(), inside the loop over batches",
+        )
+    elif use.precedes_optimizer and use.steps > 1 and loop.steps and not loop.grad_scaler.requested_steps:
+        texts = (
+            f"{kind} stepped before the first step of the optimizer. The optimizer never uses the first rate of the "
+            "schedule.",
+            "The loop calls the scheduler's step() before the optimizer's.",
+            "optimizer.step()\nscheduler.step()   # after it",
         )
     if texts:
         message, cause, fix = texts

@@ -8,18 +8,28 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
 from nbdebug.measurements.parameter_coverage import format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
+
+_CONSEQUENCES = ("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607", "T608", "T610", "M314")
 
 
 @rule("G416", "error")
 def zero_gradient(
-    early_steps: list[EarlyGradient], blocked_gradients: list[BlockedGradient], loss: Tensor
+    early_steps: list[EarlyGradient] | NotChecked,
+    blocked_gradients: list[BlockedGradient] | NotChecked,
+    loss: Tensor | NotChecked,
+    loop: LoopSummary | NotChecked,
+    *,
+    least: int = 5,
 ) -> Iterator[Finding]:
     """Parameters have a path to the loss, but their gradient is exactly zero.
 
@@ -37,7 +47,9 @@ def zero_gradient(
     operation is the nearest one on the way to the loss that receives a nonzero gradient and passes on only zeros. If no
     parameter gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note; so is a
     part whose siblings in the same list have a gradient, if no operation blocks it, as for an expert that no sample of
-    these batches selects. A watched loop in which the parameter gets a gradient withdraws the finding.
+    these batches selects. A watched loop in which the parameter gets a gradient withdraws the finding. In your loop,
+    exactly: no parameter had a nonzero gradient in ``least`` = 5 or more inspected steps, although the backward pass
+    reached the output of the model.
 
     ## How to fix
     Change the operation at the reported line: use a smooth or leaky one, a dropout rate below one, or a range that the
@@ -49,12 +61,37 @@ def zero_gradient(
     ## References
     Lu et al. 2019, arXiv:1903.06733: dying ReLU and initialization. PyTorch notes on autograd mechanics.
     """
+    if isinstance(loop, LoopSummary):
+        yield from _loop_findings(loop, least)
+        return
+    if isinstance(early_steps, NotChecked):
+        raise early_steps
+    if isinstance(blocked_gradients, NotChecked):
+        raise blocked_gradients
+    if isinstance(loss, NotChecked):
+        raise loss
     has_gradient = any(item.max_gradient > 0 for item in early_steps)
     is_solved = not has_gradient and abs(float(loss)) < 1e-12
     reached = {_pattern(item.entry.name) for item in early_steps if item.max_gradient > 0}
     for item in blocked_gradients:
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
         yield _finding(item, is_solved, is_unselected)
+
+
+def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
+    """Report a loop whose loss gives the output of the model a gradient of zeros in each step."""
+    alignment = loop.batch_alignment
+    if loop.with_gradient or alignment.steps_without_gradient < max(min_steps, loop.gradient_checks / 2):
+        return
+    yield Finding(
+        message=f"The gradient of all parameters was exactly 0 in each of the {alignment.steps_without_gradient} "
+        "inspected steps of your loop: the loss gives the output of the model a gradient of zeros.",
+        where=get_location(alignment.loss_line or loop.lines.get("backward")),
+        cause="The derivative of an operation between the output and the loss is zero, such as that of a rounding.",
+        fix="# compute the loss from the output itself, without rounding, thresholds or a factor of zero",
+        evidence={"steps": alignment.steps_without_gradient},
+        explains=_CONSEQUENCES,
+    )
 
 
 def _pattern(name: str) -> str:
@@ -87,9 +124,7 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
             "parameters": [entry.name for entry in end.entries],
             "operation": end.node.name if end.node else None,
         },
-        explains=()
-        if is_solved or is_unselected
-        else ("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607", "T608", "M314"),
+        explains=() if is_solved or is_unselected else _CONSEQUENCES,
         assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
         severity="note" if is_solved or is_unselected else None,
     )

@@ -20,6 +20,7 @@ X = torch.randn(400, 4, generator=GENERATOR)
 Y = (X @ torch.randn(4, 3, generator=GENERATOR)).argmax(1)
 TARGETS = X.sum(1, keepdim=True)
 IMAGES = torch.rand(200, 3, 6, 6, generator=GENERATOR) * torch.tensor([0.9, 0.6, 0.3])[:, None, None]
+SPARSE_IMAGES = (IMAGES - 0.3).relu()
 SERIES = (0.1 * torch.randn(600, 2, generator=GENERATOR)).cumsum(0)
 WINDOWS = torch.stack([SERIES[i : i + 12] for i in range(580)])
 Split = tuple[Tensor, Tensor]
@@ -48,10 +49,10 @@ def transform_setup(train: Callable[[Tensor], Tensor], val: Callable[[Tensor], T
     return Setup(network(3), *(DataLoader(split, 20) for split in datasets), loss_fn=nn.CrossEntropyLoss())
 
 
-def image_setup(val: Tensor) -> Setup:
+def image_setup(val: Tensor, train: Tensor = IMAGES[:120]) -> Setup:
     labels = torch.arange(200) % 2
     head = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(64, 2))
-    return two_split_setup((IMAGES[:120], labels[:120]), (val, labels[120:]), head)
+    return two_split_setup((train, labels[:120]), (val, labels[120:]), head)
 
 
 def regression_setup(scale: float) -> Setup:
@@ -75,10 +76,12 @@ OTHER_UNITS: dict[str, Callable[[], Setup]] = {
         (X[:300], Y[:300]), ((X[300:] - X.min(0).values) / (X.max(0).values - X.min(0).values), Y[300:])
     ),
     "targets in thousands": lambda: regression_setup(1000.0),
+    "only training centered": lambda: image_setup(SPARSE_IMAGES[120:] - SPARSE_IMAGES.mean(), SPARSE_IMAGES[:120]),
     "reversed channels": lambda: image_setup(IMAGES[120:].flip(1)),
 }
 SAME_UNITS: dict[str, Callable[[], Setup]] = {
     "augmented training": lambda: transform_setup(augment, lambda x: x),
+    "background of both": lambda: image_setup(SPARSE_IMAGES[120:], SPARSE_IMAGES[:120]),
     "same channels": lambda: image_setup(IMAGES[120:]),
     "a series that drifts": drifting_series,
     "targets a little wider": lambda: regression_setup(1.5),

@@ -22,6 +22,7 @@ def loop_causes(
     make_scheduler: MakeScheduler,
     *,
     per_batch: bool = False,
+    before_optimizer: bool = False,
     metric: Callable[[int], float] | None = None,
     pass_schedulers: Callable[[Any], Any] = lambda scheduler: scheduler,
 ) -> list[str]:
@@ -40,13 +41,15 @@ def loop_causes(
             for x, y in setup.train_loader:
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()
+                if before_optimizer:
+                    scheduler.step()
                 optimizer.step()
                 if per_batch:
                     scheduler.step()
             if metric:
                 val_acc = metric(epoch)
                 scheduler.step(val_acc)
-            elif not per_batch:
+            elif not per_batch and not before_optimizer:
                 scheduler.step()
     return [finding.cause for finding in debugger.findings if finding.code == "O507"]
 
@@ -78,6 +81,7 @@ class OwnSchedule(lr_scheduler.StepLR):
 PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [scheduler], "not passed": lambda _: None}
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step()")
 @pytest.mark.parametrize("passing", PASSING)
 @pytest.mark.parametrize(
     ("make_scheduler", "options", "cause"),
@@ -86,10 +90,21 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "reduces the rate too much"),
         (lambda o: lr_scheduler.StepLR(o, 3), {"per_batch": True}, "with every batch"),
         (plateau("min"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
+        (one_cycle, {"before_optimizer": True}, "before the optimizer's"),
+        (lambda o: lr_scheduler.LinearLR(o, 0.2), {"before_optimizer": True}, "before the optimizer's"),
         (warmup_and_steps, {"per_batch": True}, "with every batch"),
         (lambda o: OwnSchedule(o, 3), {"per_batch": True}, "with every batch"),
     ],
-    ids=["one cycle per epoch", "fast decay", "step per batch", "plateau of a score", "sequence", "own class"],
+    ids=[
+        "one cycle per epoch",
+        "fast decay",
+        "step per batch",
+        "plateau of a score",
+        "one cycle before",
+        "linear before",
+        "sequence",
+        "own class",
+    ],
 )
 def test_schedule_misused_of_harmful_schedule_states_cause(
     make_scheduler: MakeScheduler, options: dict[str, Any], cause: str, passing: str
