@@ -43,7 +43,7 @@ def random_masks(setup: Setup, eval_passes: EvalPasses, first_pass: ForwardPass)
     """Calls that replace values of the first batch at random in eval mode; none if its output is not random.
 
     Two passes with different random numbers are compared. A call counts if an input of the same shape is equal in both
-    and the output is that input but for one value, which is in other positions in each pass. For values of zero, the
+    and the output is that input except for one value, which is in other positions in each pass. For values of zero, the
     rest may be scaled.
     """
     if eval_passes.relative_difference <= _ROUNDING:
@@ -58,7 +58,7 @@ def random_masks(setup: Setup, eval_passes: EvalPasses, first_pass: ForwardPass)
 
 
 @dataclass(frozen=True)
-class _CopiedCall:
+class _ReplacingCall:
     name: str
     where: Location
     signals: tuple[Tensor, ...]
@@ -71,7 +71,7 @@ class _CallCopier(TorchFunctionMode):
     def __init__(self, stack: ModuleStack) -> None:
         super().__init__()
         self._stack = stack
-        self.calls: list[_CopiedCall] = []
+        self.calls: list[_ReplacingCall] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         inputs = tree_tensors((args, kwargs or {})) if len(self.calls) < _MAX_CALLS else []
@@ -83,20 +83,20 @@ class _CallCopier(TorchFunctionMode):
             signals = tuple(copy for copy in copies if copy.shape == output.shape and copy.dtype != torch.bool)
             if signals and output.dtype == signals[0].dtype:
                 where = get_location(get_line_from_frame(sys._getframe(1)), self._stack.innermost or None)
-                self.calls.append(_CopiedCall(get_call_name(func), where, signals, output.clone()))
+                self.calls.append(_ReplacingCall(get_call_name(func), where, signals, output.clone()))
         return result
 
 
-def _record_pass(setup: Setup, first_pass: ForwardPass, seed: int) -> list[_CopiedCall]:
+def _record_pass(setup: Setup, first_pass: ForwardPass, seed: int) -> list[_ReplacingCall]:
     stack = ModuleStack()
     with stack.track(setup.eager_model), _CallCopier(stack) as copier:
         seed_all(seed)
         setup.predict(first_pass.batch)
-    calls: list[_CopiedCall] = copier.calls
+    calls: list[_ReplacingCall] = copier.calls
     return calls
 
 
-def _compare(before: _CopiedCall, after: _CopiedCall) -> Iterator[RandomMask]:
+def _compare(before: _ReplacingCall, after: _ReplacingCall) -> Iterator[RandomMask]:
     """Yield the mask of a call that two passes made with the same signal."""
     if before.name != after.name or len(before.signals) != len(after.signals):
         return

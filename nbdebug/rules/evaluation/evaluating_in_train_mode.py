@@ -59,7 +59,7 @@ def evaluating_in_train_mode(
     Exactly, for the calls: each dropout, attention and batch normalization is recorded with its arguments. The two
     passes have different seeds; outputs that differ by more than 1e-4 of their largest value, which is more than
     rounding, are random. Dropout by hand is recognized by its values: a call gets the same values in both passes, and
-    returns them but for one value, such as zero or the index of an unknown word, which is in other positions. If the
+    returns them except for one value, such as zero or the index of an unknown word, which is in other positions. If the
     model reconstructs its input, as a masked autoencoder does, it is a note. Random numbers alone (the sample of a
     variational autoencoder, a diffusion step) are not an error. Dropout that your code enables explicitly,
     ``training=True``, is taken to be Monte Carlo dropout and is a note. In your loop: ``least`` = 2 passes in train

@@ -92,7 +92,7 @@ def _branches_finding(model: nn.Module, branches: SymmetricBranches) -> Finding:
         "that differ.",
         where=get_location(_copying_line(model, parent), parent or None, names[0]),
         cause="The layers are copies of one layer, and all of them contribute to the loss in the same way.",
-        fix="nn.ModuleList(nn.Linear(n_in, n_out) for _ in range(n))   # create each one separately instead of copying it",
+        fix="nn.ModuleList(nn.Linear(n_in, n_out) for _ in range(n))   # create each one, copy none",
         evidence={"parameters": names, "steps": branches.steps},
         explains=("M308", "T601", "T606", "T607", "T608", "T610", "E709", "M314", "E706"),
     )
