@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ _MAX_PASSES, _MAX_COMPARISONS, _MAX_FRAMES, _MAX_TENSORS = 128, 64, 3, 4
 _MIN_COMPARISONS, _MIN_ROWS = 2, 8
 _AXIS_CALLS = {"argmax", "max", "topk", "sort", "argsort", "softmax", "log_softmax"}
 _AXIS_IS_OPTIONAL = {"topk", "sort", "argsort", "softmax", "log_softmax"}
-_COMPARISON_METHODS = ("__eq__", "eq", "__ne__", "ne")
+_COMPARISON_METHODS, _EXPORT_METHODS = ("__eq__", "eq", "__ne__", "ne"), ("numpy", "tolist")
 _ORDERINGS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
@@ -53,9 +54,9 @@ class _Comparisons:
 class DecisionMonitor:
     """Compares predictions with the outputs that they were made from, if the model returns one value for each row.
 
-    Predictions are operands of ``==`` and ``!=`` with as many values as the latest outputs. They count only if these
-    outputs have both signs, so that a threshold of zero gives both classes, and if no tensor of the batch is constant,
-    since targets of one class are compared too.
+    Predictions are operands of ``==`` and ``!=`` with as many values as the latest outputs, and whole numbers that
+    leave torch for a metric of another library. They count only if these outputs have both signs, so that a threshold
+    of zero gives both classes, and if no tensor of the batch is constant, since targets of one class are compared too.
     """
 
     def __init__(self) -> None:
@@ -100,8 +101,8 @@ class DecisionMonitor:
             self.signs_by_rows = {self.phase_rows: self.phase_signs, scores.numel(): signs}
 
     def comparison_callbacks(self, wrap_callback: _CallbackWrapper) -> Iterator[tuple[str, Callable[[Any], None]]]:
-        """Yield each method of tensors that compares, and the callback before its calls."""
-        inspect = wrap_callback(self.inspect)
+        """Yield each method of tensors that compares or exports values, and the callback before its calls."""
+        inspect, inspect_export = wrap_callback(self.inspect), wrap_callback(self.inspect_export)
 
         def on_comparison(call: tuple[Any, Any, Any]) -> None:
             operand, others, _ = call
@@ -110,7 +111,16 @@ class DecisionMonitor:
                 if len(self.signs_by_rows.get(size, ())) > 1 and size >= _MIN_ROWS and others[0].numel() == size:
                     inspect((operand, others[0]))
 
-        return ((method, on_comparison) for method in _COMPARISON_METHODS)
+        def on_export(call: tuple[Any, Any, Any]) -> None:
+            values = call[0]
+            if not self.signs_by_rows or type(values) is not Tensor or values.is_nested or values.is_floating_point():
+                return
+            size = values.numel()
+            if len(self.signs_by_rows.get(size, ())) > 1 and size >= _MIN_ROWS:
+                inspect_export(values)
+
+        yield from ((method, on_comparison) for method in _COMPARISON_METHODS)
+        yield from ((method, on_export) for method in _EXPORT_METHODS)
 
     @torch.no_grad()
     def inspect(self, pair: tuple[Tensor, Tensor]) -> None:
@@ -118,14 +128,26 @@ class DecisionMonitor:
         if self.comparisons >= _MAX_COMPARISONS:
             return
         self.comparisons += 1
-        constant = [operand.flatten()[0] for operand in pair if not _varies(operand)]
-        frames = [frame for _, frame in zip(range(_MAX_FRAMES), user_frames(sys._getframe(1)), strict=False)]
-        if len(constant) == 2 or not frames:
+        constant = [float(operand.flatten()[0]) for operand in pair if not _varies(operand)]
+        if len(constant) < 2:
+            self.record(constant[0] if constant else math.nan, sys._getframe(1))
+
+    @torch.no_grad()
+    def inspect_export(self, values: Tensor) -> None:
+        """Inspect whole numbers, as many as the latest outputs, that leave torch; targets that vary leave it too."""
+        if self.comparisons < _MAX_COMPARISONS:
+            self.comparisons += 1
+            if not _varies(values):
+                self.record(float(values.flatten()[0]), sys._getframe(1))
+
+    def record(self, value: float, frame: FrameType) -> None:
+        """Count predictions of one value, NaN if they vary, on the user's line."""
+        frames = [user_frame for _, user_frame in zip(range(_MAX_FRAMES), user_frames(frame), strict=False)]
+        if not frames:
             return
         line = SourceLine(frames[0].f_code.co_filename, frames[0].f_lineno, frames[0].f_code.co_name)
-        value = float(constant[0]) if constant else float("nan")
         if line not in self.by_line:
-            self.by_line[line] = _Comparisons(value, _find_decision(frames) if constant else None)
+            self.by_line[line] = _Comparisons(value, None if math.isnan(value) else _find_decision(frames))
         comparisons = self.by_line[line]
         comparisons.count += 1
         comparisons.varies |= comparisons.value != value

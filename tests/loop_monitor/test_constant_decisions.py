@@ -60,6 +60,16 @@ def evaluate(net, loader):
     pairs = [(net(x), y) for x, y in loader]
     return error_rate(*map(torch.cat, zip(*pairs)))
 """
+SCIKIT_LEARN = """
+from sklearn.metrics import accuracy_score
+
+def decide(scores):
+    {decision}
+    return answer.long()
+
+def evaluate(net, loader):
+    return [accuracy_score(y.long().numpy(), decide(net(x))) for x, y in loader]
+"""
 CONSTANT = [
     "_, answer = torch.max(scores, 1)",
     "answer = scores.topk(1, dim=-1).indices.squeeze(-1)",
@@ -90,7 +100,7 @@ def e710_findings(folder: Path, evaluation: str, setup: Setup) -> list[Finding]:
     return [finding for finding in all_findings(train, setup) if finding.code == "E710"]
 
 
-@pytest.mark.parametrize("evaluation", [HELPER, METRIC_CLASS, WHOLE_SET])
+@pytest.mark.parametrize("evaluation", [HELPER, METRIC_CLASS, WHOLE_SET, SCIKIT_LEARN])
 @pytest.mark.parametrize("decision", CONSTANT)
 def test_degenerate_metric_on_constant_predictions_fires_where_they_are_made(
     tmp_path: Path, evaluation: str, decision: str
@@ -100,7 +110,7 @@ def test_degenerate_metric_on_constant_predictions_fires_where_they_are_made(
     assert source_line(finding) == decision
 
 
-@pytest.mark.parametrize("evaluation", [HELPER, METRIC_CLASS, WHOLE_SET])
+@pytest.mark.parametrize("evaluation", [HELPER, METRIC_CLASS, WHOLE_SET, SCIKIT_LEARN])
 @pytest.mark.parametrize("decision", CORRECT)
 def test_degenerate_metric_on_predictions_that_vary_finds_nothing(
     tmp_path: Path, evaluation: str, decision: str

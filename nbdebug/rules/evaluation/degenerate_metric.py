@@ -28,8 +28,8 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     size one; the raw output compared with ``==`` and averaged; a tensor compared with itself; a loss that is summed in
     a loop that does not compute it. Records each ``==`` between a column and a row of the same length if the model
     returns a column and the two are not derived from the same tensor. If the model returns one value for each row,
-    compares the predictions in each ``==`` and ``!=`` with the outputs that they were made from. A weight that is
-    stored without ``clone()`` and compared later is a note.
+    compares the predictions in each ``==`` and ``!=``, and those that another library receives, with the outputs that
+    they were made from. A weight that is stored without ``clone()`` and compared later is a note.
 
     ## Why it matters
     The number is independent of the quality of the model: an accuracy that is the share of class 0, or always 0 or 1; a
