@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType, FunctionType
@@ -19,7 +20,7 @@ from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import SourceScope, call_name, call_subject, enclosing_scope, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
-_MAX_PASSES, _MAX_COMPARISONS, _MAX_FRAMES, _MAX_TENSORS = 128, 64, 3, 4
+_MAX_PASSES, _MAX_COMPARISONS, _MAX_FRAMES, _MAX_TENSORS = 64, 64, 3, 4  # passes of each split
 _MIN_COMPARISONS, _MIN_ROWS = 2, 8
 _AXIS_CALLS = {"argmax", "max", "topk", "sort", "argsort", "softmax", "log_softmax"}
 _AXIS_IS_OPTIONAL = {"topk", "sort", "argsort", "softmax", "log_softmax"}
@@ -60,7 +61,8 @@ class DecisionMonitor:
     """
 
     def __init__(self) -> None:
-        self.passes = self.comparisons = 0
+        self.comparisons, self.split = 0, ""
+        self.passes = Counter[str]()
         self.has_columns = False
         self.phase: tuple[str, bool] | None = None
         self.phase_rows, self.phase_signs = 0, set[bool]()
@@ -71,17 +73,18 @@ class DecisionMonitor:
     @property
     def wants_output(self) -> bool:
         """True if the next output is to be inspected."""
-        return self.passes < _MAX_PASSES and not self.has_columns
+        return self.passes[self.split] < _MAX_PASSES and not self.has_columns
 
-    def on_batch(self, batch: Any) -> None:
+    def on_batch(self, split: str, batch: Any) -> None:
         """Record a batch of any loader."""
+        self.split = split
         self.batch = tree_tensors(batch)[:_MAX_TENSORS] if self.wants_output else []
 
     def on_forward_begin(self) -> None:
         """Record the start of a pass, whose own comparisons are not predictions."""
         self.signs_by_rows = {}
 
-    def on_forward_end(self, split: str, output: Any) -> None:
+    def on_forward_end(self, output: Any) -> None:
         """Record the signs of the outputs of a pass, and of all outputs since the loop last changed the split."""
         scores = score_tensor(output) if self.wants_output else None
         if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.is_nested:
@@ -89,11 +92,12 @@ class DecisionMonitor:
         self.has_columns = scores.dim() > 1 and scores.shape[1] > 1
         if self.has_columns or not scores.numel():
             return
-        self.passes += 1
+        self.passes[self.split] += 1
         low, high = torch.aminmax(scores.detach())
         signs = {bool(low > 0), bool(high > 0)}
-        if self.phase != (split, torch.is_grad_enabled()):
-            self.phase, self.phase_rows, self.phase_signs = (split, torch.is_grad_enabled()), 0, set()
+        phase = self.split, torch.is_grad_enabled()
+        if self.phase != phase:
+            self.phase, self.phase_rows, self.phase_signs = phase, 0, set()
         targets, self.batch = [values for values in self.batch if values.numel() == scores.numel()], []
         self.phase_rows += scores.numel()
         self.phase_signs |= signs

@@ -201,7 +201,7 @@ class LoopMonitor:
         self.batch_use_counter.on_batch(self.mode_monitor.split)
         self.batch_alignment.on_batch(self.mode_monitor.split, event[1])
         self.correct_counts.on_batch(self.mode_monitor.split, event[1])
-        self.decision_monitor.on_batch(event[1])
+        self.decision_monitor.on_batch(self.mode_monitor.split, event[1])
         self.batch_averages.on_batch(self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
             for tracked in self.tracked_optimizers.values():
@@ -225,7 +225,7 @@ class LoopMonitor:
         """Record the end of a forward pass of the whole model."""
         self.mode_monitor.on_forward_end(output)
         self.correct_counts.on_forward_end(output)
-        self.decision_monitor.on_forward_end(self.mode_monitor.split, output)
+        self.decision_monitor.on_forward_end(output)
         self.batch_averages.on_forward_end(output)
         self.batch_alignment.on_forward_end(output)
         if self.marks_graphs:

@@ -118,6 +118,13 @@ def test_degenerate_metric_on_predictions_that_vary_finds_nothing(
     assert not e710_findings(tmp_path, evaluation.format(decision=decision), make_setup())
 
 
+def test_degenerate_metric_after_many_training_steps_fires(tmp_path: Path) -> None:
+    setup = make_setup()
+    data = torch.utils.data.ConcatDataset([setup.train_loader.dataset] * 4)
+    setup.train_loader = torch.utils.data.DataLoader(data, batch_size=1)
+    assert e710_findings(tmp_path, HELPER.format(decision=CONSTANT[0]), setup)
+
+
 @pytest.mark.parametrize("setup", [make_setup(one_class=True), make_setup(bias=50.0)], ids=["one class", "one sign"])
 def test_degenerate_metric_on_targets_or_outputs_of_one_kind_finds_nothing(tmp_path: Path, setup: Setup) -> None:
     assert not e710_findings(tmp_path, HELPER.format(decision="answer = scores.flatten() > 0"), setup)
