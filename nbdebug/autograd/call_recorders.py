@@ -36,6 +36,7 @@ _DROPOUT_FUNCTIONS = (
     F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, F.rrelu,
     torch.dropout, torch.dropout_, torch.feature_dropout, torch.alpha_dropout,
 )  # fmt: skip
+_RECURRENT_FUNCTIONS = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 _RANDOM_FUNCTIONS = (
     torch.rand, torch.rand_like, torch.randn, torch.randn_like, torch.randint, torch.randperm, torch.bernoulli,
     torch.multinomial, torch.normal, torch.poisson, F.gumbel_softmax, torch.Tensor.bernoulli, torch.Tensor.bernoulli_,
@@ -248,6 +249,11 @@ class _ModeDependentCallRecorder(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def is_random_function(func: Any) -> bool:
+    """Return whether a function of torch draws random numbers, other than dropout."""
+    return func in _RANDOM_FUNCTIONS
+
+
 def _classify_call(func: Any, args: Any, kwargs: Any) -> tuple[_CallKind, bool] | None:
     """Return the kind of a call and whether it is active; None for calls that depend on neither mode nor chance."""
     if func in _RANDOM_FUNCTIONS:
@@ -261,11 +267,24 @@ def _classify_call(func: Any, args: Any, kwargs: Any) -> tuple[_CallKind, bool] 
     if func is F.multi_head_attention_forward:
         rate, training = (_get_argument(func, args, kwargs, name, 0, None) for name in ("dropout_p", "training"))
         return ("dropout", bool(training)) if rate else None
+    if func in _RECURRENT_FUNCTIONS:
+        rate, training = _recurrent_dropout(args)
+        return ("dropout", training) if rate else None
     if func is F.batch_norm:
         has_statistics = _get_argument(func, args, kwargs, "running_mean", 1, None) is not None
         training = _get_argument(func, args, kwargs, "training", 5, False)
         return ("batch statistics", bool(training)) if has_statistics else None
     return None
+
+
+def _recurrent_dropout(args: tuple[Any, ...]) -> tuple[float, bool]:
+    """Return the dropout rate and the mode of a recurrent call: before ``bidirectional``, and ``batch_first`` if any.
+
+    Packed sequences have no ``batch_first``.
+    """
+    positions = (-4, -3) if isinstance(args[-3], bool) else (-3, -2)
+    rate, training = (args[position] for position in positions)
+    return float(rate), bool(training)
 
 
 def _get_argument(func: Any, args: Any, kwargs: Any, name: str, position: int, default: Any) -> Any:

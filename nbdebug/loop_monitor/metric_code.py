@@ -71,6 +71,14 @@ def averaged_metrics(line: SourceLine, is_loader_known: bool = False) -> Iterato
             yield AveragedMetric(SourceLine(line.file, node.lineno), kind, _metric_name(kind, parts))
 
 
+def accumulation_lines(line: SourceLine) -> Iterator[int]:
+    """Yield the number of each line that adds up or collects values in the innermost loop around a line."""
+    scope = enclosing_scope(line)
+    loops = enclosing_loops(scope, line.number) if scope is not None else []
+    if scope is not None and loops:
+        yield from (node.lineno for node, _, _ in _EvaluationLoop(scope, loops[0]).accumulations())
+
+
 def counts_over_batches(name: str, line: SourceLine) -> Iterator[AveragedMetric]:
     """Yield each division of a variable, which counts rows in the loop around a line, by the number of batches."""
     scope = enclosing_scope(line)

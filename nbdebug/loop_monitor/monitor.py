@@ -25,6 +25,8 @@ from nbdebug.hooks.training_events import (
 )
 from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
+from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
+from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
@@ -102,6 +104,7 @@ class LoopMonitor:
             self.track_optimizer(optimizer)
         self.backward_passes = self.tracked_steps = self.inspected_passes = self.last_marked_step = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
+        self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
@@ -126,6 +129,8 @@ class LoopMonitor:
             closing(self.batch_alignment),  # type: ignore[list-item]
             self.leaf_monitor.tracing_ended(),
         ]
+        for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
+            hooks.append(observe_call_arguments(Tensor, method, callback))
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
         return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))
@@ -196,6 +201,8 @@ class LoopMonitor:
         self.batch_use_counter.on_batch(self.mode_monitor.split)
         self.batch_alignment.on_batch(self.mode_monitor.split, event[1])
         self.correct_counts.on_batch(self.mode_monitor.split, event[1])
+        self.decision_monitor.on_batch(self.mode_monitor.split, event[1])
+        self.batch_averages.on_batch(self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
@@ -203,18 +210,23 @@ class LoopMonitor:
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
-        return is_tracked or self.mode_monitor.shape is None or self.correct_counts.wants_output
+        metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages
+        is_compared = any(monitor.wants_output for monitor in metric_monitors)
+        return is_tracked or self.mode_monitor.shape is None or is_compared
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
         self.mode_monitor.on_forward_begin()
         self.correct_counts.on_forward_begin()
+        self.decision_monitor.on_forward_begin()
         self.batch_alignment.on_forward_begin(self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
         self.mode_monitor.on_forward_end(output)
         self.correct_counts.on_forward_end(output)
+        self.decision_monitor.on_forward_end(output)
+        self.batch_averages.on_forward_end(output)
         self.batch_alignment.on_forward_end(output)
         if self.marks_graphs:
             self.retained_graph_counter.mark(output, self.steps, self.mode_monitor.split == "val")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
+from nbdebug.loop_monitor.batch_averages import BatchAverage
+from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
@@ -90,6 +92,8 @@ class LoopSummary:
     device_syncs: DeviceSyncs = field(default_factory=DeviceSyncs)
     uncovered_parameters: UncoveredParameters = field(default_factory=UncoveredParameters)
     correct_counts: tuple[CorrectCount, ...] = ()
+    constant_decisions: tuple[ConstantDecision, ...] = ()
+    batch_averages: tuple[BatchAverage, ...] = ()
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
 
@@ -164,6 +168,8 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
         correct_counts=monitor.correct_counts.summary(),
+        constant_decisions=monitor.decision_monitor.summary(),
+        batch_averages=monitor.batch_averages.summary(),
         uncovered_parameters=monitor.parameter_tracker.uncovered_parameters(
             monitor.setup.eager_model, monitor.tracked_optimizers.values(), monitor.unrelated_optimizers
         ),

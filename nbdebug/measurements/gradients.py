@@ -19,7 +19,7 @@ from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 
-_GradientsByName = dict[str, Tensor | None]  # by parameter name; None if the backward pass does not reach it
+GradientsByName = dict[str, Tensor | None]  # by parameter name; None if the backward pass does not reach it
 EARLY_STEPS = 4
 _STEP_SIZE = 0.01
 _MAX_ROWS = 64
@@ -45,7 +45,7 @@ def gradient_norms(graph: Graph, loss: Tensor, parameters: list[ParameterEntry])
         raise NotChecked(f"the backward pass raised {error}") from error
 
 
-def compute_gradients(loss: Tensor, entries: Sequence[ParameterEntry], retain_graph: bool = False) -> _GradientsByName:
+def compute_gradients(loss: Tensor, entries: Sequence[ParameterEntry], retain_graph: bool = False) -> GradientsByName:
     """Return the gradients of a loss for some parameters, sparse ones as dense tensors."""
     tensors = [entry.parameter for entry in entries]
     gradients = torch.autograd.grad(loss, tensors, retain_graph=retain_graph, allow_unused=True)
@@ -53,7 +53,7 @@ def compute_gradients(loss: Tensor, entries: Sequence[ParameterEntry], retain_gr
     return {entry.name: gradient for entry, gradient in zip(entries, dense, strict=True)}
 
 
-def compute_norms(gradients: _GradientsByName) -> dict[str, GradientNorm]:
+def compute_norms(gradients: GradientsByName) -> dict[str, GradientNorm]:
     """Return the norms of some gradients."""
     return {
         name: GradientNorm() if gradient is None else _compute_norm(gradient) for name, gradient in gradients.items()
@@ -113,7 +113,7 @@ def early_steps(
         return [_summarize_parameter(entry, max_gradients[entry.name], entry.name in equal_names) for entry in entries]
 
 
-def _compute_later_gradients(loss: Tensor, entries: list[ParameterEntry]) -> _GradientsByName:
+def _compute_later_gradients(loss: Tensor, entries: list[ParameterEntry]) -> GradientsByName:
     is_usable = loss.requires_grad and bool(torch.isfinite(loss))
     return compute_gradients(loss, entries) if is_usable else dict.fromkeys(entry.name for entry in entries)
 
@@ -126,7 +126,7 @@ def _summarize_parameter(entry: ParameterEntry, max_gradient: float, rows_equal:
 
 
 @torch.no_grad()
-def _take_descent_step(entries: list[ParameterEntry], gradients: _GradientsByName) -> None:
+def _take_descent_step(entries: list[ParameterEntry], gradients: GradientsByName) -> None:
     """Move each parameter along its own gradient by a step of fixed size, so that no learning rate is needed."""
     for entry in entries:
         gradient = gradients[entry.name]

@@ -10,6 +10,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
 from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.rule_engine.rule_registry import rule
@@ -26,8 +27,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     Parses the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
     size one; the raw output compared with ``==`` and averaged; a tensor compared with itself; a loss that is summed in
     a loop that does not compute it. Records each ``==`` between a column and a row of the same length if the model
-    returns a column and the two are not derived from the same tensor. A weight that is stored without ``clone()`` and
-    compared later is a note.
+    returns a column and the two are not derived from the same tensor. If the model returns one value for each row,
+    compares the predictions in each ``==`` and ``!=``, and those that another library receives, with the outputs that
+    they were made from. A weight that is stored without ``clone()`` and compared later is a note.
 
     ## Why it matters
     The number is independent of the quality of the model: an accuracy that is the share of class 0, or always 0 or 1; a
@@ -36,6 +38,8 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     ## How it is measured
     By the lines that called the whole model, the shape of its output, and the syntax of the surrounding function. A
     name counts as the output if that function assigns nothing else to it; ambiguous cases are not reported.
+    Predictions are reported by their values, whatever computes them: they are equal in at least two comparisons, and in
+    all of the same line, while the targets differ and the outputs have both signs. The source then gives the line.
 
     ## How to fix
     Apply the fix suggested for the line.
@@ -48,8 +52,13 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     """
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
-    for metric in dict.fromkeys(find_degenerate_metrics(loop.forward_passes)):
-        yield _finding(metric)
+    metrics = [*dict.fromkeys(find_degenerate_metrics(loop.forward_passes))]
+    yield from map(_finding, metrics)
+    reported = {(metric.line.file, metric.line.number) for metric in metrics}
+    for decision in loop.constant_decisions:
+        if (decision.line.file, decision.line.number) not in reported:
+            reported.add((decision.line.file, decision.line.number))
+            yield _decision_finding(decision)
     shape = loop.forward_passes.shape
     if loop.shape_mismatch is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
         yield _broadcast_finding(loop.shape_mismatch)
@@ -64,6 +73,23 @@ def _finding(metric: DegenerateMetric) -> Finding:
         evidence={"line": metric.line.text.strip()},
         explains=("E706", "E702", "E709") if metric.measures_model else (),
         severity=None if metric.measures_model else "note",
+    )
+
+
+def _decision_finding(decision: ConstantDecision) -> Finding:
+    """Report predictions that do not depend on the output of the model."""
+    return Finding(
+        message=f"The predictions made on this line are all {decision.value:g}, in each of {decision.comparisons} "
+        "comparisons with targets that differ, although the outputs of the model have both signs; expected predictions "
+        "of both classes.",
+        where=decision.line.where(),
+        cause=f"The model returns one value for each row, and {decision.operation} along an axis of one value is "
+        "constant."
+        if decision.operation
+        else "All outputs are on the same side of the threshold, as probabilities are of 0.",
+        fix="predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
+        evidence={"prediction": decision.value, "comparisons": decision.comparisons},
+        explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507"),
     )
 
 

@@ -11,19 +11,23 @@ from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.forward_pass import EvalPasses
+from nbdebug.measurements.random_masks import RandomMask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.setup.task import LearningTask
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import enclosing_scope
 
 _FIXES = {
     "scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0",
     "multi_head_attention_forward": "training=self.training",
 }
+_TASKS_WITH_TARGETS = ("classification", "binary", "multi-label", "regression", "language-model")
 # Rounding of a float32 sum of a million terms in a different order stays below this share.
 _ROUNDING_ERROR = 1e-4
 _EXPLICIT_TRAINING = re.compile(r"\btrain(ing)?\s*=\s*True\b")
@@ -31,14 +35,21 @@ _EXPLICIT_TRAINING = re.compile(r"\btrain(ing)?\s*=\s*True\b")
 
 @rule("E701", "error")
 def evaluating_in_train_mode(
-    eval_passes: EvalPasses | NotChecked, loop: LoopSummary | NotChecked, *, least: int = 2, share: float = 0.5
+    eval_passes: EvalPasses | NotChecked,
+    random_masks: list[RandomMask] | NotChecked,
+    task: LearningTask | NotChecked,
+    loop: LoopSummary | NotChecked,
+    *,
+    least: int = 2,
+    share: float = 0.5,
 ) -> Iterator[Finding]:
     """Predictions are computed with dropout or batch statistics on.
 
     ## What it does
     Sets the whole model to eval mode, runs one batch through it twice, and looks for dropout that still drops and batch
-    normalization that still uses the batch. Other random numbers that change the output are a note. In your own loop,
-    it tracks the mode of each pass over the validation loader that you passed.
+    normalization that still uses the batch, and dropout written by hand: calls that replace values by a constant at
+    random. Other random numbers that change the output are a note. In your own loop, it tracks the mode of each pass
+    over the validation loader that you passed.
 
     ## Why it matters
     Every prediction is computed with a randomly reduced model: the validation score is lower than that of the full
@@ -47,10 +58,13 @@ def evaluating_in_train_mode(
     ## How it is measured
     Exactly, for the calls: each dropout, attention and batch normalization is recorded with its arguments. The two
     passes have different seeds; outputs that differ by more than 1e-4 of their largest value, which is more than
-    rounding, are random. Random numbers alone (the sample of a variational autoencoder, a diffusion step) are not an
-    error. Dropout that your code enables explicitly, ``training=True``, is taken to be Monte Carlo dropout and is a
-    note. In your loop: ``least`` = 2 passes in train mode without a backward pass, and more than a ``share`` of one
-    half of all passes over validation batches. Dropout that is on in a model in eval mode is not reported there.
+    rounding, are random. Dropout by hand is recognized by its values: a call gets the same values in both passes, and
+    returns them except for one value, such as zero or the index of an unknown word, which is in other positions. If the
+    model reconstructs its input, as a masked autoencoder does, it is a note. Random numbers alone (the sample of a
+    variational autoencoder, a diffusion step) are not an error. Dropout that your code enables explicitly,
+    ``training=True``, is taken to be Monte Carlo dropout and is a note. In your loop: ``least`` = 2 passes in train
+    mode without a backward pass, and more than a ``share`` of one half of all passes over validation batches. Dropout
+    that is on in a model in eval mode is not reported there.
 
     ## How to fix
     Pass ``training=self.training`` to functional calls, and register every module that ``eval()`` must reach.
@@ -67,7 +81,9 @@ def evaluating_in_train_mode(
     elif isinstance(eval_passes, NotChecked):
         raise eval_passes
     if not isinstance(eval_passes, NotChecked):
-        yield from _eval_pass_findings(eval_passes)
+        masks = [] if isinstance(random_masks, NotChecked) else random_masks
+        has_targets = not isinstance(task, NotChecked) and task.name in _TASKS_WITH_TARGETS
+        yield from _eval_pass_findings(eval_passes, masks, has_targets)
 
 
 def _loop_findings(passes: ForwardPasses, min_passes: int, share: float) -> Iterator[Finding]:
@@ -98,13 +114,15 @@ def _loop_findings(passes: ForwardPasses, min_passes: int, share: float) -> Iter
     )
 
 
-def _eval_pass_findings(eval_passes: EvalPasses) -> Iterator[Finding]:
+def _eval_pass_findings(eval_passes: EvalPasses, masks: list[RandomMask], has_targets: bool) -> Iterator[Finding]:
     """Check two passes in eval mode."""
     left_on = {(call.call, call.where): call for call in eval_passes.calls if call.is_active and call.kind != "draw"}
     for call in left_on.values():
         yield _left_on_finding(call, eval_passes.relative_difference)
     draws = [call for call in eval_passes.calls if call.kind == "draw"]
-    if draws and not left_on and eval_passes.relative_difference > _ROUNDING_ERROR:
+    if masks and not left_on:
+        yield _mask_finding(masks[0], draws, eval_passes.relative_difference, has_targets)
+    elif draws and not left_on and eval_passes.relative_difference > _ROUNDING_ERROR:
         yield _randomness_finding(draws, eval_passes.relative_difference)
 
 
@@ -129,6 +147,33 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         explains=("R902", "E703", "T611"),
         severity="note" if is_intentional else None,
     )
+
+
+def _mask_finding(mask: RandomMask, draws: list[ModeDependentCall], spread: float, has_targets: bool) -> Finding:
+    """Report values that are replaced at random, at the line that draws the positions if it is in the same function."""
+    return Finding(
+        message=f"In eval mode, {mask.call} still replaces {mask.share:.0%} of its values by {mask.value:g} at random: "
+        f"two passes over one batch differ by {spread:.2g} of the largest output.",
+        where=_drawing_location(mask, draws),
+        cause="The dropout does not depend on the mode of its module.",
+        fix="if self.training:   # around the lines that drop values",
+        evidence={"call": mask.call, "share of the values": mask.share, "share of the largest output": spread},
+        explains=("R902", "R901", "E703", "T611", "T610", "T606", "T609"),
+        severity=None if has_targets else "note",
+    )
+
+
+def _drawing_location(mask: RandomMask, draws: list[ModeDependentCall]) -> Location:
+    """Return the last line before a mask that draws random numbers in the same function; else that of the mask."""
+    where = mask.where
+    scope = enclosing_scope(SourceLine(where.file, where.line)) if where.file and where.line else None
+    lines = [
+        call.line
+        for call in draws
+        if scope and call.line and call.line.file == where.file and enclosing_scope(call.line) is scope
+    ]
+    before = [line for line in lines if line.number <= (where.line or 0)]
+    return max(before, key=lambda line: line.number).where(where.module) if before else where
 
 
 def _randomness_finding(draws: list[ModeDependentCall], spread: float) -> Finding:

@@ -11,8 +11,10 @@ from torch.utils.data import BatchSampler, DataLoader
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.metric_code import (
     AveragedMetric,
+    accumulation_lines,
     averaged_metrics,
     counts_over_batches,
     last_batch_only,
@@ -20,6 +22,7 @@ from nbdebug.loop_monitor.metric_code import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine
 
 _CAUSES = {
     "whole": (
@@ -58,7 +61,10 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     sizes cannot be compared. If there are few batches, a last one of a few rows dominates.
 
     ## How it is measured
-    By the syntax around the lines that called the model; ambiguous cases are not reported. Counts are recognized by
+    By the syntax around the lines that called the model; ambiguous cases are not reported. Metrics that do not
+    decompose into rows are also recognized by their values: after at least two evaluations, a number of the loop equals
+    the mean over batches of R², a correlation, F1, precision, recall, AUC and the like within 2e-5, and differs by more
+    than 1e-3 from the same metric on all rows. Counts are recognized by
     their values in at least two batches, whatever computes them. For means, the batch sizes
     of the validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It
     is a warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
@@ -80,6 +86,7 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     validation, all_sizes = loop.forward_passes.lines.get("validation"), _batch_sizes(setup.val_loader)
     for count in loop.correct_counts if max(all_sizes, default=2) > 1 else ():
         yield from (_finding(metric, all_sizes, 0.0, warn) for metric in counts_over_batches(count.name, count.line))
+    reported_files: set[str] = set()
     for line in loop.forward_passes.calls:
         sizes = _batch_sizes(setup.val_loader) if line == validation else []
         if sizes and (len(sizes) == 1 or max(sizes) == 1):
@@ -90,7 +97,10 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
         for average in dict.fromkeys(averaged_metrics(line, is_loader_known=line == validation)):
             factor = len(sizes) and sum(sizes) * sum(1 / size for size in sizes) / len(sizes) ** 2
             if average.kind != "means" or factor >= note:
+                reported_files |= {average.line.file} if average.kind in ("whole", "root") else set()
                 yield _finding(average, sizes, factor, warn)
+    if max(all_sizes, default=2) > 1:
+        yield from (_average_finding(a) for a in loop.batch_averages if a.line.file not in reported_files)
 
 
 def _batch_sizes(loader: Any) -> list[int]:
@@ -136,6 +146,30 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         evidence={"line": average.line.text.strip(), "kind": average.kind, "batches": len(sizes), "factor": factor},
         severity="note" if average.kind == "means" and factor < warn else None,
     )
+
+
+def _average_finding(average: BatchAverage) -> Finding:
+    """Report a number that equals the mean of a metric over the batches."""
+    return Finding(
+        message=f"{average.name} is the mean of the {average.metric} of {average.batches} batches, "
+        f"{average.value:.4g}; on all {average.rows:,} rows together it is {average.whole:.4g}.",
+        where=_averaging_line(average.line).where(),
+        cause=_CAUSES["whole"],
+        fix="outputs.append(output); targets.append(y)   # in the loop; after it, once: "
+        "metric(torch.cat(outputs), torch.cat(targets))",
+        evidence={
+            "metric": average.metric,
+            "mean over batches": average.value,
+            "on all rows": average.whole,
+            "batches": average.batches,
+        },
+    )
+
+
+def _averaging_line(line: SourceLine) -> SourceLine:
+    """Return the only line that adds up or collects numbers in the loop around a call of the model, or that call."""
+    lines = {number for number in accumulation_lines(line) if number >= line.number}
+    return SourceLine(line.file, lines.pop(), line.function) if len(lines) == 1 else line
 
 
 def bad() -> Setup:

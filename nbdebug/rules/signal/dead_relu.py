@@ -51,7 +51,8 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     more than ``rising`` = 50 % if that share has risen by a quarter since the start. If a snapshot contains few
     samples, units that are rarely active look dead too; they are recognized by the other units, which are then hardly
     active either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is
-    exactly zero also indicates a dead unit, and is the only indication if the activation is called as a function. A
+    exactly zero also indicates a dead unit, and is the only indication if the activation is a function or a module of
+    your own. A
     layer without any gradient below which another layer has one is a branch that was not selected, not a layer of dead
     units.
 
@@ -118,6 +119,8 @@ def _relu_layers(record: Record, biases: dict[str, BiasBeforeModule]) -> list[De
     except NotChecked:
         return []
     names = [name for name in shares.names if _is_relu(kinds.get(module_of_output(name), ""))]
+    if not names:
+        return []
     source_biases = [biases.get(module_of_output(name), BiasBeforeModule("", np.inf, "")) for name in names]
     is_bottleneck = np.array([item.length <= _BOTTLENECK_UNITS for item in source_biases], bool)
     zero_share, batch = (
@@ -209,8 +212,9 @@ def _functional_relu_layers(record: Record, biases: dict[str, BiasBeforeModule])
 
 
 def _lacks_activation_module(kind: str, follower: str) -> bool:
-    """Return whether a dense layer or convolution is not followed by an activation module."""
-    return kind.startswith(("Linear", "Conv")) and follower.startswith(("Linear", "Conv", "Dropout"))
+    """Return whether a dense layer or convolution is not followed by an activation module of torch."""
+    is_own_module = bool(follower) and not hasattr(nn, follower)
+    return kind.startswith(("Linear", "Conv")) and (is_own_module or follower.startswith(("Linear", "Conv", "Dropout")))
 
 
 def _finding(affected: list[DeadUnitShare], layers: list[DeadUnitShare]) -> Finding:

@@ -1,4 +1,4 @@
-"""G407: all units of a layer start equal, and stay equal."""
+"""G407: all units of a layer, or several layers, start equal, and stay equal."""
 
 from __future__ import annotations
 
@@ -7,25 +7,34 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
+from nbdebug.measurements.parameter_coverage import format_names
+from nbdebug.measurements.symmetric_branches import SymmetricBranches
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_line_in_class
 
+_COPYING_CALLS = {"deepcopy", "load_state_dict", "copy_", "clone"}
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
 
 @rule("G407", "error")
-def symmetric_weights(setup: Setup, early_steps: list[EarlyGradient]) -> Iterator[Finding]:
-    """All units of a layer start equal, get equal gradients and stay equal.
+def symmetric_weights(
+    setup: Setup, early_steps: list[EarlyGradient], symmetric_branches: list[SymmetricBranches] | NotChecked
+) -> Iterator[Finding]:
+    """All units of a layer, or several layers, start equal, get equal gradients and stay equal.
 
     ## What it does
-    Finds weights whose rows, one per unit, are all the same, and stay the same in the first steps.
+    Finds weights whose rows, one per unit, are all the same, and stay the same in the first steps. Finds layers side by
+    side, such as the pieces of a maxout or the members of an ensemble, whose weights and gradients are the same.
 
     ## Why it matters
     Equal units compute the same output and get the same gradient: a layer of a hundred units is worth one. Training
-    cannot break the symmetry.
+    cannot break the symmetry. Equal branches are worth one branch in the same way.
 
     ## How it is measured
     Rows are compared at the start, and again after four steps of gradient descent on a copy of the weights; units are
@@ -33,6 +42,9 @@ def symmetric_weights(setup: Setup, early_steps: list[EarlyGradient]) -> Iterato
     (the gates of a recurrent layer differ from one another even if their units do not). A layer of zeros whose units
     differ after the steps (the last one of a residual branch, an adapter, a head) is not reported, and neither are
     embedding tables, whose rows change only when they are looked up, and rows that differ because of dropout.
+    Branches are reported if their weights are equal and not constant, and their gradients are equal within rounding
+    (1e-5 of the largest) and not zero in each of three steps on a copy. Copies in series, or with other inputs,
+    targets or dropout, get other gradients at the first step.
 
     ## How to fix
     Initialize the weights randomly; only biases and last layers may start at zero.
@@ -52,6 +64,8 @@ def symmetric_weights(setup: Setup, early_steps: list[EarlyGradient]) -> Iterato
         module = setup.eager_model.get_submodule(early.entry.module)
         if not isinstance(module, _EMBEDDINGS) and (early.entry.module != head or early.distinct_rows == 1):
             yield _finding(early, early.compared_rows, early.distinct_rows)
+    for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
+        yield _branches_finding(setup.eager_model, branches)
 
 
 def _finding(early: EarlyGradient, rows: int, distinct: int) -> Finding:
@@ -66,6 +80,39 @@ def _finding(early: EarlyGradient, rows: int, distinct: int) -> Finding:
         evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},
         explains=("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606", "T607", "T608", "T610", "M314"),
     )
+
+
+def _branches_finding(model: nn.Module, branches: SymmetricBranches) -> Finding:
+    """Report layers that stay equal, at the module that contains them."""
+    names = [entry.name for entry in branches.entries]
+    parent = _common_parent(names)
+    return Finding(
+        message=f"The {len(names)} weights {format_names(list(branches.entries))} start with the same values and get "
+        f"the same gradients in {branches.steps} of {branches.steps} steps, so they stay the same; expected branches "
+        "that differ.",
+        where=get_location(_copying_line(model, parent), parent or None, names[0]),
+        cause="The layers are copies of one layer, and all of them contribute to the loss in the same way.",
+        fix="nn.ModuleList(nn.Linear(n_in, n_out) for _ in range(n))   # create each one, copy none",
+        evidence={"parameters": names, "steps": branches.steps},
+        explains=("M308", "T601", "T606", "T607", "T608", "T610", "E709", "M314", "E706"),
+    )
+
+
+def _common_parent(names: list[str]) -> str:
+    """Return the path of the innermost module that contains all of some parameters."""
+    paths = [name.split(".")[:-1] for name in names]
+    same = [len(set(parts)) == 1 for parts in zip(*paths, strict=False)]
+    return ".".join(paths[0][: [*same, False].index(False)])
+
+
+def _copying_line(model: nn.Module, path: str) -> SourceLine | None:
+    """Return the line that copies layers in the class of a module or of one that contains it."""
+    parts = path.split(".") if path else []
+    for depth in range(len(parts), -1, -1):
+        kind = type(model.get_submodule(".".join(parts[:depth])))
+        if line := find_line_in_class(kind, lambda node: call_name(node) in _COPYING_CALLS):
+            return line
+    return None
 
 
 def _has_weight_matrix(module: nn.Module) -> bool:

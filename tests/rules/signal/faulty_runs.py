@@ -100,21 +100,32 @@ def adam_kills_relus(fixed: bool) -> TrainingRun:
     )
 
 
-class FunctionalNetwork(nn.Module):
-    """A network with functional activations."""
+class OwnActivation(nn.Module):
+    """A ReLU of the user's own, by its formula."""
 
-    def __init__(self, bias: float) -> None:
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.maximum(x, torch.zeros_like(x))
+
+
+class FunctionalNetwork(nn.Module):
+    """A network with functional activations, or with a module of the user's own."""
+
+    def __init__(self, bias: float, activation: Callable[[Tensor], Tensor] = F.relu) -> None:
         super().__init__()
+        self.activation = activation
         self.first, self.second, self.head = nn.Linear(16, 64), nn.Linear(64, 64), nn.Linear(64, 4)
         nn.init.constant_(self.second.bias, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(F.relu(self.second(F.relu(self.first(x)))))
+        return self.head(self.activation(self.second(self.activation(self.first(x)))))
 
 
-def functional_dead_relus(fixed: bool) -> TrainingRun:
-    model = FunctionalNetwork(0.0 if fixed else -1.6)
-    return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
+def own_dead_relus(activation: Callable[[Tensor], Tensor]) -> BuildRun:
+    def build(fixed: bool) -> TrainingRun:
+        model = FunctionalNetwork(0.0 if fixed else -1.6, activation)
+        return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
+
+    return build
 
 
 def wide_sigmoid(fixed: bool) -> TrainingRun:
@@ -275,7 +286,9 @@ FAULTS: dict[str, tuple[tuple[str, ...], BuildRun]] = {
     "a learning rate that kills ReLUs": (("G401", "G404", "G410", "G412"), high_rate(5.0)),
     "a bias that kills ReLUs": (("G401",), negative_bias),
     "Adam kills ReLUs": (("G401", "G410"), adam_kills_relus),
-    "functional ReLUs are dead": (("G401",), functional_dead_relus),
+    "functional ReLUs are dead": (("G401",), own_dead_relus(F.relu)),
+    "products with a mask are dead": (("G401",), own_dead_relus(lambda x: x * (x > 0))),
+    "activations of an own module are dead": (("G401",), own_dead_relus(OwnActivation())),
     "wide initialization of sigmoids": (("G402",), wide_sigmoid),
     "saturated tanhs": (("G402", "G410"), saturated_tanhs),
     "an identity RNN without clipping": (("G404", "G410", "G412"), unclipped_rnn(1.0, 0.01, 30, 0.3, "relu")),

@@ -81,6 +81,7 @@ LOCATIONS = {
     "decay of two layers": ("G411", "4.weight"),
     "eight sigmoids": ("G403", "0"),
     "functional ReLUs are dead": ("G401", "second"),
+    "activations of an own module are dead": ("G401", "second"),
     "wide initialization of sigmoids": ("G402", "1"),
 }
 

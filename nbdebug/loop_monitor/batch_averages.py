@@ -1,0 +1,149 @@
+"""Numbers of a loop that equal the mean over validation batches of a metric of all rows, recognized by their values."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nbdebug.loop_monitor.whole_set_metrics import whole_set_metrics
+from nbdebug.setup.losses import score_tensor
+from nbdebug.source.location import SourceLine
+from nbdebug.source.references import frame_variables, user_frames
+from nbdebug.tensors.pytree import tree_tensors
+
+_MAX_EVALUATIONS, _MAX_BATCHES, _MAX_VALUES = 3, 100, 50_000
+_MAX_TENSORS, _MAX_FRAMES, _MAX_NUMBERS, _MAX_ITEMS, _MAX_DEPTH = 4, 4, 256, 16, 3
+_MIN_MATCHES = 2  # evaluations in which a number equals the mean; in one it may do so by chance
+_ROUNDING = 2e-5  # relative; the user computes in single precision
+_MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value on all rows
+_OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
+_Key = tuple[str, str, str]  # file, function and name of a variable
+
+
+@dataclass(frozen=True)
+class BatchAverage:
+    """A variable that was the mean of a metric over the batches, in the latest evaluation where it was.
+
+    ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model.
+    """
+
+    name: str
+    metric: str
+    value: float
+    whole: float
+    batches: int
+    rows: int
+    line: SourceLine
+
+
+class BatchAverageMonitor:
+    """Compares the numbers of a loop after its first evaluations with the metrics of the validation batches."""
+
+    def __init__(self) -> None:
+        self.evaluations = self.values = 0
+        self.targets: list[Tensor] = []
+        self.batches: list[tuple[Tensor, list[Tensor]]] = []
+        self.line: SourceLine | None = None
+        self.matches: dict[tuple[_Key, str], list[BatchAverage]] = {}
+
+    @property
+    def wants_output(self) -> bool:
+        """True if the output of the current pass is to be recorded."""
+        return bool(self.targets)
+
+    def on_batch(self, split: str, batch: Any) -> None:
+        """Record a batch of any loader; one of another loader ends the evaluation."""
+        if split != "val" and self.batches:
+            self.compare(sys._getframe(1))
+        is_recorded = split == "val" and self.evaluations < _MAX_EVALUATIONS
+        self.targets = tree_tensors(batch)[:_MAX_TENSORS] if is_recorded else []
+
+    def on_forward_end(self, output: Any) -> None:
+        """Record the output of a pass over a validation batch."""
+        targets, self.targets = self.targets, []
+        scores = score_tensor(output) if targets and not torch.is_grad_enabled() else None
+        if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.is_nested or not scores.dim():
+            return
+        fitting = [values for values in targets if values.numel() in (len(scores), scores.numel())]
+        self.values += scores.numel()
+        if len(self.batches) >= _MAX_BATCHES or self.values > _MAX_VALUES:
+            self.evaluations, self.batches = _MAX_EVALUATIONS, []  # the validation data is too large
+        elif fitting:
+            self.batches.append((scores.detach().clone(), fitting))
+            if self.line is None and (frame := next(user_frames(sys._getframe(1)), None)) is not None:
+                self.line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+    def compare(self, frame: FrameType | None) -> None:
+        """Compare the numbers in the variables of the user's functions with the means over the recorded batches."""
+        batches, self.batches, self.values = self.batches, [], 0
+        self.evaluations += 1
+        if len(batches) < 2 or self.line is None:
+            return
+        expected = list(_batch_means(batches))
+        for key, number in _numbers(frame):
+            for metric, mean, whole, rows in expected:
+                if math.isclose(number, mean, rel_tol=_ROUNDING):
+                    average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line)
+                    self.matches.setdefault((key, metric), []).append(average)
+
+    def summary(self) -> tuple[BatchAverage, ...]:
+        """Return the variables that were the mean of the same metric after several evaluations, one for each metric."""
+        averages = [matches[-1] for matches in self.matches.values() if len(matches) >= _MIN_MATCHES]
+        return tuple({average.metric: average for average in reversed(averages)}.values())
+
+
+def _batch_means(batches: list[tuple[Tensor, list[Tensor]]]) -> Iterator[tuple[str, float, float, int]]:
+    """Yield each metric, its mean over batches, its different value on all rows, and the number of rows."""
+    for index in range(min(len(targets) for _, targets in batches)):
+        pairs = [(_array(scores), _array(targets[index])) for scores, targets in batches]
+        if len({(scores.shape[1:], targets.shape[1:]) for scores, targets in pairs}) != 1:
+            continue
+        whole = whole_set_metrics(*(np.concatenate(parts) for parts in zip(*pairs, strict=True)))
+        by_batch = [whole_set_metrics(*pair) for pair in pairs]
+        for metric, value in whole.items():
+            mean = float(np.mean([values.get(metric, math.nan) for values in by_batch]))
+            is_different = abs(mean - value) > _MIN_DIFFERENCE * max(abs(mean), abs(value))
+            if math.isfinite(mean) and is_different:
+                yield metric, mean, value, sum(len(scores) for scores, _ in pairs)
+
+
+def _array(values: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.atleast_1d(values.detach().double().cpu().numpy())
+
+
+def _numbers(frame: FrameType | None) -> Iterator[tuple[_Key, float]]:
+    """Yield the numbers in the variables of the user's functions, also in their containers and attributes."""
+    count = 0
+    for user_frame, _ in zip(user_frames(frame), range(_MAX_FRAMES), strict=False):
+        code = user_frame.f_code
+        for name, value in frame_variables(user_frame).items():
+            for path, number in _numbers_in(name, value):
+                count += 1
+                if count <= _MAX_NUMBERS:
+                    yield (code.co_filename, code.co_name, path), number
+
+
+def _numbers_in(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, float]]:
+    """Yield the numbers that a variable holds: itself, the last of a list, the values of a dictionary or an object."""
+    kind = type(value)  # isinstance() would run the code of a proxy
+    if issubclass(kind, (float, np.floating)):
+        yield name, float(value)  # type: ignore[arg-type]
+    elif kind is Tensor:
+        if value.numel() == 1 and value.is_floating_point() and value.device.type == "cpu":  # type: ignore[attr-defined]
+            yield name, float(value.detach())  # type: ignore[attr-defined]
+    elif depth < _MAX_DEPTH and issubclass(kind, (list, tuple)):
+        yield from _numbers_in(name, value[-1], depth + 1) if value else ()  # type: ignore[index]
+    elif depth < _MAX_DEPTH and kind is dict:
+        for key, item in [*value.items()][:_MAX_ITEMS]:  # type: ignore[attr-defined]
+            yield from _numbers_in(f"{name}[{key!r}]", item, depth + 1)
+    elif not depth and kind.__dictoffset__ and not issubclass(kind, _OPAQUE_TYPES):
+        for key, item in [*vars(value).items()][:_MAX_ITEMS]:
+            yield from _numbers_in(f"{name}.{key}", item, depth + 1)

@@ -1,0 +1,166 @@
+"""Tests of E708 for means over batches of metrics of all rows, recognized by their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.finding import Finding
+from nbdebug.loop_monitor.whole_set_metrics import whole_set_metrics
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import all_findings, load_loop, source_line
+
+TRAIN = """
+import torch
+
+{quality}
+
+def train(setup):
+    history, log = [], dict(quality=[])
+    report = Report()
+    for epoch in range(4):
+        setup.model.train()
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+        setup.model.eval()
+        with torch.no_grad():
+            {store}
+
+class Report:
+    best = 0.0
+
+{evaluation}
+"""
+R2 = """
+def quality(p, y):
+    return 1 - float(((p - y) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+"""
+CORRELATION = """
+def quality(p, y):
+    p, y = p.flatten() - p.mean(), y.flatten() - y.mean()
+    return float((p * y).sum() / (p.norm() * y.norm()))
+"""
+F1 = """
+def quality(p, y):
+    hits = float(((p > 0) * y).sum())
+    return 2 * hits / float((p > 0).sum() + y.sum())
+"""
+MEAN_ERROR = """
+def quality(p, y):
+    return float((p - y).abs().mean())
+"""
+AVERAGED = {
+    "expression": (
+        "score = evaluate(setup.model, setup.val_loader)",
+        """
+def evaluate(net, loader):
+    return sum(quality(net(x), y) for x, y in loader) / len(loader)
+""",
+        "return sum(quality(net(x), y) for x, y in loader) / len(loader)",
+    ),
+    "list": (
+        "history.append(evaluate(setup.model, setup.val_loader))",
+        """
+def evaluate(net, loader):
+    parts = []
+    for x, y in loader:
+        p = net(x)
+        parts.append(quality(p, y))
+    return torch.tensor(parts).mean().item()
+""",
+        "parts.append(quality(p, y))",
+    ),
+    "object": (
+        "report.last = evaluate(setup.model, setup.val_loader)",
+        """
+def evaluate(net, loader):
+    total = steps = 0
+    for x, y in loader:
+        q = quality(net(x), y)
+        steps, total = steps + 1, total + q
+    return total / steps
+""",
+        "q = quality(net(x), y)",
+    ),
+    "dictionary": (
+        "log['quality'].append(evaluate(setup.model, setup.val_loader))",
+        """
+def evaluate(net, loader):
+    mean = 0.0
+    for k, (x, y) in enumerate(loader):
+        mean += (quality(net(x), y) - mean) / (k + 1)
+    return mean
+""",
+        "mean += (quality(net(x), y) - mean) / (k + 1)",
+    ),
+}
+WHOLE = """
+def evaluate(net, loader):
+    parts = [(net(x), y) for x, y in loader]
+    return quality(*map(torch.cat, zip(*parts)))
+"""
+
+
+def make_setup(is_binary: bool, size: int = 16) -> Setup:
+    x, y = points(2)
+    targets = y.float().unsqueeze(1) if is_binary else x[:, :1] + 0.3 * torch.randn(len(x), 1)
+    setup = minimal_setup(network(1), x, targets, nn.BCEWithLogitsLoss() if is_binary else nn.MSELoss())
+    setup.val_loader = DataLoader(TensorDataset(x, targets), batch_size=size)
+    return setup
+
+
+def e708_findings(folder: Path, quality: str, store: str, evaluation: str, size: int = 16) -> list[Finding]:
+    text = TRAIN.format(quality=quality, store=store, evaluation=evaluation)
+    setup = make_setup(quality == F1, size)
+    return [finding for finding in all_findings(load_loop(folder / "loop.py", text), setup) if finding.code == "E708"]
+
+
+@pytest.mark.parametrize("writing", AVERAGED)
+@pytest.mark.parametrize(("quality", "metric"), [(R2, "R²"), (CORRELATION, "correlation"), (F1, "F1")])
+def test_metric_averaging_of_metrics_of_all_rows_fires_whatever_they_are_called(
+    tmp_path: Path, writing: str, quality: str, metric: str
+) -> None:
+    store, evaluation, line = AVERAGED[writing]
+    finding = next(f for f in e708_findings(tmp_path, quality, store, evaluation) if f.evidence.get("metric") == metric)
+    assert finding.severity == "warning"
+    assert source_line(finding) == line
+    mean, whole = finding.evidence["mean over batches"], finding.evidence["on all rows"]
+    assert f"{mean:.4g}; on all 64 rows together it is {whole:.4g}" in finding.message
+
+
+@pytest.mark.parametrize("quality", [R2, CORRELATION, F1, MEAN_ERROR])
+def test_metric_averaging_of_metrics_of_all_rows_computed_once_is_quiet(tmp_path: Path, quality: str) -> None:
+    assert not e708_findings(tmp_path, quality, "score = evaluate(setup.model, setup.val_loader)", WHOLE)
+
+
+@pytest.mark.parametrize("writing", AVERAGED)
+def test_metric_averaging_of_means_over_equal_batches_is_quiet(tmp_path: Path, writing: str) -> None:
+    assert not e708_findings(tmp_path, MEAN_ERROR, *AVERAGED[writing][:2])
+
+
+@pytest.mark.parametrize("writing", AVERAGED)
+def test_metric_averaging_of_a_single_batch_is_quiet(tmp_path: Path, writing: str) -> None:
+    assert not e708_findings(tmp_path, R2, *AVERAGED[writing][:2], size=64)
+
+
+def test_whole_set_metrics_equal_those_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    scores, classes = random.normal(size=(80, 3)), random.integers(0, 3, 80)
+    computed = whole_set_metrics(scores, classes.astype(float))
+    assert computed["macro F1"] == pytest.approx(metrics.f1_score(classes, scores.argmax(1), average="macro"))
+    assert computed["Matthews correlation"] == pytest.approx(metrics.matthews_corrcoef(classes, scores.argmax(1)))
+    logits, labels = scores[:, :1].round(1), (classes[:, None] > 0).astype(float)
+    computed = whole_set_metrics(logits, labels)
+    assert computed["AUC"] == pytest.approx(metrics.roc_auc_score(labels, logits))
+    assert computed["F1"] == pytest.approx(metrics.f1_score(labels, logits > 0))
+    computed = whole_set_metrics(scores, scores + random.normal(size=scores.shape))
+    assert set(computed) == {"R²", "R² (mean of the outputs)", "correlation", "rank correlation"}
