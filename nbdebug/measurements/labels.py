@@ -186,9 +186,11 @@ class _ProbeSample:
 
 
 def _draw_probe_sample(table: SplitTable) -> _ProbeSample | None:
-    """Draw some rows of a split; None if there are too few, only one class, or non-finite values."""
+    """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs."""
     labels = table.labels
     if labels is None or len(table) < _MIN_ROWS or len(set(labels.tolist())) < 2 or int(labels.min()) < 0:
+        return None
+    if not table.inputs:
         return None
     indices = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:_MAX_ROWS]
     features = torch.cat([_to_features(part[indices]) for part in table.inputs], 1)

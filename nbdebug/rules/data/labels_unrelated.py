@@ -13,6 +13,7 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import Misalignment
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
+from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -29,6 +30,7 @@ def labels_unrelated(
     label_probe: LabelProbe | NotChecked,
     target_relations: dict[str, LabelPredictability] | NotChecked,
     loop: LoopSummary | NotChecked,
+    collate_misalignments: list[CollateMisalignment],
     *,
     related: float = 5.0,
     unrelated: float = 2.0,
@@ -39,8 +41,9 @@ def labels_unrelated(
     ## What it does
     Fits kernel ridge regression on the labels of some hundred samples and predicts those of other samples, then repeats
     this with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels
-    that belong to the previous or the next sample. In your own loop, it compares the rows that the model receives and
-    the targets that the loss receives with those of the loader.
+    that belong to the previous or the next sample. A collate function of your own gets the same samples in several
+    orders: the pairs of input and target may not depend on it. In your own loop, it compares the rows that the model
+    receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -76,6 +79,9 @@ def labels_unrelated(
     C. Zhang and others, Understanding Deep Learning Requires Rethinking Generalization (2017); A. Ojala, G. Garriga,
     Permutation Tests for Studying Classifier Performance (2010).
     """
+    if collate_misalignments:
+        yield _collate_finding(collate_misalignments[0])
+        return
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(loop, least)
         return
@@ -145,6 +151,20 @@ def _finding(split: str, relation: LabelPredictability, comparison: str, severit
         explains=_CONSEQUENCES,
         severity=severity,
         assumes=(LABELS_UNRELATED,) if severity else (),
+    )
+
+
+def _collate_finding(misalignment: CollateMisalignment) -> Finding:
+    """Report a collate function that orders inputs and targets differently."""
+    return Finding(
+        message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
+        f"{misalignment.split} samples are passed in another order, {misalignment.changed} of them get another target.",
+        where=get_location(misalignment.line),
+        cause="collate_fn sorts or selects the inputs and the targets separately.",
+        fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
+        "taken from it",
+        evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
+        explains=_CONSEQUENCES,
     )
 
 
