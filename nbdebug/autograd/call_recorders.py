@@ -103,7 +103,8 @@ class BroadcastRecorder(TorchFunctionMode):
     """Records each element-wise call that broadcasts values of the output against values of the target.
 
     Torch's losses take equal shapes. Operators may broadcast one side on purpose, as for quantiles or weights; they are
-    recorded only if the result is larger than both operands, which have different numbers of axes.
+    recorded only if the result is larger than both operands, which have different numbers of axes. Calls in which
+    errors, made of output and target, meet values of a target again, such as weights, are in ``weight_broadcasts``.
     """
 
     def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
@@ -111,22 +112,29 @@ class BroadcastRecorder(TorchFunctionMode):
         self._references = [*output, *targets]
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
+        self._error_ids: set[int] = set()
         self.broadcasts: list[Broadcast] = []
+        self.weight_broadcasts: list[Broadcast] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         inputs = tree_tensors((args, kwargs or {}))
         from_output = [t for t in inputs if id(t) in self._output_ids]
         from_target = [t for t in inputs if id(t) in self._target_ids]
+        from_error = [t for t in inputs if id(t) in self._error_ids]
         if from_output and from_target:
-            self._record(func, from_output[0], from_target[0])
+            self._record(func, from_output[0], from_target[0], self.broadcasts)
+        elif from_error and from_target:
+            self._record(func, from_error[0], from_target[0], self.weight_broadcasts)
         result = func(*args, **(kwargs or {}))
         outputs = tree_tensors(result)
         self._references += outputs
-        if bool(from_output) != bool(from_target):
+        if from_error or (from_output and from_target):
+            self._error_ids.update(id(t) for t in outputs)
+        elif bool(from_output) != bool(from_target):
             (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
         return result
 
-    def _record(self, func: Any, from_output: Tensor, from_target: Tensor) -> None:
+    def _record(self, func: Any, from_output: Tensor, from_target: Tensor, broadcasts: list[Broadcast]) -> None:
         """Record the call if the broadcast is unintended."""
         name = getattr(func, "__name__", "").strip("_")
         if (
@@ -145,11 +153,8 @@ class BroadcastRecorder(TorchFunctionMode):
         )
         if is_expanded or name in _ELEMENTWISE_LOSSES:
             line = get_line_from_frame(sys._getframe(2))
-            self.broadcasts.append(
-                Broadcast(
-                    get_call_name(func), tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape), line
-                )
-            )
+            shapes = tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape)
+            broadcasts.append(Broadcast(get_call_name(func), *shapes, line))
 
 
 @dataclass(frozen=True)

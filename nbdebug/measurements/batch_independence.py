@@ -51,14 +51,22 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     size = eval_outputs.batch.size
     if _is_batch_first_throughout(eval_outputs):
         changed = _replace_first_sample(eval_outputs, size)
-        is_affected = eval_outputs.changed_values(eval_outputs.predict(changed)[0]).reshape(size, -1).any(1)
+        is_affected = eval_outputs.changed_values(_predict_changed(eval_outputs, changed)).reshape(size, -1).any(1)
         affected_samples = tuple(is_affected[1:].nonzero().flatten().add(1).tolist())
     else:
         changed, size = _collate_with_other_first_sample(eval_outputs), len(eval_outputs.batch.indices or ())
-        affected_samples = _affected_samples(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
+        affected_samples = _affected_samples(eval_outputs.changed_values(_predict_changed(eval_outputs, changed)), size)
     return SampleMixing(
         0, size, affected_samples, track_change(eval_outputs, changed, [0], size) if affected_samples else ()
     )
+
+
+def _predict_changed(answers: EvalOutputs, changed: Batch) -> Tensor:
+    """Return the output for changed inputs; raise NotChecked if the model rejects them, such as offsets of bags."""
+    try:
+        return answers.predict(changed)[0]
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise NotChecked(f"the model does not accept another sample in the batch: {error}") from error
 
 
 def _is_batch_first_throughout(answers: EvalOutputs) -> bool:
@@ -147,7 +155,7 @@ def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixi
         return None
     before = eval_outputs.outputs[0]
     rolled = eval_outputs.transform_inputs(lambda t: t.roll(1, 0) if has_batch_axis(t, sample_mixing.batch_size) else t)
-    after = eval_outputs.predict(rolled)[0]
+    after = _predict_changed(eval_outputs, rolled)
     if (
         after.shape != before.shape
         or not bool(eval_outputs.changed_values(after.roll(-1, 0)).any())

@@ -12,8 +12,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from nbdebug.autograd import ForwardTrace, Graph, trace_forward
 from nbdebug.autograd.call_recorders import (
-    Broadcast,
-    BroadcastRecorder,
     FirstLayerCall,
     FirstLayerRecorder,
     ModeDependentCall,
@@ -29,7 +27,7 @@ from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup, class_names, losses
 from nbdebug.setup.task import LearningTask, infer_task
 from nbdebug.source.location import SourceLine, get_line_from_exception
-from nbdebug.tensors.pytree import tree_map, tree_tensors
+from nbdebug.tensors.pytree import tree_tensors
 
 
 @dataclass(frozen=True)
@@ -274,22 +272,6 @@ def _shape_recording_hook(path: str, statistics: dict[str, BatchStatistics]) -> 
             statistics[path] = current
 
     return record_shape
-
-
-@measurement
-def broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> list[Broadcast]:
-    """Calls of the loss in which output and target have different shapes and are broadcast against each other."""
-    if setup.loss_fn is None or not tree_tensors(first_pass.batch.targets):
-        raise NotChecked("the model computes its loss itself, or there is no target")
-    detached = tree_map(output, lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf)
-    recorder = BroadcastRecorder(tree_tensors(detached), tree_tensors(first_pass.batch.targets))
-    with recorder:
-        try:
-            setup.raw_loss(detached, first_pass.batch)
-        except Exception as error:
-            if not recorder.broadcasts:
-                raise NotChecked(f"the loss raised {type(error).__name__}: {error}") from error
-    return recorder.broadcasts
 
 
 @slow_measurement

@@ -186,18 +186,20 @@ class _ProbeSample:
 
 
 def _draw_probe_sample(table: SplitTable) -> _ProbeSample | None:
-    """Draw some rows of a split; None if there are too few, only one class, or non-finite values."""
+    """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs."""
     labels = table.labels
     if labels is None or len(table) < _MIN_ROWS or len(set(labels.tolist())) < 2 or int(labels.min()) < 0:
         return None
+    if not table.inputs:
+        return None
     indices = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:_MAX_ROWS]
-    features = torch.cat([_to_features(part[indices]) for part in table.inputs], 1)
+    features = torch.cat([to_features(part[indices]) for part in table.inputs], 1)
     if not bool(features.isfinite().all()):
         return None
     return _ProbeSample(indices, (features - features.mean(0)) / features.std(0).clamp_min(1e-6), labels)
 
 
-def _to_features(part: Tensor) -> Tensor:
+def to_features(part: Tensor) -> Tensor:
     """Return rows of numbers: the values themselves, or the counts of each token."""
     flat = part.reshape(len(part), -1)
     if not flat.is_floating_point() and flat.dtype != torch.uint8 and 0 <= int(flat.min()) <= int(flat.max()) < 4096:

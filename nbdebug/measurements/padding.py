@@ -104,7 +104,7 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
     for path, module in eval_outputs.setup.eager_model.named_modules():
         padded = _get_padding_from_index(module, eval_outputs)
         if padded is not None:
-            with _shift_padded_embeddings(module, padded):
+            with change_embedded(module, padded):
                 after = eval_outputs.predict(eval_outputs.batch)[0]
             result = _measure_effect(eval_outputs, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
             return replace(result, mixing_call=_find_packing_call(eval_outputs)) if result.affected else result
@@ -182,7 +182,7 @@ def _get_padding_from_index(module: nn.Module, answers: EvalOutputs) -> Tensor |
 def _predict_with_other_padding(answers: EvalOutputs, padded: Tensor, mask: Tensor) -> Tensor:
     """Return the output for other content in padded positions.
 
-    Embeddings of padded positions are shifted, since models may also derive the mask from their tokens. If there are
+    Embeddings of padded positions are changed, since models may also derive the mask from their tokens. If there are
     none, the inputs are changed.
     """
     changed = answers.transform_inputs(
@@ -190,7 +190,7 @@ def _predict_with_other_padding(answers: EvalOutputs, padded: Tensor, mask: Tens
     )
     embeddings = [item for item in answers.setup.eager_model.modules() if isinstance(item, nn.Embedding)]
     with ExitStack() as stack:
-        was_applied = [stack.enter_context(_shift_padded_embeddings(item, padded)) for item in embeddings]
+        was_applied = [stack.enter_context(change_embedded(item, padded)) for item in embeddings]
         after = answers.predict(changed)[0]
     if any(was_applied) or _is_excluded_by_bag(answers, padded):
         return after
@@ -220,20 +220,21 @@ def _replace_padding(tensor: Tensor, padded: Tensor) -> Tensor:
 
 
 @contextmanager
-def _shift_padded_embeddings(embedding: nn.Module, padded: Tensor) -> Iterator[list[bool]]:
-    """Shift the output of an embedding in padded positions for a block; its weights, which may be tied, stay.
+def change_embedded(embedding: nn.Module, changed: Tensor) -> Iterator[list[bool]]:
+    """Add a random vector to the output of an embedding at some positions for a block; its weights stay.
 
-    The list gets an entry when the embedding is called on such positions.
+    The list gets an entry when the embedding is called on such positions. A constant would vanish in a layer norm.
     """
     applied: list[bool] = []
 
-    def shift(_: Any, args: tuple[Tensor, ...], vectors: Tensor) -> Tensor:
-        if args[0].shape != padded.shape:
+    def change(_: Any, args: tuple[Tensor, ...], vectors: Tensor) -> Tensor:
+        if args[0].shape != changed.shape:
             return vectors
         applied.append(True)
-        return vectors + padded.unsqueeze(-1).to(vectors.dtype)
+        noise = torch.randn(vectors.shape[-1], generator=torch.Generator().manual_seed(0)).to(vectors)
+        return vectors + changed.unsqueeze(-1).to(vectors) * noise
 
-    with hooked({embedding: shift}):
+    with hooked({embedding: change}):
         yield applied
 
 

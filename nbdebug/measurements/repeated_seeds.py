@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset, get_worker_info
 
+from nbdebug.measurements.collation import collates_by_user
+from nbdebug.measurements.fresh_generators import FreshGenerator, find_fresh_generators, fingerprint
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
@@ -28,11 +30,15 @@ _GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] 
 
 @dataclass(frozen=True)
 class RepeatedSeeds:
-    """Generators that repeat their numbers: for each sample, for each worker as copies, and by ``worker_init_fn``."""
+    """Generators that repeat their numbers: for each sample, for each worker as copies, and by ``worker_init_fn``.
+
+    ``started_per_sample`` are other generators than the global ones that start anew with the same seed.
+    """
 
     seeded_per_sample: tuple[str, ...] = ()
     copied_to_workers: tuple[str, ...] = ()
     seeded_per_worker: tuple[str, ...] = ()
+    started_per_sample: tuple[FreshGenerator, ...] = ()
 
 
 @slow_measurement
@@ -48,6 +54,7 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
     try:
         with Preserve(loader.dataset):
             seeded_per_sample = tuple(name for name in _GENERATOR_FUNCTIONS if _is_seeded(loader.dataset, name))
+            started_per_sample = () if seeded_per_sample else _find_started_per_sample(loader)
             repeated = () if seeded_per_sample else _get_repeated_in_workers(loader)
     except Exception:
         return RepeatedSeeds()
@@ -55,7 +62,20 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         seeded_per_sample,
         tuple(name for name in repeated if name not in _GENERATOR_FUNCTIONS),
         tuple(name for name in repeated if name in _GENERATOR_FUNCTIONS),
+        started_per_sample,
     )
+
+
+def _find_started_per_sample(loader: DataLoader[Any]) -> tuple[FreshGenerator, ...]:
+    """Return the generators that start anew when each of three samples is read and collated."""
+    dataset: Any = loader.dataset
+    indices = sorted({0, len(dataset) // 2, len(dataset) - 1})
+    if len(indices) < 3:
+        return ()
+    if collates_by_user(loader):
+        with suppress(Exception):  # a collate function may need more than two samples
+            return tuple(find_fresh_generators(lambda index: loader.collate_fn([dataset[index]] * 2), indices))
+    return tuple(find_fresh_generators(dataset.__getitem__, indices))
 
 
 def _is_seeded(dataset: Any, name: str) -> bool:
@@ -64,23 +84,12 @@ def _is_seeded(dataset: Any, name: str) -> bool:
     fingerprints: list[int] = []
     for number, index in ((1, 0), (2, 0), (3, len(dataset) - 1)):
         seed(number)
-        before = _fingerprint(get_state())
+        before = fingerprint(get_state())
         dataset[index]
-        fingerprints.append(_fingerprint(get_state()))
+        fingerprints.append(fingerprint(get_state()))
         if fingerprints[-1] == before:
             return False
     return len(set(fingerprints)) == 1
-
-
-def _fingerprint(state: Any) -> int:
-    """Return a number that is equal for equal states of a generator."""
-    if isinstance(state, Tensor):
-        return hash(state.numpy().tobytes())
-    if isinstance(state, np.ndarray):
-        return hash(state.tobytes())
-    if isinstance(state, Mapping):
-        return hash(tuple((key, _fingerprint(value)) for key, value in sorted(state.items())))
-    return hash(tuple(map(_fingerprint, state))) if isinstance(state, tuple) else hash(state)
 
 
 def _get_stored_generators(dataset: Any) -> dict[str, Any]:
@@ -120,4 +129,4 @@ def _fingerprint_worker_generators(_: Any) -> tuple[int, dict[str, int]]:
     states = {name: get_state() for name, (_, get_state) in _GENERATOR_FUNCTIONS.items()}
     stored = _get_stored_generators(worker.dataset)
     states.update({name: GeneratorSnapshot(generator).state for name, generator in stored.items()})
-    return worker.id, {name: _fingerprint(state) for name, state in states.items()}
+    return worker.id, {name: fingerprint(state) for name, state in states.items()}

@@ -25,7 +25,7 @@ _MIN_MATCHES = 8  # positions that must agree, to rule out coincidence
 PRODUCT_CALLS = {"matmul", "bmm", "baddbmm", "einsum"}
 MASKING_CALLS = {"masked_fill", "where", "add", "sub"}
 _SequenceKind = Literal["tokens", "steps", "patches"]
-_NUM_DRAWS, _TOLERANCE = 20, 1e-4
+_NUM_DRAWS, _TOLERANCE, _MAX_FEATURES = 20, 1e-4, 32
 
 
 @dataclass(frozen=True)
@@ -74,21 +74,34 @@ def next_token_offset(eval_outputs: EvalOutputs) -> NextTokenOffset:
 
 
 def _match_input_to_target(answers: EvalOutputs, target: Tensor) -> tuple[str, int, int]:
-    """Return the input that equals the shifted target, the axis of the shift, and its size."""
+    """Return the input that equals the shifted target, or has it as a feature, the axis of the shift, and its size."""
     for name, input in answers.inputs.items():
-        if (
-            name == "labels"
-            or _is_label(answers.batch, name, target)
-            or input.shape != target.shape
-            or input.dtype != target.dtype
-        ):
+        if name == "labels" or _is_label(answers.batch, name, target) or input.dtype != target.dtype:
             continue
-        for axis in (1, 0):
-            x, y = input.movedim(axis, 0), target.movedim(axis, 0)
-            offsets = [offset for offset in _CANDIDATE_OFFSETS if _is_shifted_copy(x, y, offset)]
-            if len(offsets) == 1:
-                return name, axis, offsets[0]
+        for axis in [1, 0, *range(2, target.dim())]:
+            for feature in _features_of_shape(input, target.shape, axis):
+                x, y = feature.movedim(axis, 0), target.movedim(axis, 0)
+                offsets = [offset for offset in _CANDIDATE_OFFSETS if _is_shifted_copy(x, y, offset)]
+                if len(offsets) == 1:
+                    return name, axis, offsets[0]
     raise NotChecked("the targets are not the shifted inputs")
+
+
+def _features_of_shape(input: Tensor, shape: torch.Size, axis: int) -> list[Tensor]:
+    """Return the input if it has a shape, else its single features that have it; ``axis`` is that of the positions.
+
+    The features are along the last axis, which the shape may lack, or along another axis than the positions.
+    """
+    if input.shape == shape:
+        return [input]
+    if not input.is_floating_point() or input.dim() < 3:
+        return []
+    if input.shape[:-1] == shape:
+        return list(input.unbind(-1))[:_MAX_FEATURES]
+    differing = [i for i in range(1, input.dim()) if len(shape) == input.dim() and input.shape[i] != shape[i]]
+    if len(differing) != 1 or differing[0] == axis or shape[differing[0]] != 1 or input.shape[0] != shape[0]:
+        return []
+    return list(input.split(1, differing[0]))[:_MAX_FEATURES]  # type: ignore[no-untyped-call]
 
 
 def _is_shifted_copy(x: Tensor, y: Tensor, offset: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -50,6 +51,7 @@ def label_out_of_range(
         yield from _wrapped_label_findings(setup, first_pass, output, class_axis, rows)
         return
     classes, ignored = losses.score_tensor(output).shape[class_axis], _ignored_label(setup, first_pass)
+    by_split: dict[str, list[_PartLabels]] = {}
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
         if labels is None or labels.is_floating_point() or not labels.dim():
@@ -57,8 +59,25 @@ def label_out_of_range(
         wrong = ((labels < 0) | (labels >= classes)) & (labels != ignored)
         for label in find_ignored_labels(setup, first_pass.batch, output, sorted(set(labels[wrong].tolist())), classes):
             wrong &= labels != label
-        if bool(wrong.any()):
-            yield _finding(part, labels, wrong, classes)
+        by_split.setdefault(part.split, []).append(_PartLabels(labels, wrong, part.indices))
+    for split, parts in by_split.items():
+        if any(bool(part.wrong.any()) for part in parts):
+            yield _finding(split, parts, classes)
+
+
+@dataclass(frozen=True)
+class _PartLabels:
+    """Labels of some samples of a split, which of them are wrong, and the indices of the samples."""
+
+    labels: Tensor
+    wrong: Tensor
+    indices: Sequence[int]
+
+    @property
+    def wrong_samples(self) -> list[int]:
+        """The indices of the samples with a wrong label."""
+        is_wrong = self.wrong.flatten(1).any(1) if self.wrong.dim() > 1 else self.wrong
+        return [int(self.indices[row]) for row in is_wrong.nonzero().flatten().tolist() if row < len(self.indices)]
 
 
 def _wrapped_label_findings(
@@ -79,7 +98,8 @@ def _wrapped_label_findings(
         wrapped = find_wrapped_labels(setup, first_pass.batch, output, set(labels[labels < 0].tolist()), classes)
         if wrapped and part.split not in reported_splits:
             reported_splits.add(part.split)
-            yield _finding(part, labels, torch.isin(labels, torch.tensor(sorted(wrapped)).to(labels)), classes)
+            wrong = torch.isin(labels, torch.tensor(sorted(wrapped)).to(labels))
+            yield _finding(part.split, [_PartLabels(labels, wrong, part.indices)], classes)
 
 
 def _ignored_label(setup: Setup, first_pass: ForwardPass) -> int:
@@ -93,18 +113,19 @@ def _ignored_label(setup: Setup, first_pass: ForwardPass) -> int:
     return number if isinstance(number, int) else losses.ignore_index(setup.loss_fn)
 
 
-def _finding(part: SplitRows, labels: Tensor, wrong: Tensor, classes: int) -> Finding:
-    is_wrong = wrong.flatten(1).any(1) if wrong.dim() > 1 else wrong
-    samples = [int(part.indices[row]) for row in is_wrong.nonzero().flatten().tolist() if row < len(part.indices)]
-    values = sorted(set(labels[wrong].tolist()))
-    max_label, from_one = int(labels.max()), int(labels.max()) == classes and int(labels.min()) == 1
+def _finding(split: str, parts: list[_PartLabels], classes: int) -> Finding:
+    """Report the wrong labels of all parts of a split at once."""
+    samples = sorted(index for part in parts for index in part.wrong_samples)
+    values = sorted({value for part in parts for value in part.labels[part.wrong].tolist()})
+    max_label, min_label = max(int(part.labels.max()) for part in parts), min(int(part.labels.min()) for part in parts)
+    from_one = max_label == classes and min_label == 1
     return Finding(
-        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {part.split} samples are outside "
+        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {split} samples are outside "
         f"0…{classes - 1}: the output has {classes} classes.",
         where=Location(sample=samples[0] if samples else None),
         cause="Labels start at 1." if from_one else "The head has fewer outputs than there are classes.",
         fix="labels = labels - 1" if from_one else f"# give the head {max_label + 1} outputs, or renumber the labels",
-        evidence={"split": part.split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
+        evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
         explains=("L207", "D119", "L208"),
     )
 

@@ -13,11 +13,13 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import Misalignment
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
+from nbdebug.measurements.collation import CollateMisalignment
+from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 
 _MIN_GAIN = 0.1  # over shuffled targets
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
@@ -29,18 +31,22 @@ def labels_unrelated(
     label_probe: LabelProbe | NotChecked,
     target_relations: dict[str, LabelPredictability] | NotChecked,
     loop: LoopSummary | NotChecked,
+    collate_misalignments: list[CollateMisalignment],
+    label_alignment: LabelAlignment | NotChecked,
     *,
     related: float = 5.0,
     unrelated: float = 2.0,
     least: int = 3,
+    lagging: float = 4.0,
 ) -> Iterator[Finding]:
     """Labels are no easier to predict from the inputs than shuffled labels.
 
     ## What it does
     Fits kernel ridge regression on the labels of some hundred samples and predicts those of other samples, then repeats
     this with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels
-    that belong to the previous or the next sample. In your own loop, it compares the rows that the model receives and
-    the targets that the loss receives with those of the loader.
+    that belong to the previous or the next sample. A collate function of your own gets the same samples in several
+    orders: the pairs of input and target may not depend on it. In your own loop, it compares the rows that the model
+    receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -62,6 +68,14 @@ def labels_unrelated(
     | a quarter randomly relabeled | below 2 sigma | 0% | 0% | 0% | 0% |
     | half randomly relabeled | below 2 sigma | 0% | 10% | 8% | 4% |
 
+    If the training labels have no relation to the inputs, labels of other rows are tried, at a distance that may grow
+    from row to row: rows that were removed from the inputs alone leave such a lag. The path of the best distances is
+    found in turns with the predictions of a kernel ridge regression. An error requires an explained variance of 0.6,
+    ``lagging`` = 4 standard deviations above the scores of labels from other parts of the data. On 24 copies of the
+    four datasets below, with 6% of the rows removed from inputs or labels, the explained variance was at least 0.70 and
+    5.2 standard deviations above; with labels in random order at most 0.43 and 2.5. Stored inputs and labels of
+    different lengths are a warning.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -76,6 +90,9 @@ def labels_unrelated(
     C. Zhang and others, Understanding Deep Learning Requires Rethinking Generalization (2017); A. Ojala, G. Garriga,
     Permutation Tests for Studying Classifier Performance (2010).
     """
+    if collate_misalignments:
+        yield _collate_finding(collate_misalignments[0])
+        return
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(loop, least)
         return
@@ -101,6 +118,8 @@ def labels_unrelated(
                 f"If each sample gets the label of the sample {direction} it, the accuracy is {reference.accuracy:.0%}",
                 None,
             )
+        elif split == "train" and isinstance(label_alignment, LabelAlignment) and label_alignment.has_cause(lagging):
+            yield _alignment_finding(label_alignment, lagging)
         elif related_splits and any(reference.rows <= relation.rows for reference in related_splits.values()):
             other, reference = next(iter(related_splits.items()))
             text = (
@@ -145,6 +164,59 @@ def _finding(split: str, relation: LabelPredictability, comparison: str, severit
         explains=_CONSEQUENCES,
         severity=severity,
         assumes=(LABELS_UNRELATED,) if severity else (),
+    )
+
+
+def _alignment_finding(alignment: LabelAlignment, lagging: float) -> Finding:
+    """Report what separates the labels from their inputs: a growing lag, or stored arrays of different lengths."""
+    if alignment.lag is not None and alignment.lag.sigma >= lagging:
+        return _lag_finding(alignment.lag, alignment.unequal_lengths.line if alignment.unequal_lengths else None)
+    assert alignment.unequal_lengths is not None
+    return _length_finding(alignment.unequal_lengths)
+
+
+def _lag_finding(lag: LabelLag, line: SourceLine | None) -> Finding:
+    direction, shorter, longer = ("later", "inputs", "labels") if lag.direction > 0 else ("earlier", "labels", "inputs")
+    distance = f"{lag.first} to {lag.last} rows" if lag.last > lag.first else f"{lag.first} rows"
+    return Finding(
+        message=f"The train labels belong to other rows: a simple learner explains {lag.score:.0%} of the variance of "
+        f"the labels of {distance} {direction}, and {lag.chance_score:.0%} ± {lag.chance_std:.0%} for labels of other "
+        "parts of the data.",
+        where=get_location(line),
+        cause=f"Rows were removed from the {shorter} but not from the {longer}: the distance grows with each of them."
+        if lag.last > lag.first
+        else "The labels are shifted by a number of rows.",
+        fix="is_complete = ~x.isnan().any(1)\nx, y = x[is_complete], y[is_complete]   # remove rows from both",
+        evidence={"split": "train", "first": lag.first, "last": lag.last, "sigma": lag.sigma, "rows": lag.rows},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _length_finding(unequal: UnequalLengths) -> Finding:
+    (shorter, longer), (fewer, more) = unequal.names, unequal.lengths
+    return Finding(
+        message=f"The dataset reads the parts of a sample by one index from {shorter}, of length {fewer}, and from "
+        f"{longer}, of length {more}. The labels have no detectable relation to the inputs.",
+        where=get_location(unequal.line),
+        cause=f"Samples were removed from {shorter} but not from {longer}.",
+        fix=f"self.{shorter}, self.{longer} = self.{shorter}[keep], self.{longer}[keep]",
+        evidence={"split": "train", shorter: fewer, longer: more},
+        explains=_CONSEQUENCES,
+        severity="warning",
+    )
+
+
+def _collate_finding(misalignment: CollateMisalignment) -> Finding:
+    """Report a collate function that orders inputs and targets differently."""
+    return Finding(
+        message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
+        f"{misalignment.split} samples are passed in another order, {misalignment.changed} of them get another target.",
+        where=get_location(misalignment.line),
+        cause="collate_fn sorts or selects the inputs and the targets separately.",
+        fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
+        "taken from it",
+        evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
+        explains=_CONSEQUENCES,
     )
 
 

@@ -32,7 +32,8 @@ def repeated_randomness(
 
     ## What it does
     Reads two samples, one of them after different seeds, and checks whether the generators of Python, NumPy and torch
-    always end in the same state: then the dataset seeds them itself, with the same number each time. If the loader has
+    always end in the same state: then the dataset seeds them itself, with the same number each time. Generators that
+    the dataset or its functions create for a sample are compared between three samples. If the loader has
     workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two workers as the
     loader does, and compares the states of their generators after the same sample. In a loop that is being watched, it
     compares the first two batches of each epoch with those of the previous epoch.
@@ -104,6 +105,17 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             cause="The seed is set where a sample is created, so every sample draws the same random numbers.",
             fix="# remove the seed from __getitem__; set it once, before training",
             evidence={"generator": name},
+            explains=("T609",),
+        )
+    for generator in reseeded.started_per_sample:
+        yield Finding(
+            message=f"Reading a sample starts a {generator.kind} with the same seed, whichever sample is read.",
+            where=get_location(generator.line),
+            cause="The generator is created or seeded where a sample is read, so every sample gets the same random "
+            "numbers in every epoch.",
+            fix="# create the generator once, in __init__, and draw from it in __getitem__; or add the index of the "
+            "sample to its seed",
+            evidence={"generator": generator.kind},
             explains=("T609",),
         )
     workers = getattr(setup.train_loader, "num_workers", 0)

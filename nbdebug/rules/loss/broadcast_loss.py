@@ -16,20 +16,21 @@ from nbdebug.source.location import get_location
 
 
 @rule("L205", "error")
-def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
+def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcast]) -> Iterator[Finding]:
     """Prediction and target have different shapes, and the loss broadcasts one against the other.
 
     ## What it does
     Traces output and target through the loss and checks each call that combines them element by element. Reported when
     the broadcast shape is larger than both, such as (N, 1) with (N,), which gives N x N, and when one of torch's own
-    losses receives two different shapes.
+    losses receives two different shapes. Weights that come with the targets are checked against the errors.
 
     ## Why it matters
     Every prediction is compared with the targets of all samples. The best prediction under such a loss is the mean of
     the targets for every sample: the loss settles at the variance of the targets, and no error is raised.
 
     ## How it is measured
-    By running the loss once on the output of the first batch and reading the shapes of its operands.
+    By running the loss once on the output of the first batch and reading the shapes of its operands. Weights are only
+    reported if the loss stays the same with the weights of other samples.
 
     ## How to fix
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
@@ -55,6 +56,21 @@ def broadcast_loss(broadcasts: list[Broadcast]) -> Iterator[Finding]:
             },
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
             assumes=(LOSS_OPERANDS_MISMATCH,),
+        )
+    for broadcast in weight_broadcasts[:1]:
+        yield Finding(
+            message=f"{broadcast.call} broadcasts errors {broadcast.output} and weights {broadcast.target} to "
+            f"{broadcast.result}: with the weights of other samples, the loss is the same.",
+            where=get_location(broadcast.line),
+            cause="Each error is multiplied by the weights of all samples, so only the mean weight has an effect.",
+            fix="loss = (weight.view_as(error) * error).mean()   # one weight for each error",
+            evidence={
+                "errors": broadcast.output,
+                "weights": broadcast.target,
+                "result": broadcast.result,
+                "call": broadcast.call,
+            },
+            explains=("T606", "T610", "L214"),
         )
 
 

@@ -15,6 +15,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import IdealLoss
+from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
@@ -24,7 +25,7 @@ from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
-_UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
+_UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
 _CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
 
@@ -33,6 +34,7 @@ def loss_wrong_sign(
     setup: Setup,
     graph: Graph | NotChecked,
     ideal_loss: IdealLoss | NotChecked,
+    pair_loss: PairLoss | NotChecked,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
@@ -41,7 +43,8 @@ def loss_wrong_sign(
 
     ## What it does
     Evaluates your loss for a perfect prediction on the first batch and for the opposite one, and checks whether the
-    optimizer, which minimizes unless ``maximize`` is set, moves towards the perfect one.
+    optimizer, which minimizes unless ``maximize`` is set, moves towards the perfect one. For pairs of inputs, it checks
+    whether the loss pulls together those that are alike.
 
     ## Why it matters
     The model learns to be wrong with growing confidence. With a likelihood or a score without its minus sign, or a
@@ -51,7 +54,10 @@ def loss_wrong_sign(
     For class labels, binary targets and real values with the shape of the output: the loss of the targets themselves
     (as logits or probabilities) against the loss of their opposite. If the output has several parts, such as a mean and
     a variance, each part that can be the target is tried alone. In a watched loop, a loss that falls below zero to
-    10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that.
+    10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that. For a distance or
+    similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient of the loss shows
+    the label of the pairs that it pulls together. It is an error if the inputs of those pairs are farther apart than
+    those of the others, by five standard errors of the rank sum.
 
     ## How to fix
     Negate the loss, or remove ``maximize=True`` from the optimizer.
@@ -67,6 +73,10 @@ def loss_wrong_sign(
         is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
         loss_line = None if is_negated_in_loop else _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
+        return
+    if isinstance(pair_loss, PairLoss):
+        if pair_loss.sigma < -_MIN_PAIR_SIGMA:
+            yield _pair_finding(pair_loss, _root_line(graph))
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -93,6 +103,25 @@ def loss_wrong_sign(
             "maximize": maximizes,
         },
         explains=_CONSEQUENCES,
+    )
+
+
+def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
+    return Finding(
+        where=get_location(line),
+        message=f"The loss pulls pairs of label {pairs.attracted_label:g} together and pairs of label "
+        f"{pairs.repelled_label:g} apart, but the inputs of the former are closer in only {pairs.alike_share:.0%} of "
+        f"all comparisons of two such pairs, {-pairs.sigma:.1f} standard errors below one half.",
+        cause="The loss expects the opposite labels: the one of equal pairs is taken for the one of different pairs.",
+        fix=f"loss = loss_fn(distance, {pairs.attracted_label + pairs.repelled_label:g} - label)   # or swap the terms "
+        "of the loss",
+        evidence={
+            "attracted": pairs.attracted_label,
+            "alike": pairs.alike_share,
+            "sigma": pairs.sigma,
+            "pairs": pairs.pairs,
+        },
+        explains=(*_CONSEQUENCES, "T606", "T607", "G415"),
     )
 
 

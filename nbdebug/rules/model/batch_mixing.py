@@ -14,9 +14,11 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
+from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 from nbdebug.source.search import find_assignments
 
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
@@ -37,6 +39,7 @@ _AXIS_OPERATIONS = _LAYER_CALLS | {
 def batch_mixing(
     setup: Setup,
     carried_states: list[CarriedState] | NotChecked,
+    sample_company: SampleCompany | NotChecked,
     sample_mixing: SampleMixing | NotChecked,
     position_dependent_call: TorchCall | NotChecked | None,
 ) -> Iterator[Finding]:
@@ -47,7 +50,8 @@ def batch_mixing(
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
     normalization or layer along the batch axis. Intended mixing is reported as a note: attention over the batch written
     out, batch statistics, shuffled or shifted rows. The rule also reports outputs that depend on the position of a
-    sample in the batch, and state that is carried over from one shuffled batch to the next.
+    sample in the batch, and state that is carried over from one shuffled batch to the next. If a collate function
+    concatenates samples of different sizes, as the nodes of graphs, each sample is also passed alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
@@ -59,7 +63,8 @@ def batch_mixing(
     batch is evaluated twice: neither may change a prediction. Batch normalization uses its running statistics in eval
     mode, and a loss over pairs of samples is applied after the model: neither is detected here. Then both passes are
     compared call by call; a sample owns one of B parts of each tensor, and samples have mixed where more than that part
-    changes.
+    changes. For concatenated samples, indices without an offset are found by adding it: then each sample gets the
+    output that it has alone.
 
     ## How to fix
     Pass ``batch_first=True``, or swap the axes with ``transpose``; a ``view`` does not swap them. Set ``dim=`` to the
@@ -73,6 +78,9 @@ def batch_mixing(
     """
     if isinstance(carried_states, list) and carried_states:
         yield from map(partial(_carried_state_finding, setup), carried_states)
+        return
+    if isinstance(sample_company, SampleCompany) and sample_company.index_input is not None:
+        yield _unshifted_index_finding(sample_company)
         return
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing
@@ -110,6 +118,20 @@ def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
         evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled},
         explains=("R902", "T606", "T607", "T608", "E703", "E709"),
         severity="error" if is_shuffled else "note",
+    )
+
+
+def _unshifted_index_finding(company: SampleCompany) -> Finding:
+    return Finding(
+        message=f"The outputs of {company.affected} of {company.samples} samples differ from those of the same samples "
+        f"alone. With the number of preceding rows added to the indices in input {company.index_input!r}, they agree.",
+        where=get_location(company.line),
+        cause=f"collate_fn concatenates the samples, but input {company.index_input!r} still counts the rows of each "
+        "sample from 0, so it refers to rows of the first samples.",
+        fix="edges.append(sample_edges + offset)\noffset += len(sample_nodes)   # rows of the samples before it",
+        evidence={"samples": company.samples, "affected": company.affected, "input": company.index_input},
+        explains=("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "M306", "D105"),
+        severity="error",
     )
 
 

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.sequence_order import MASKING_CALLS, PRODUCT_CALLS, FutureInfluence, NextTokenOffset
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import option_line
 
 _ATTENTION_CALLS = {
     "multi_head_attention_forward",
@@ -24,7 +26,9 @@ _ATTENTION_CALLS = {
 
 
 @rule("M305", "error")
-def future_leak(next_token_offset: NextTokenOffset, future_influence: FutureInfluence) -> Iterator[Finding]:
+def future_leak(
+    setup: Setup, next_token_offset: NextTokenOffset, future_influence: FutureInfluence
+) -> Iterator[Finding]:
     """The output at a position depends on later inputs, which it is trained to predict.
 
     ## What it does
@@ -52,13 +56,14 @@ def future_leak(next_token_offset: NextTokenOffset, future_influence: FutureInfl
     """
     if next_token_offset.total_offset != 1 or not future_influence.affected_positions:
         return
-    call = future_influence.cause.name if future_influence.cause else "an unidentified call"
+    cause = future_influence.cause
+    call = cause.name if cause else "an unidentified call"
     yield Finding(
-        message=f"The model sees future tokens: changing the inputs after position {future_influence.position} changes "
+        message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
         f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
         f"{call} is the first call that reads them.",
-        where=future_influence.cause.where if future_influence.cause else Location(),
-        cause=f"{call} combines each position with later ones, so the model can copy the token that it should predict.",
+        where=_location(setup, cause) if cause else Location(),
+        cause=f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
         fix=_causal_fix(call),
         evidence={
             "touched": len(future_influence.affected_positions),
@@ -67,6 +72,14 @@ def future_leak(next_token_offset: NextTokenOffset, future_influence: FutureInfl
         },
         explains=("E703", "T611", "T607"),
     )
+
+
+def _location(setup: Setup, cause: TorchCall) -> Location:
+    """Return the location of the call; for a padded convolution, the line that sets its padding."""
+    module = setup.eager_model.get_submodule(cause.module or "")
+    padding = getattr(module, "padding", None)
+    line = option_line(setup, module, "padding", padding) if padding else None
+    return line.where(cause.module) if line else cause.where
 
 
 def _causal_fix(name: str) -> str:

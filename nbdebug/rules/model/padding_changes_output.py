@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.padding import Padding, TrailingPadding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
@@ -17,7 +18,11 @@ from nbdebug.setup import Setup
 
 @rule("M310", "error")
 def padding_changes_output(
-    padding: Padding | NotChecked, trailing_padding: TrailingPadding | NotChecked, *, share: float = 0.5
+    padding: Padding | NotChecked,
+    trailing_padding: TrailingPadding | NotChecked,
+    position_influence: PositionInfluence | NotChecked,
+    *,
+    share: float = 0.5,
 ) -> Iterator[Finding]:
     """The content of padded positions changes the output for real ones.
 
@@ -26,7 +31,8 @@ def padding_changes_output(
     This is an error if the model receives a mask or lengths. If only the ``padding_idx`` of an embedding marks padding,
     it is a note, and a warning if the model packs its sequences by lengths that include padding. If nothing marks
     padding, and one token pads the ends of rows to widths that differ between batches, half of the padding is cut off:
-    a warning is given if the prediction changes for more than a ``share`` of half of the padded samples.
+    a warning is given if the prediction changes for more than a ``share`` of half of the padded samples. It is an error
+    if padded positions reach the output while real ones do not: then the mask is inverted.
 
     ## Why it matters
     The prediction for a sample then changes with the amount of padding, and so with the longest sample in its batch.
@@ -35,8 +41,12 @@ def padding_changes_output(
     ## How it is measured
     Padded positions are identified by a mask that changes once per row, by lengths beyond which the input has a single
     value, or by the ``padding_idx`` of an embedding at the ends of rows. In eval mode their content is replaced while
-    the mask or lengths stay the same; if they are embedded, their vectors are shifted by one instead. The reported line
-    is the one where padded positions of a sample first change real ones, or the line before it that applies the mask.
+    the mask or lengths stay the same; if they are embedded, a random vector is added to theirs instead. The reported
+    line is the one where padded positions of a sample first change real ones, or the one before it that applies the
+    mask.
+    For an inverted mask, the embedded content of each position of one padded row is changed alone: none of the real
+    positions, but a directly read one, changes the output for other positions by a single bit, and at least half of the
+    padded ones do.
 
     ## How to fix
     Pass the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a
@@ -49,6 +59,9 @@ def padding_changes_output(
     ## References
     Documentation of torch.nn.MultiheadAttention, key_padding_mask; torch.nn.utils.rnn.pack_padded_sequence.
     """
+    if isinstance(position_influence, PositionInfluence) and position_influence.is_inverted:
+        yield _inverted_mask_finding(position_influence)
+        return
     if isinstance(padding, NotChecked):
         if isinstance(trailing_padding, NotChecked):
             raise padding
@@ -66,6 +79,27 @@ def padding_changes_output(
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
         explains=("E703", "E709"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call else "note",
+    )
+
+
+def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
+    call = influence.mask_call
+    return Finding(
+        message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, "
+        f"changing the content of {influence.influential_padded} of {influence.padded} padded positions changes the "
+        f"output, and of {influence.influential_real} of {influence.real} real positions.",
+        where=call.where if call else Location(),
+        cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
+        fix=f"src_key_padding_mask = tokens == {influence.token}   # true at padding; the weights of a mean are the "
+        "opposite",
+        evidence={
+            "real": influence.real,
+            "influential_real": influence.influential_real,
+            "padded": influence.padded,
+            "influential_padded": influence.influential_padded,
+        },
+        explains=("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G415"),
+        severity="error",
     )
 
 

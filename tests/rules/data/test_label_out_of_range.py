@@ -16,6 +16,7 @@ import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from tests.rules.data.dict_dataset import DictDataset
 from tests.rules.rule_findings import rule_findings
 
 X, Y = points()
@@ -199,3 +200,11 @@ def test_checkup_of_token_beyond_embedding_raises_setup_error_with_range() -> No
     tokens = torch.full((64, 3), 5)
     with pytest.raises(nbdebug.SetupError, match="expected indices from 0 to num_embeddings - 1"):
         Debugger.of(minimal_setup(model, tokens, Y, nn.CrossEntropyLoss())).checkup()
+
+
+@pytest.mark.parametrize("shift", [1, -2])
+def test_label_out_of_range_of_dict_samples_is_reported_once(shift: int) -> None:
+    data = DictDataset(X.repeat(6, 1), Y.repeat(6) + shift)
+    (finding,) = rule_findings(Setup(network(3), DataLoader(data, 16), loss_fn=nn.CrossEntropyLoss()), "D101")
+    assert len(finding.evidence["samples"]) == 20
+    assert f"of {int(((Y + shift < 0) | (Y + shift > 2)).sum()) * 6} train samples" in finding.message

@@ -63,6 +63,7 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         "setup": None,
         "graph": unavailable,
         "ideal_loss": unavailable,
+        "pair_loss": unavailable,
         "first_pass": unavailable,
         "record": record,
         "loop": unavailable,

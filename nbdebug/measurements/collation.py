@@ -1,0 +1,168 @@
+"""What the user's own collate function makes of a list of samples, by passing it other lists of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+from torch.utils.data import DataLoader, default_collate
+
+from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
+from nbdebug.autograd.tracing import ModuleStack
+from nbdebug.measurements.dataset_rows import get_row_keys
+from nbdebug.measurements.registry import measurement
+from nbdebug.preserve import seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.tensors.pytree import tree_leaves
+
+_MAX_SAMPLES, _MIN_SAMPLES, _MAX_SECONDS = 32, 6, 0.2
+_ORDERS = 3  # other orders in which the samples are passed
+_Rows = list[Hashable]
+
+
+@dataclass(frozen=True)
+class CollateMisalignment:
+    """Samples of a split whose target, in a collated batch, depends on the order in which they are passed.
+
+    ``line`` is the line that makes the targets, or the first line of the collate function.
+    """
+
+    split: str
+    samples: int
+    changed: int
+    line: SourceLine | None
+
+
+def collates_by_user(loader: Any) -> bool:
+    """Return whether a loader makes its batches of a list of samples with a function other than torch's own."""
+    return is_map_style(loader) and loader.batch_sampler is not None and loader.collate_fn is not default_collate
+
+
+def read_samples(loader: DataLoader[Any], count: int = _MAX_SAMPLES) -> list[Any]:
+    """Return the first samples that a loader's sampler may draw, read within a time limit."""
+    deadline, samples = time.perf_counter() + _MAX_SECONDS, list[Any]()
+    for index in islice(get_visited_indices(loader), count):
+        samples.append(loader.dataset[index])
+        if time.perf_counter() > deadline:
+            break
+    return samples
+
+
+@measurement
+def collate_misalignments(setup: Setup) -> list[CollateMisalignment]:
+    """The splits whose collate function pairs inputs with the targets of other samples."""
+    loaders = {"train": setup.train_loader, "val": setup.val_loader}
+    checked = {split: loader for split, loader in loaders.items() if collates_by_user(loader)}
+    results = [_find_misalignment(setup, split, loader) for split, loader in checked.items()]
+    return [result for result in results if result is not None]
+
+
+def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> CollateMisalignment | None:
+    """Return a misalignment; None if there is none, or if inputs or targets do not have one row per sample.
+
+    A batch may hold its samples in any order, but the pairs of input and target may not depend on the order in which
+    the samples are passed. Targets that a collate function numbers within the batch are no property of a sample: they
+    differ for copies of one sample.
+    """
+    try:
+        samples = read_samples(loader)
+        if len(samples) < _MIN_SAMPLES:
+            return None
+        generator = torch.Generator().manual_seed(0)
+        orders = [torch.randperm(len(samples), generator=generator).tolist() for _ in range(_ORDERS)]
+        lines = CallLines()
+        with lines:
+            batch = collate(setup, loader, samples)
+        others = [collate(setup, loader, [samples[index] for index in order]) for order in orders]
+        copies = collate(setup, loader, [samples[0]] * len(samples))
+    except Exception:  # samples that are not readable or not collatable are reported elsewhere
+        return None
+    inputs = _find_comparable_rows(_inputs(batch), [_inputs(other) for other in others], len(samples))
+    targets = _find_comparable_rows(_targets(batch), [_targets(other) for other in others], len(samples))
+    targets = {number: rows for number, rows in targets.items() if _is_constant(_targets(copies)[number], len(samples))}
+    if not inputs or not targets:
+        return None
+    widest = max(inputs, key=lambda number: _inputs(batch)[number].numel())
+    changes = {number: _count_changed_pairs(inputs[widest], rows) for number, rows in targets.items()}
+    if not min(changes.values()):
+        return None
+    number = max(changes, key=lambda number: changes[number])
+    line = lines.by_tensor.get(id(_targets(batch)[number])) or _definition_line(loader.collate_fn)
+    return CollateMisalignment(split, len(samples), changes[number], line)
+
+
+def collate(setup: Setup, loader: DataLoader[Any], samples: list[Any]) -> Batch:
+    """Return the batch of some samples; a random collate function draws the same numbers each time."""
+    seed_all(0)
+    return setup.split_batch(loader.collate_fn(samples), None)
+
+
+def _inputs(batch: Batch) -> list[Tensor]:
+    return _unpacked_tensors((batch.args, batch.kwargs))
+
+
+def _targets(batch: Batch) -> list[Tensor]:
+    return _unpacked_tensors(batch.targets)
+
+
+def _unpacked_tensors(tree: Any) -> list[Tensor]:
+    """Return the tensors of a tree, with packed sequences padded: their rows are in the order of the samples."""
+    leaves = [leaf for _, leaf in tree_leaves(tree) if isinstance(leaf, (Tensor, PackedSequence))]
+    return [pad_packed_sequence(x, batch_first=True)[0] if isinstance(x, PackedSequence) else x for x in leaves]
+
+
+def _find_comparable_rows(first: list[Tensor], others: list[list[Tensor]], count: int) -> dict[int, list[_Rows]]:
+    """Return the rows of each tensor in all batches, if they are the same rows in other orders, and not all equal."""
+    comparable: dict[int, list[_Rows]] = {}
+    for number, tensors in enumerate(zip(first, *others, strict=True)):
+        for axis in (0, 1):
+            if any(t.dim() <= axis or t.shape[axis] != count or t.shape != tensors[0].shape for t in tensors):
+                continue
+            rows = [get_row_keys([t.detach().cpu().movedim(axis, 0).reshape(count, -1)]) for t in tensors]
+            counts = [Counter(part) for part in rows]
+            if len(counts[0]) > 1 and all(other == counts[0] for other in counts):
+                comparable[number] = rows
+                break
+    return comparable
+
+
+def _is_constant(tensor: Tensor, count: int) -> bool:
+    """Return whether the rows of all samples are equal."""
+    rows = tensor if len(tensor) == count else tensor.movedim(1, 0)
+    return bool((rows == rows[:1]).all())
+
+
+def _count_changed_pairs(inputs: Sequence[_Rows], targets: Sequence[_Rows]) -> int:
+    """Return the number of pairs that at least occur in one order of the samples and in none of the others."""
+    pairs = [Counter(zip(*rows, strict=True)) for rows in zip(inputs, targets, strict=True)]
+    return min((pairs[0] - other).total() for other in pairs[1:])
+
+
+class CallLines(CallRecorder):
+    """Records the line of the user's code that makes each tensor."""
+
+    def __init__(self) -> None:
+        super().__init__(ModuleStack(), self._record)
+        self.by_tensor: dict[int, SourceLine] = {}
+        self._references: list[Tensor] = []
+
+    def _record(self, call: TorchCall) -> None:
+        self._references += call.outputs
+        self.by_tensor.update({id(t): call.line for t in call.outputs if call.line is not None})
+
+
+def _definition_line(function: Any) -> SourceLine | None:
+    """Return the first line of a function, or of the ``__call__`` of an object, in the user's code."""
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    if code is None or is_library_code(code.co_filename) or is_debugger_code(code.co_filename):
+        return None
+    return SourceLine(code.co_filename, code.co_firstlineno, code.co_name)

@@ -1,0 +1,139 @@
+"""Random generators that are created or seeded anew while a sample is read, observed by running the read."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
+from nbdebug.source.assignments import find_function
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+
+_MAX_VARIABLES = 50  # of a function or an object that are inspected
+
+
+@dataclass(frozen=True)
+class FreshGenerator:
+    """A generator that starts anew with the same seed for each sample, its type, and the line that makes it."""
+
+    kind: str
+    line: SourceLine | None
+
+
+@dataclass
+class _Read:
+    """The generators seen in one read: those in a variable, by function and name, and the seeds set by torch."""
+
+    variables: dict[tuple[CodeType, str], Any] = field(default_factory=dict)
+    seeds: dict[tuple[str, int, str], int] = field(default_factory=dict)
+
+
+def find_fresh_generators(read_sample: Callable[[int], Any], indices: Sequence[int]) -> list[FreshGenerator]:
+    """Return the generators that draw the same numbers for all of some samples, since they start anew each time.
+
+    A generator in a variable counts if each read has another object and all of them end in the same state. A
+    generator that belongs to the dataset, or that is seeded with the index of the sample, ends in other states.
+    """
+    reads = [_observe(read_sample, index) for index in indices]
+    if len(reads) < 2:
+        return []
+    by_line = {generator.line: generator for generator in _iterate_fresh(reads)}
+    return list(by_line.values())
+
+
+def _iterate_fresh(reads: list[_Read]) -> Iterator[FreshGenerator]:
+    """Yield the generators that start anew in each read; those that torch seeds are known by their seeds."""
+    first = reads[0]
+    for (file, number, function), seed in first.seeds.items():
+        if all(read.seeds.get((file, number, function)) == seed for read in reads):
+            yield FreshGenerator("torch.Generator", SourceLine(file, number, function))
+    for key, generator in reversed(first.variables.items()):
+        generators = [read.variables.get(key) for read in reads]
+        is_fresh = len({id(item) for item in generators}) == len(reads) and None not in generators
+        is_seeded_by_torch = bool(first.seeds) and isinstance(generator, torch.Generator)
+        if is_fresh and not is_seeded_by_torch and _are_equal(generators):
+            yield FreshGenerator(_describe_kind(generator), _assignment_line(*key))
+
+
+def _are_equal(generators: Sequence[Any]) -> bool:
+    """Return whether generators had the same seed and were drawn from, or ended in the same state."""
+    bit_generators = [getattr(item, "bit_generator", item) for item in generators]
+    sequences = [getattr(item, "seed_seq", None) for item in bit_generators]
+    if all(isinstance(sequence, np.random.SeedSequence) for sequence in sequences):
+        unused = type(bit_generators[0])(sequences[0])
+        is_used = fingerprint(unused.state) != fingerprint(bit_generators[0].state)
+        return is_used and len({repr(sequence) for sequence in sequences}) == 1
+    return len({fingerprint(GeneratorSnapshot(item).state) for item in generators}) == 1
+
+
+def _observe(read_sample: Callable[[int], Any], index: int) -> _Read:
+    """Read a sample and record the generators in the variables of the user's functions."""
+    read = _Read()
+
+    def observe(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if event not in ("return", "c_return") or is_library_code(code.co_filename):
+            return
+        if is_debugger_code(code.co_filename):
+            return
+        if event == "return":
+            read.variables.update(_variables(frame))
+        elif getattr(argument, "__name__", "") == "manual_seed":
+            generator = getattr(argument, "__self__", None)
+            if isinstance(generator, torch.Generator) and generator is not torch.default_generator:
+                read.seeds[code.co_filename, frame.f_lineno, code.co_name] = generator.initial_seed()
+
+    previous = sys.getprofile()
+    sys.setprofile(observe)
+    try:
+        read_sample(index)
+    finally:
+        sys.setprofile(previous)
+    return read
+
+
+def _variables(frame: FrameType) -> dict[tuple[CodeType, str], Any]:
+    """Return the generators in the variables that a function assigns, and in the attributes of its first argument."""
+    code = frame.f_code
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if len(code.co_varnames) > _MAX_VARIABLES:
+        return {}
+    values = {name: value for name, value in frame.f_locals.items() if name not in parameters}
+    owner = frame.f_locals.get(parameters[0]) if parameters else None
+    attributes = getattr(owner, "__dict__", {})
+    values |= attributes if len(attributes) <= _MAX_VARIABLES else {}
+    return {(code, name): value for name, value in values.items() if isinstance(value, GENERATOR_TYPES)}
+
+
+def fingerprint(state: Any) -> int:
+    """Return a number that is equal for equal states of a generator."""
+    if isinstance(state, Tensor):
+        return hash(state.numpy().tobytes())
+    if isinstance(state, np.ndarray):
+        return hash(state.tobytes())
+    if isinstance(state, Mapping):
+        return hash(tuple((key, fingerprint(value)) for key, value in sorted(state.items())))
+    return hash(tuple(map(fingerprint, state))) if isinstance(state, tuple) else hash(state)
+
+
+def _describe_kind(generator: Any) -> str:
+    kind = next(kind for kind in GENERATOR_TYPES if isinstance(generator, kind))
+    return f"{kind.__module__.split('.')[0].replace('numpy', 'np.random')}.{kind.__name__}"
+
+
+def _assignment_line(code: CodeType, name: str) -> SourceLine | None:
+    """Return the line of a function that assigns a variable or an attribute; None if there is none."""
+    syntax = find_function(code)
+    for node in ast.walk(syntax) if syntax is not None else ():
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(getattr(target, "id", getattr(target, "attr", None)) == name for target in targets):
+            return SourceLine(code.co_filename, node.lineno, code.co_name)  # type: ignore[attr-defined]
+    return None

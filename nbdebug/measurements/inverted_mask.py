@@ -1,0 +1,110 @@
+"""Positions of a padded row that reach the output of other positions, by changing one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.padding import change_embedded, find_trailing_padding
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import slow_measurement
+
+_MAX_POSITIONS, _MIN_REAL, _MIN_PADDED = 16, 4, 2  # positions of a row that are changed: real ones, and padded ones
+_MAX_OWN_POSITIONS = 1  # a real position may be read directly, such as a summary token
+
+
+@dataclass(frozen=True)
+class PositionInfluence:
+    """Changed positions of one row padded with ``token``, and those of them that change the output elsewhere.
+
+    ``mask_call`` is the call whose result is true at the real positions, or else at the padded ones; None if no call
+    has such a result.
+    """
+
+    token: int
+    real: int
+    influential_real: int
+    padded: int
+    influential_padded: int
+    mask_call: TorchCall | None
+
+    @property
+    def is_inverted(self) -> bool:
+        """True if padded positions reach the output, and real ones do not."""
+        return 2 * self.influential_padded >= self.padded and self.influential_real <= _MAX_OWN_POSITIONS
+
+
+@slow_measurement
+def position_influence(eval_outputs: EvalOutputs) -> PositionInfluence:
+    """The real and the padded positions of a row whose embedded content changes the output for other positions."""
+    for tokens in eval_outputs.inputs.values():
+        padding = find_trailing_padding(tokens)
+        row = _select_row(padding[1]) if padding is not None else None
+        if padding is None or row is None:
+            continue
+        token, is_padded = padding[0], padding[1][row]
+        real, padded = (_spread(positions.nonzero().flatten()) for positions in (~is_padded, is_padded))
+        copies = replace(eval_outputs, batch=eval_outputs.batch.take_samples([row] * (len(real) + len(padded))))
+        reaches = _reaches_other_positions(copies, tokens, torch.cat([real, padded]), is_padded)
+        return PositionInfluence(
+            token,
+            len(real),
+            int(reaches[: len(real)].sum()),
+            len(padded),
+            int(reaches[len(real) :].sum()),
+            _find_mask_call(eval_outputs, padding[1]),
+        )
+    raise NotChecked("no token fills the ends of the rows")
+
+
+def _select_row(padded: Tensor) -> int | None:
+    """Return the row with the most real positions that has padding; None if no row has enough of both."""
+    real = (~padded).sum(1)
+    candidates = (padded.sum(1) >= _MIN_PADDED) & (real >= _MIN_REAL)
+    return int(torch.where(candidates, real, -1).argmax()) if bool(candidates.any()) else None
+
+
+def _spread(positions: Tensor) -> Tensor:
+    return positions[torch.linspace(0, len(positions) - 1, min(len(positions), _MAX_POSITIONS)).long()]
+
+
+def _reaches_other_positions(copies: EvalOutputs, tokens: Tensor, positions: Tensor, padded: Tensor) -> Tensor:
+    """Return whether changing one position of each copy of a row changes the output, except at that position."""
+    changed = torch.zeros(len(positions), tokens.shape[1], dtype=torch.bool)
+    changed[torch.arange(len(positions)), positions] = True
+    before = copies.predict(copies.batch)[0]
+    embeddings = [module for module in copies.setup.eager_model.modules() if isinstance(module, nn.Embedding)]
+    with ExitStack() as stack:
+        was_applied = [stack.enter_context(change_embedded(module, changed)) for module in embeddings]
+        after = copies.predict(copies.batch)[0]
+    if not any(was_applied) or before.shape != after.shape or len(after) != len(positions):
+        raise NotChecked("the tokens are not embedded, or the output does not have one row per sample")
+    differs = before != after
+    axis = next((candidate for candidate in range(1, differs.dim()) if differs.shape[candidate] == tokens.shape[1]), 0)
+    if axis:
+        is_other = ~(changed | padded).to(differs.device)
+        differs = differs.movedim(axis, 1) & is_other.reshape(*changed.shape, *[1] * (differs.dim() - 2))
+    return differs.reshape(len(positions), -1).any(1)
+
+
+def _find_mask_call(answers: EvalOutputs, padded: Tensor) -> TorchCall | None:
+    """Return the first call whose result is true at the real positions; else one that is true at the padded ones."""
+    recorded: list[TorchCall] = []
+    with record_calls(answers.setup.eager_model, recorded.append):
+        answers.predict(answers.batch)
+    patterns: tuple[Callable[[Tensor], bool], ...] = (
+        lambda result: torch.equal(result, ~padded),
+        lambda result: torch.equal(result, padded),
+    )
+    for matches in patterns:
+        for call in recorded:
+            results = [t.reshape(padded.shape) for t in call.outputs if t.numel() == padded.numel()]
+            if any(result.dtype == torch.bool and matches(result) for result in results):
+                return call
+    return None

@@ -1,0 +1,126 @@
+"""Tests of D105 on collate functions: inputs and targets must stay together, in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_sequence
+from torch.utils.data import DataLoader
+
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+GENERATOR = torch.Generator().manual_seed(0)
+Sample = tuple[Tensor, int]
+WAVES: list[Sample] = [(torch.randn(4 + i % 7, 2, generator=GENERATOR), i % 3) for i in range(200)]
+CURVES = [(torch.randn(4 + i % 7, 2, generator=GENERATOR), torch.randn(2, generator=GENERATOR)) for i in range(200)]
+
+
+class WaveModel(nn.Module):
+    """A GRU over padded or packed sequences; other arguments are ignored."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.body, self.head = nn.GRU(2, 8, batch_first=True), nn.Linear(8, outputs)
+
+    def forward(self, waves: Any, *_: Tensor) -> Tensor:
+        return self.head(self.body(waves)[1][0])
+
+
+def by_length(samples: list[Any]) -> list[Any]:
+    return sorted(samples, key=lambda sample: len(sample[0]), reverse=True)
+
+
+def padded(samples: list[Any]) -> Tensor:
+    return pad_sequence([wave for wave, _ in samples], batch_first=True)
+
+
+def labels_of(samples: list[Any]) -> Tensor:
+    return torch.tensor([label for _, label in samples])
+
+
+def sorted_waves_only(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(by_length(samples)), labels_of(samples)
+
+
+class SortByArgsort:
+    """A collate object that permutes the padded tensor, and not the labels."""
+
+    def __call__(self, samples: list[Any]) -> dict[str, Tensor]:
+        lengths = torch.tensor([len(wave) for wave, _ in samples])
+        return {"waves": padded(samples)[lengths.argsort(descending=True)], "labels": labels_of(samples)}
+
+
+def packed_sorted_only(samples: list[Any]) -> tuple[PackedSequence, Tensor]:
+    return pack_sequence([wave for wave, _ in by_length(samples)]), labels_of(samples)
+
+
+def rolled_targets(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), torch.stack([target for _, target in samples]).roll(1, 0)
+
+
+def both_sorted(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(by_length(samples)), labels_of(by_length(samples))
+
+
+def packed_unsorted(samples: list[Any]) -> tuple[PackedSequence, Tensor]:
+    return pack_sequence([wave for wave, _ in samples], enforce_sorted=False), labels_of(samples)
+
+
+def numbered_in_batch(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), torch.arange(len(samples))
+
+
+def mixed_up(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    order, x, y = torch.randperm(len(samples)), padded(samples), F.one_hot(labels_of(samples), 3).float()
+    return 0.7 * x + 0.3 * x[order], 0.7 * y + 0.3 * y[order]
+
+
+def with_negatives(samples: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    return padded(samples), padded(samples).roll(1, 0), labels_of(samples)
+
+
+def neighbors_alike(samples: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    labels = labels_of(samples)
+    return padded(samples), padded(samples).roll(1, 0), (labels == labels.roll(1)).long()
+
+
+def setup_of(collate: Callable[[list[Any]], Any], data: list[Any] = WAVES, outputs: int = 3) -> Setup:
+    loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn=collate)  # type: ignore[arg-type]
+    loss_fn = nn.MSELoss() if data is CURVES else nn.CrossEntropyLoss()
+    return Setup(WaveModel(outputs), loader, loss_fn=loss_fn)
+
+
+MISALIGNED: dict[str, tuple[Callable[[], Setup], str]] = {
+    "sorted list": (lambda: setup_of(sorted_waves_only), "labels_of"),
+    "argsort in a class": (lambda: setup_of(SortByArgsort()), "torch.tensor"),
+    "packed": (lambda: setup_of(packed_sorted_only), "torch.tensor"),
+    "real-valued targets": (lambda: setup_of(rolled_targets, CURVES, 2), ".roll(1, 0)"),
+}
+ALIGNED: dict[str, Callable[[], Setup]] = {
+    "both sorted": lambda: setup_of(both_sorted),
+    "packed in any order": lambda: setup_of(packed_unsorted),
+    "targets numbered in the batch": lambda: setup_of(numbered_in_batch, outputs=16),
+    "mixed samples": lambda: setup_of(mixed_up),
+    "negatives of the batch": lambda: setup_of(with_negatives),
+    "pairs formed in the batch": lambda: setup_of(neighbors_alike),
+}
+
+
+@pytest.mark.parametrize("name", MISALIGNED)
+def test_labels_unrelated_of_separately_sorted_parts_names_the_collate_line(name: str) -> None:
+    build, source = MISALIGNED[name]
+    (finding,) = rule_faults(build(), "D105")
+    assert "collate_fn pairs inputs with the targets of other samples" in finding.message
+    assert finding.where.source is not None
+    assert source.removeprefix("labels_of") in finding.where.source
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_labels_unrelated_of_parts_that_stay_together_is_quiet(name: str) -> None:
+    assert rule_faults(ALIGNED[name](), "D105") == []

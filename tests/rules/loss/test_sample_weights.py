@@ -1,0 +1,93 @@
+"""Tests of L205 on sample weights that are broadcast against errors of another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.rules.examples import network
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(64, 4, generator=GENERATOR)
+Y = X.sum(1, keepdim=True)
+WEIGHTS = torch.rand(64, generator=GENERATOR)
+
+
+class WeightedHuber(nn.Module):
+    """Multiplies the loss of each sample, from torch, by its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = nn.HuberLoss(reduction="none")
+
+    def forward(self, output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+        return (self.loss(output, target) * weight).sum() / weight.sum()
+
+
+def weighted_squares(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    error = output - target
+    return torch.mul(weight, error**2).mean()
+
+
+def weighted_cross_entropy(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    losses = F.binary_cross_entropy_with_logits(output, target, reduction="none")
+    return (weight * losses).mean()
+
+
+def pairwise_ranking(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    margins = (output - output.T) * (target - target.T).sign()
+    return (F.softplus(-margins) * weight.unsqueeze(1) * weight).mean()
+
+
+def normalized(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    return ((output - target) ** 2).sum() / weight.sum()
+
+
+def weighted_setup(loss_fn: Callable[..., Any], weights: Tensor, targets: Tensor = Y) -> Setup:
+    loader = DataLoader(TensorDataset(X, targets, weights), batch_size=16)
+    return Setup(network(1), loader, loss_fn=loss_fn)
+
+
+def binary_targets() -> Tensor:
+    return (Y > 0).float()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "targets", "source"),
+    [
+        (weighted_squares, Y, "torch.mul(weight, error**2)"),
+        (WeightedHuber(), Y, "self.loss(output, target) * weight"),
+        (weighted_cross_entropy, binary_targets(), "weight * losses"),
+    ],
+    ids=["squares", "unreduced loss of torch", "cross entropy"],
+)
+def test_broadcast_loss_of_weights_without_the_axis_of_the_errors_names_the_line(
+    loss_fn: Callable[..., Any], targets: Tensor, source: str
+) -> None:
+    (finding,) = rule_findings(weighted_setup(loss_fn, WEIGHTS, targets), "L205")
+    assert "errors (16, 1) and weights (16,) to (16, 16)" in finding.message
+    assert finding.where.source is not None
+    assert source in finding.where.source
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "weights"),
+    [
+        (weighted_squares, WEIGHTS.unsqueeze(1)),
+        (WeightedHuber(), WEIGHTS.unsqueeze(1)),
+        (weighted_squares, torch.ones(64)),
+        (pairwise_ranking, WEIGHTS),
+        (normalized, WEIGHTS),
+    ],
+    ids=["same shape", "same shape, module", "equal weights", "all pairs", "sum of weights"],
+)
+def test_broadcast_loss_of_matching_or_intended_weights_is_quiet(loss_fn: Callable[..., Any], weights: Tensor) -> None:
+    assert rule_findings(weighted_setup(loss_fn, weights), "L205") == []

@@ -1,0 +1,93 @@
+"""Tests of M304 on collate functions that concatenate samples of different sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def random_graph(number: int) -> dict[str, Any]:
+    size = 5 + number % 4
+    edges = torch.randint(0, size, (2, 3 * size), generator=GENERATOR)
+    return {"nodes": torch.randn(size, 3, generator=GENERATOR), "edges": edges, "label": number % 2}
+
+
+GRAPHS = [random_graph(number) for number in range(64)]
+BAGS = [(torch.randint(1, 30, (3 + i % 5,), generator=GENERATOR), i % 2) for i in range(64)]
+
+
+class GraphNet(nn.Module):
+    """One round of messages along edges given as (2, E) or (E, 2), and the sum of the nodes of each graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message, self.readout = nn.Linear(3, 8), nn.Linear(8, 2)
+
+    def forward(self, nodes: Tensor, edges: Tensor, owner: Tensor) -> Tensor:
+        source, target = edges if len(edges) == 2 else edges.T
+        received = nodes.new_zeros(len(nodes), 8).index_add(0, target, self.message(nodes[source]).relu())
+        return self.readout(nodes.new_zeros(int(owner.max()) + 1, 8).index_add(0, owner, received))
+
+
+class BagModel(nn.Module):
+    """Sums of embedded tokens, concatenated and cut by offsets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag, self.head = nn.EmbeddingBag(30, 8), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor, starts: Tensor) -> Tensor:
+        return self.head(self.bag(tokens, starts))
+
+
+def join_graphs(graphs: list[dict[str, Any]], *, offset: bool, columns: bool = False) -> tuple[Tensor, ...]:
+    sizes = torch.tensor([len(graph["nodes"]) for graph in graphs])
+    starts = (sizes.cumsum(0) - sizes) * offset
+    edges = torch.cat([graph["edges"] + start for graph, start in zip(graphs, starts, strict=True)], 1)
+    owner = torch.arange(len(graphs)).repeat_interleave(sizes)
+    labels = torch.tensor([graph["label"] for graph in graphs])
+    return torch.cat([graph["nodes"] for graph in graphs]), edges.T if columns else edges, owner, labels
+
+
+def join_bags(bags: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor, Tensor]:
+    sizes = torch.tensor([len(tokens) for tokens, _ in bags])
+    return torch.cat([tokens for tokens, _ in bags]), sizes.cumsum(0) - sizes, torch.tensor([y for _, y in bags])
+
+
+def joined_setup(model: nn.Module, data: list[Any], collate: Callable[[list[Any]], Any]) -> Setup:
+    loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)  # type: ignore[arg-type]
+    return Setup(model, loader, loss_fn=nn.CrossEntropyLoss())
+
+
+def graph_setup(**options: bool) -> Setup:
+    return joined_setup(GraphNet(), GRAPHS, lambda graphs: join_graphs(graphs, **options))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_batch_mixing_of_edges_without_offset_names_the_input_and_the_line(columns: bool) -> None:
+    (finding,) = rule_faults(graph_setup(offset=False, columns=columns), "M304")
+    assert "input '1'" in finding.message
+    assert finding.where.line is not None
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: graph_setup(offset=True),
+        lambda: graph_setup(offset=True, columns=True),
+        lambda: joined_setup(BagModel(), BAGS, join_bags),
+    ],
+    ids=["rows", "columns", "bags of tokens"],
+)
+def test_batch_mixing_of_correctly_concatenated_samples_is_quiet(build: Callable[[], Setup]) -> None:
+    assert rule_faults(build(), "M304") == []
