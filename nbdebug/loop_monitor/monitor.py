@@ -203,7 +203,18 @@ class LoopMonitor:
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
-        return is_tracked or self.mode_monitor.shape is None or self.correct_counts.wants_output
+        return (
+            is_tracked
+            or self.mode_monitor.shape is None
+            or self.correct_counts.wants_output
+            or self.evaluates_with_gradients
+        )
+
+    @property
+    def evaluates_with_gradients(self) -> bool:
+        """True if a pass on a validation batch or in eval mode creates an autograd graph."""
+        is_evaluation = self.mode_monitor.split == "val" or not self.setup.eager_model.training
+        return is_evaluation and torch.is_grad_enabled()
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
@@ -216,8 +227,10 @@ class LoopMonitor:
         self.mode_monitor.on_forward_end(output)
         self.correct_counts.on_forward_end(output)
         self.batch_alignment.on_forward_end(output)
-        if self.marks_graphs:
-            self.retained_graph_counter.mark(output, self.steps, self.mode_monitor.split == "val")
+        if self.evaluates_with_gradients:
+            self.retained_graph_counter.mark_evaluation(output, self.steps)
+        elif self.marks_graphs:
+            self.retained_graph_counter.mark(output, self.steps)
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
         """Record the start of a backward pass from some roots."""
