@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,13 +20,18 @@ _FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values samp
 
 @dataclass(frozen=True)
 class UncoveredParameters:
-    """Trainable parameters with a gradient that no optimizer of a loop holds, although it held all others.
+    """Trainable parameters with a gradient that no optimizer of a loop holds.
 
-    ``replaced`` came into the model while the loop ran, ``unfrozen`` were frozen when it began.
+    ``replaced`` came into the model while the loop ran, ``unfrozen`` were frozen when it began, ``never_held`` were
+    trainable all the time and have not changed. ``of_loss`` are those of the loss itself. ``optimizers`` counts the
+    optimizers of the program.
     """
 
     replaced: tuple[str, ...] = ()
     unfrozen: tuple[str, ...] = ()
+    never_held: tuple[str, ...] = ()
+    of_loss: tuple[str, ...] = ()
+    optimizers: int = 1
 
 
 class ParameterTracker:
@@ -69,24 +75,48 @@ class ParameterTracker:
         )
 
     def uncovered_parameters(
-        self, model: nn.Module, tracked: Iterable[TrackedOptimizer], others: Iterable[torch.optim.Optimizer]
+        self, model: nn.Module, loss_fn: object, tracked: Iterable[TrackedOptimizer]
     ) -> UncoveredParameters:
-        """Return the parameters that were replaced or unfrozen and that neither the optimizers nor others hold."""
-        optimizers = [item.optimizer for item in tracked if item.steps]
-        if not optimizers or len(self.parameters) == _MAX_PARAMETERS:
+        """Return the parameters with a gradient that no optimizer holds, although the ``tracked`` ones step."""
+        if not any(item.steps for item in tracked) or len(self.parameters) == _MAX_PARAMETERS:
             return UncoveredParameters()
-        groups = [group for optimizer in (*optimizers, *others) for group in optimizer.param_groups]
-        held = {id(p) for group in groups for p in group["params"]}
-        trainable = {name: p for name, p in model.named_parameters() if p.grad is not None and p.requires_grad}
-        uncovered = {name: p for name, p in trainable.items() if id(p) not in held}
+        loss_parameters = loss_fn.named_parameters(recurse=False) if isinstance(loss_fn, nn.Module) else ()
+        held = {id(p) for item in tracked for p in item.parameters}
+        of_model, of_loss = (
+            {name: p for name, p in parameters if p.requires_grad and id(p) not in held and self.has_gradient(name, p)}
+            for parameters in (model.named_parameters(), loss_parameters)
+        )
+        if not of_model and not of_loss:
+            return UncoveredParameters()
+        optimizers = _live_optimizers()
+        held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+        uncovered = {name: p for name, p in of_model.items() if id(p) not in held}
         replaced = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
         unfrozen = (name for name in uncovered if name not in replaced and name not in self.parameters)
-        return UncoveredParameters(replaced, tuple(unfrozen))
+        never_held = self.nonzero_gradient_counts.keys() & uncovered.keys() - self.changed - {*replaced}
+        return UncoveredParameters(
+            replaced,
+            tuple(unfrozen),
+            tuple(name for name in uncovered if name in never_held),
+            tuple(name for name, p in of_loss.items() if id(p) not in held),
+            len(optimizers),
+        )
+
+    def has_gradient(self, name: str, parameter: Tensor) -> bool:
+        """Check whether a parameter has a gradient, or had one before it was cleared."""
+        return parameter.grad is not None or (
+            self.parameters.get(name) is parameter and name in self.nonzero_gradient_counts
+        )
 
     @property
     def always_with_gradient(self) -> frozenset[str]:
         """Parameters with a nonzero gradient at every check."""
         return frozenset(name for name, count in self.nonzero_gradient_counts.items() if count == self.gradient_checks)
+
+
+def _live_optimizers() -> list[torch.optim.Optimizer]:
+    """Return all optimizers of the program, also those that have not stepped yet."""
+    return [item for item in gc.get_objects() if issubclass(type(item), torch.optim.Optimizer)]
 
 
 @torch.no_grad()

@@ -165,7 +165,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         batch_alignment=monitor.batch_alignment.summary(),
         correct_counts=monitor.correct_counts.summary(),
         uncovered_parameters=monitor.parameter_tracker.uncovered_parameters(
-            monitor.setup.eager_model, monitor.tracked_optimizers.values(), monitor.unrelated_optimizers
+            monitor.setup.eager_model, monitor.setup.loss_fn, monitor.tracked_optimizers.values()
         ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )
