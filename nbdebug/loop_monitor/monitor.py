@@ -49,8 +49,9 @@ from nbdebug.loop_monitor.modes import (
     DeviceSyncCounter,
     ModeMonitor,
 )
-from nbdebug.loop_monitor.parameter_updates import ParameterTracker, RoundedUpdates
+from nbdebug.loop_monitor.parameter_updates import ParameterTracker
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
+from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
@@ -297,6 +298,8 @@ class LoopMonitor:
         if self.is_inspecting:
             self.parameter_tracker.check_gradients()
         if not self.tracked_optimizers:
+            if self.rounded_updates.parameter_names and self.is_inspecting:
+                self.rounded_updates.compare_windows(self.setup.eager_model.parameters(), 1.0, self.steps)
             self.mode_monitor.on_step_end()
             self.batch_alignment.on_step_end()
             self.plan_next_step(self.steps)
@@ -310,6 +313,11 @@ class LoopMonitor:
             tracked.interval.scaled_passes += self.is_scaled_loss
             tracked.interval.undivided_passes += self.loss_weights.is_undivided()
             tracked.interval.lines.add(self.backward_line)
+
+    def traced_lines(self) -> dict[str, SourceLine]:
+        """Return the user's lines that write to weights or gradients, by event."""
+        traces = {"update": self.rounded_updates.write_trace}
+        return {event: trace.line for event, trace in traces.items() if trace.line}
 
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""

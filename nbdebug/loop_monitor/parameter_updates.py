@@ -1,9 +1,9 @@
-"""Tracks which parameters receive gradients, which change, and which updates are lost to rounding."""
+"""Tracks which parameters receive gradients, which change, and which no optimizer holds."""
 
 from __future__ import annotations
 
 import gc
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +15,6 @@ from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero
 _MAX_PARAMETERS = 2000  # tracked parameters
 _WORD_BYTES = 8  # bytes of an int64
 _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
-_FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
 
 
 @dataclass(frozen=True)
@@ -135,52 +134,3 @@ def _bit_sum(parameter: Tensor) -> Tensor:
     whole_words_end = flat.numel() - flat.numel() % _WORD_BYTES
     words = flat[:whole_words_end].clone() if flat.data_ptr() % _WORD_BYTES else flat[:whole_words_end]
     return words.view(torch.int64).sum() + flat[whole_words_end:].view(torch.uint8).sum()
-
-
-@dataclass(frozen=True)
-class UpdateSample:
-    """One step of one weight: learning rate, sampled values with a gradient, and how many of those changed."""
-
-    learning_rate: float
-    with_gradient: int
-    changed: int
-
-
-class RoundedUpdates:
-    """Compares samples of weights with fewer than 32 bits before and after an inspected step."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.parameter_names = {
-            id(p): name
-            for name, p in model.named_parameters()
-            if p.requires_grad and p.is_floating_point() and p.element_size() < _FLOAT32_BYTES and p.dim() > 1
-        }
-        self.samples_before: list[tuple[str, float, Tensor, Tensor, Tensor]] = []
-        self.samples: defaultdict[str, list[UpdateSample]] = defaultdict(list)
-
-    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
-        """Sample the weights before a step; skips optimizers outside torch, which may compensate for rounding."""
-        self.samples_before.clear()
-        optimizer = tracked.optimizer
-        if not type(optimizer).__module__.startswith("torch.optim") or isinstance(optimizer, torch.optim.LBFGS):
-            return
-        for group in optimizer.param_groups:
-            for p in group["params"]:
-                if id(p) in self.parameter_names and p.grad is not None and not p.grad.is_sparse:
-                    values, has_gradient = _sample_values(p), _sample_values(p.grad) != 0
-                    self.samples_before.append(
-                        (self.parameter_names[id(p)], float(group["lr"]), p, values.clone(), has_gradient)
-                    )
-
-    def on_step_end(self) -> None:
-        """Compare the samples after the step; synchronizes the device."""
-        for name, learning_rate, p, values, has_gradient in self.samples_before:
-            changed = has_gradient & (_sample_values(p) != values)
-            self.samples[name].append(UpdateSample(learning_rate, int(has_gradient.sum()), int(changed.sum())))
-        self.samples_before.clear()
-
-
-def _sample_values(tensor: Tensor) -> Tensor:
-    """Return values at a fixed odd stride, so that no column is favored."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]

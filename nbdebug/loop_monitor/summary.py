@@ -13,8 +13,9 @@ from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUp
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
-from nbdebug.loop_monitor.parameter_updates import UncoveredParameters, UpdateSample
+from nbdebug.loop_monitor.parameter_updates import UncoveredParameters
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
+from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
@@ -47,8 +48,8 @@ class LoopSummary:
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
 
     ``lines`` are the user's own, by event: "backward", "loss" (where it is computed), "root" (its last change),
-    "zero_grad", "clip", "optimizer" (its step), and "scale", "unscale", "step" of a GradScaler. ``rounded_updates``
-    holds the samples of low-precision weights, by parameter.
+    "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, and "update" (where an own
+    optimizer changes a weight). ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
     steps: int = 0
@@ -145,7 +146,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
         final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
-        lines={**monitor.lines, **monitor.root_variables.lines()},
+        lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
         clipping=monitor.clipping_monitor.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
         validation_steps=monitor.batch_use_counter.validation_steps,
