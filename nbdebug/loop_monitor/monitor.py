@@ -34,6 +34,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     GradientVersions,
     TrackedOptimizer,
 )
+from nbdebug.loop_monitor.gradient_changes import GradientChangeMonitor
 from nbdebug.loop_monitor.loss_graph import (
     LossOperands,
     NormalizedTwice,
@@ -83,6 +84,7 @@ class LoopMonitor:
             RoundedUpdates(setup.eager_model),
         )
         self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
+        self.gradient_changes = GradientChangeMonitor()
         self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(setup.schedulers), BatchUseCounter()
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
@@ -297,6 +299,7 @@ class LoopMonitor:
             self.count_pass(tracked)
         if self.is_inspecting:
             self.parameter_tracker.check_gradients()
+            self.gradient_changes.on_backward_end(self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
             if self.rounded_updates.parameter_names and self.is_inspecting:
                 self.rounded_updates.compare_windows(self.setup.eager_model.parameters(), 1.0, self.steps)
@@ -316,7 +319,7 @@ class LoopMonitor:
 
     def traced_lines(self) -> dict[str, SourceLine]:
         """Return the user's lines that write to weights or gradients, by event."""
-        traces = {"update": self.rounded_updates.write_trace}
+        traces = {"update": self.rounded_updates.write_trace, "gradient": self.gradient_changes.write_trace}
         return {event: trace.line for event, trace in traces.items() if trace.line}
 
     def on_gradients_cleared(self, owner: Any) -> None:
@@ -360,6 +363,8 @@ class LoopMonitor:
         self.double_update_counter.on_step_begin(tracked)
         self.grad_scaler_monitor.on_step_begin(tracked.interval)
         self.accumulation_counter.on_step_begin(tracked)
+        if self.is_inspecting:
+            self.gradient_changes.on_step_begin(tracked)
         if self.rounded_updates.parameter_names and self.is_inspecting:
             self.rounded_updates.on_step_begin(tracked)
 

@@ -10,6 +10,7 @@ from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
+from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
@@ -48,8 +49,9 @@ class LoopSummary:
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
 
     ``lines`` are the user's own, by event: "backward", "loss" (where it is computed), "root" (its last change),
-    "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, and "update" (where an own
-    optimizer changes a weight). ``rounded_updates`` holds the samples of low-precision weights, by parameter.
+    "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, "update" (where an own
+    optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``rounded_updates`` holds the
+    samples of low-precision weights, by parameter.
     """
 
     steps: int = 0
@@ -76,6 +78,7 @@ class LoopSummary:
     final_lr_ratio: float = 1.0
     lines: dict[str, SourceLine] = field(default_factory=dict)
     clipping: ClippingSummary = field(default_factory=ClippingSummary)
+    gradient_changes: GradientChanges = field(default_factory=GradientChanges)
     grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
     validation_steps: int = 0
     batches_with_backward: int = 0
@@ -148,6 +151,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
         lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
         clipping=monitor.clipping_monitor.summary(),
+        gradient_changes=monitor.gradient_changes.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
         validation_steps=monitor.batch_use_counter.validation_steps,
         batches_with_backward=monitor.batch_use_counter.batches_with_backward,
