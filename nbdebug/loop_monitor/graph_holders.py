@@ -48,7 +48,7 @@ def find_graph_holder(is_retained: Callable[[Any], bool], frame: FrameType | Non
         return None
     references = sorted(find_references(holding, frame), key=lambda reference: (reference.depth, reference.name))
     files = search_files(user_files(frame))
-    holders = [GraphHolder(reference.name, _storing_line(reference, files)) for reference in references]
+    holders = [GraphHolder(reference.name, storing_line(reference, files)) for reference in references]
     located = next((holder for holder in holders if holder.line), None)
     return located or (holders[0] if holders else _unfinished_comprehension(frame))
 
@@ -73,7 +73,7 @@ def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bo
     return False
 
 
-def _storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
+def storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
     """Return the only line that stores new values under a name; None if it is ambiguous.
 
     Searches the file of the reference, or some files if it has none.

@@ -54,6 +54,7 @@ from nbdebug.loop_monitor.parameter_updates import ParameterTracker
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
@@ -84,7 +85,7 @@ class LoopMonitor:
             RoundedUpdates(setup.eager_model),
         )
         self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
-        self.gradient_changes = GradientChangeMonitor()
+        self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(setup.schedulers), BatchUseCounter()
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
@@ -123,11 +124,15 @@ class LoopMonitor:
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
+            observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
             closing(self.batch_alignment),  # type: ignore[list-item]
             self.leaf_monitor.tracing_ended(),
+            closing(self.rounded_updates.write_trace),  # type: ignore[list-item]
+            closing(self.gradient_changes.write_trace),  # type: ignore[list-item]
+            closing(self.weight_aliases.trace),  # type: ignore[list-item]
         ]
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
@@ -358,6 +363,7 @@ class LoopMonitor:
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("optimizer")
+        self.weight_aliases.on_step_begin()
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
         self.double_update_counter.on_step_begin(tracked)
@@ -386,6 +392,7 @@ class LoopMonitor:
         if self.is_inspection_due:
             self.retained_graph_counter.count_alive(self.steps)
             self.weight_copy_monitor.inspect(sys._getframe(1))
+            self.weight_aliases.on_step_end(sys._getframe(1))
         if self.steps == _ALWAYS_INSPECTED_STEPS:
             self.parameter_tracker.check_values()
 

@@ -18,6 +18,7 @@ from nbdebug.loop_monitor.parameter_updates import UncoveredParameters
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
@@ -88,6 +89,7 @@ class LoopSummary:
     retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)
     state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
     weight_copies: tuple[WeightCopy, ...] = ()
+    weight_alias: WeightAlias = field(default_factory=WeightAlias)
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -165,6 +167,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         weight_copies=monitor.weight_copy_monitor.summary(
             backward.file if (backward := monitor.lines.get("backward")) else None
         ),
+        weight_alias=monitor.weight_aliases.summary(),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
