@@ -205,6 +205,7 @@ class LoopMonitor:
         self.batch_alignment.on_batch(self.mode_monitor.split, event[1])
         self.correct_counts.on_batch(self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
+            self.record_line("batch")
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
 
@@ -227,6 +228,7 @@ class LoopMonitor:
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
         self.mode_monitor.on_forward_begin()
+        self.batch_use_counter.on_forward_begin(self.mode_monitor.split)
         self.correct_counts.on_forward_begin()
         self.batch_alignment.on_forward_begin(self.mode_monitor.split, args, kwargs)
 

@@ -48,11 +48,12 @@ class LoopSummary:
 
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
+    ``unused_batches`` counts those drawn if no forward pass followed any of them.
 
-    ``lines`` are the user's own, by event: "backward", "loss" (where it is computed), "root" (its last change),
-    "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, "update" (where an own
-    optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``rounded_updates`` holds the
-    samples of low-precision weights, by parameter.
+    ``lines`` are the user's own, by event: "batch" (where one is drawn), "backward", "loss" (where it is computed),
+    "root" (its last change), "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler,
+    "update" (where an own optimizer changes a weight) and "gradient" (where the loop changes a gradient).
+    ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
     steps: int = 0
@@ -84,6 +85,7 @@ class LoopSummary:
     validation_steps: int = 0
     batches_with_backward: int = 0
     discarded_batches: int = 0
+    unused_batches: int = 0
     forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
     accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
     retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)
@@ -158,6 +160,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         validation_steps=monitor.batch_use_counter.validation_steps,
         batches_with_backward=monitor.batch_use_counter.batches_with_backward,
         discarded_batches=monitor.batch_use_counter.discarded_batches,
+        unused_batches=monitor.batch_use_counter.unused_batches,
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,

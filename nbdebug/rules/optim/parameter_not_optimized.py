@@ -57,7 +57,7 @@ def parameter_not_optimized(
     missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
     loss_parameters = _unoptimized_loss_parameters(setup, optimizers)
     optimizer_count = len(optimizers)
-    if isinstance(loop, LoopSummary):
+    if isinstance(loop, LoopSummary) and loop.backward_passes:
         uncovered = loop.uncovered_parameters
         missing = [entry for entry in missing if entry.name in uncovered.never_held]
         loss_parameters = [name for name in loss_parameters if name in uncovered.of_loss]
