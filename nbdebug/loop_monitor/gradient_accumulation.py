@@ -335,7 +335,7 @@ class ClippingMonitor:
         norms = _fetch_numbers([norm for norm, _ in self.norms.items])
         limits = tuple(limit for _, limit in self.norms.items)
         update_share, limit_over_epsilon = (
-            _effect_of_limit(self.last_tracked, max(limits)) if self.last_tracked and limits else (None, None)
+            effect_of_limit(self.last_tracked, max(limits)) if self.last_tracked and limits else (None, None)
         )
         return ClippingSummary(
             self.calls,
@@ -350,7 +350,7 @@ class ClippingMonitor:
         )
 
 
-def _effect_of_limit(tracked_optimizer: TrackedOptimizer, limit: float) -> tuple[float | None, float | None]:
+def effect_of_limit(tracked_optimizer: TrackedOptimizer, limit: float) -> tuple[float | None, float | None]:
     """Return the relative step size of plain gradient descent at the limit, and the limit over Adam's epsilon.
 
     Momentum multiplies a constant gradient by 1 / (1 - momentum).

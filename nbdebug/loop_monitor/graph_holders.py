@@ -13,7 +13,14 @@ from torch import Tensor
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import Referrer, find_references, user_files, user_frames
-from nbdebug.source.search import iterate_names, paired_targets, read_names, search_files, syntax_tree
+from nbdebug.source.search import (
+    assignment_targets,
+    iterate_names,
+    paired_targets,
+    read_names,
+    search_files,
+    syntax_tree,
+)
 
 STORING_METHODS = {"append", "appendleft", "add", "extend", "update", "put", "insert", "setdefault"}
 _DETACHING_CALLS = {"item", "detach", "tolist", "numpy", "float", "int"}
@@ -41,7 +48,7 @@ def find_graph_holder(is_retained: Callable[[Any], bool], frame: FrameType | Non
         return None
     references = sorted(find_references(holding, frame), key=lambda reference: (reference.depth, reference.name))
     files = search_files(user_files(frame))
-    holders = [GraphHolder(reference.name, _storing_line(reference, files)) for reference in references]
+    holders = [GraphHolder(reference.name, storing_line(reference, files)) for reference in references]
     located = next((holder for holder in holders if holder.line), None)
     return located or (holders[0] if holders else _unfinished_comprehension(frame))
 
@@ -66,17 +73,20 @@ def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bo
     return False
 
 
-def _storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
+def storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
     """Return the only line that stores new values under a name; None if it is ambiguous.
 
     Searches the file of the reference, or some files if it has none.
     """
-    stores = [
-        (SourceLine(file, getattr(node, "lineno", 0)), value)
+    kind = ast.Attribute if reference.owner else ast.Name
+    nodes = [
+        (SourceLine(file, getattr(node, "lineno", 0)), node, value)
         for file in ([reference.file] if reference.file else files)
         for node in _nodes_in_scope(file, reference)
-        for value in _stored_values(node, reference.name, ast.Attribute if reference.owner else ast.Name)
+        for value in _stored_values(node, reference.name, kind)
     ]
+    additions = [item for item in nodes if reference.depth and not _assigns_whole(item[1], kind)]
+    stores = [(line, value) for line, _, value in additions or nodes]
     for keeps in (_is_computed, _keeps_graph, lambda value: reference.name in {*iterate_names(value)}):
         stores = [(line, value) for line, value in stores if keeps(value)] or stores
     lines = {line for line, _ in stores}
@@ -110,6 +120,13 @@ def _stored_values(node: ast.AST, name: str, kind: type[ast.AST]) -> Iterator[as
         yield from (value for target, value in pairs if _is_named(target, name, kind))
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value and _is_named(node.target, name, kind):
         yield node.value
+
+
+def _assigns_whole(node: ast.AST, kind: type[ast.AST]) -> bool:
+    """Check whether a statement assigns a variable or an attribute itself, not a part of its value."""
+    return isinstance(node, (ast.Assign, ast.AnnAssign)) and any(
+        isinstance(target, kind) for target in assignment_targets(node)
+    )
 
 
 def _is_named(node: ast.AST, name: str, kind: type[ast.AST]) -> bool:

@@ -148,7 +148,11 @@ class BatchUseCounter:
         self.cleared_batch: int | None = None
         self.stepped_batch = -1
         self.has_gradients = False
-        self.batches_with_backward = self.discarded_batches = 0
+        self.batches_with_backward = self.discarded_batches = self.training_passes = 0
+
+    def on_forward_begin(self, split: str) -> None:
+        """Record a forward pass by the split of the latest batch."""
+        self.training_passes += split != "val"
 
     def on_batch(self, split: str) -> None:
         """Record a batch by its split: "train", "val" or "" for another loader."""
@@ -186,6 +190,11 @@ class BatchUseCounter:
         """Forget the batches since the previous step."""
         self.drawn, self.backward = Counter(), Counter()
         self.cleared_batch, self.has_gradients = None, False
+
+    @property
+    def unused_batches(self) -> int:
+        """Training batches that were drawn, if no forward pass followed any of them."""
+        return 0 if self.training_passes else self.batch
 
     @property
     def validation_steps(self) -> int:

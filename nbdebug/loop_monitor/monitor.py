@@ -36,6 +36,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     GradientVersions,
     TrackedOptimizer,
 )
+from nbdebug.loop_monitor.gradient_changes import GradientChangeMonitor
 from nbdebug.loop_monitor.loss_graph import (
     LossOperands,
     NormalizedTwice,
@@ -51,9 +52,11 @@ from nbdebug.loop_monitor.modes import (
     DeviceSyncCounter,
     ModeMonitor,
 )
-from nbdebug.loop_monitor.parameter_updates import ParameterTracker, RoundedUpdates
+from nbdebug.loop_monitor.parameter_updates import ParameterTracker
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
+from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
@@ -84,6 +87,7 @@ class LoopMonitor:
             RoundedUpdates(setup.eager_model),
         )
         self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
+        self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(setup.schedulers), BatchUseCounter()
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
@@ -123,11 +127,15 @@ class LoopMonitor:
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
+            observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
             closing(self.batch_alignment),  # type: ignore[list-item]
             self.leaf_monitor.tracing_ended(),
+            closing(self.rounded_updates.write_trace),  # type: ignore[list-item]
+            closing(self.gradient_changes.write_trace),  # type: ignore[list-item]
+            closing(self.weight_aliases.trace),  # type: ignore[list-item]
         ]
         for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
             hooks.append(observe_call_arguments(Tensor, method, callback))
@@ -204,6 +212,7 @@ class LoopMonitor:
         self.decision_monitor.on_batch(self.mode_monitor.split, event[1])
         self.batch_averages.on_batch(self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
+            self.record_line("batch")
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
 
@@ -212,11 +221,18 @@ class LoopMonitor:
         is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
         metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages
         is_compared = any(monitor.wants_output for monitor in metric_monitors)
-        return is_tracked or self.mode_monitor.shape is None or is_compared
+        return is_tracked or self.mode_monitor.shape is None or is_compared or self.evaluates_with_gradients
+
+    @property
+    def evaluates_with_gradients(self) -> bool:
+        """True if a pass on a validation batch or in eval mode creates an autograd graph."""
+        is_evaluation = self.mode_monitor.split == "val" or not self.setup.eager_model.training
+        return is_evaluation and torch.is_grad_enabled()
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
         self.mode_monitor.on_forward_begin()
+        self.batch_use_counter.on_forward_begin(self.mode_monitor.split)
         self.correct_counts.on_forward_begin()
         self.decision_monitor.on_forward_begin()
         self.batch_alignment.on_forward_begin(self.mode_monitor.split, args, kwargs)
@@ -228,8 +244,10 @@ class LoopMonitor:
         self.decision_monitor.on_forward_end(output)
         self.batch_averages.on_forward_end(output)
         self.batch_alignment.on_forward_end(output)
-        if self.marks_graphs:
-            self.retained_graph_counter.mark(output, self.steps, self.mode_monitor.split == "val")
+        if self.evaluates_with_gradients:
+            self.retained_graph_counter.mark_evaluation(output, self.steps)
+        elif self.marks_graphs:
+            self.retained_graph_counter.mark(output, self.steps)
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
         """Record the start of a backward pass from some roots."""
@@ -295,7 +313,10 @@ class LoopMonitor:
             self.count_pass(tracked)
         if self.is_inspecting:
             self.parameter_tracker.check_gradients()
+            self.gradient_changes.on_backward_end(self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
+            if self.rounded_updates.parameter_names and self.is_inspecting:
+                self.rounded_updates.compare_windows(self.setup.eager_model.parameters(), 1.0, self.steps)
             self.mode_monitor.on_step_end()
             self.batch_alignment.on_step_end()
             self.plan_next_step(self.steps)
@@ -309,6 +330,11 @@ class LoopMonitor:
             tracked.interval.scaled_passes += self.is_scaled_loss
             tracked.interval.undivided_passes += self.loss_weights.is_undivided()
             tracked.interval.lines.add(self.backward_line)
+
+    def traced_lines(self) -> dict[str, SourceLine]:
+        """Return the user's lines that write to weights or gradients, by event."""
+        traces = {"update": self.rounded_updates.write_trace, "gradient": self.gradient_changes.write_trace}
+        return {event: trace.line for event, trace in traces.items() if trace.line}
 
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""
@@ -346,11 +372,14 @@ class LoopMonitor:
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("optimizer")
+        self.weight_aliases.on_step_begin()
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
         self.double_update_counter.on_step_begin(tracked)
         self.grad_scaler_monitor.on_step_begin(tracked.interval)
         self.accumulation_counter.on_step_begin(tracked)
+        if self.is_inspecting:
+            self.gradient_changes.on_step_begin(tracked)
         if self.rounded_updates.parameter_names and self.is_inspecting:
             self.rounded_updates.on_step_begin(tracked)
 
@@ -372,6 +401,7 @@ class LoopMonitor:
         if self.is_inspection_due:
             self.retained_graph_counter.count_alive(self.steps)
             self.weight_copy_monitor.inspect(sys._getframe(1))
+            self.weight_aliases.on_step_end(sys._getframe(1))
         if self.steps == _ALWAYS_INSPECTED_STEPS:
             self.parameter_tracker.check_values()
 

@@ -1,8 +1,9 @@
-"""Tracks which parameters receive gradients, which change, and which updates are lost to rounding."""
+"""Tracks which parameters receive gradients, which change, and which no optimizer holds."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import gc
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,18 +15,22 @@ from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero
 _MAX_PARAMETERS = 2000  # tracked parameters
 _WORD_BYTES = 8  # bytes of an int64
 _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
-_FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
 
 
 @dataclass(frozen=True)
 class UncoveredParameters:
-    """Trainable parameters with a gradient that no optimizer of a loop holds, although it held all others.
+    """Trainable parameters with a gradient that no optimizer of a loop holds.
 
-    ``replaced`` came into the model while the loop ran, ``unfrozen`` were frozen when it began.
+    ``replaced`` came into the model while the loop ran, ``unfrozen`` were frozen when it began, ``never_held`` were
+    trainable all the time and have not changed. ``of_loss`` are those of the loss itself. ``optimizers`` counts the
+    optimizers of the program.
     """
 
     replaced: tuple[str, ...] = ()
     unfrozen: tuple[str, ...] = ()
+    never_held: tuple[str, ...] = ()
+    of_loss: tuple[str, ...] = ()
+    optimizers: int = 1
 
 
 class ParameterTracker:
@@ -69,24 +74,48 @@ class ParameterTracker:
         )
 
     def uncovered_parameters(
-        self, model: nn.Module, tracked: Iterable[TrackedOptimizer], others: Iterable[torch.optim.Optimizer]
+        self, model: nn.Module, loss_fn: object, tracked: Iterable[TrackedOptimizer]
     ) -> UncoveredParameters:
-        """Return the parameters that were replaced or unfrozen and that neither the optimizers nor others hold."""
-        optimizers = [item.optimizer for item in tracked if item.steps]
-        if not optimizers or len(self.parameters) == _MAX_PARAMETERS:
+        """Return the parameters with a gradient that no optimizer holds, although the ``tracked`` ones step."""
+        if not any(item.steps for item in tracked) or len(self.parameters) == _MAX_PARAMETERS:
             return UncoveredParameters()
-        groups = [group for optimizer in (*optimizers, *others) for group in optimizer.param_groups]
-        held = {id(p) for group in groups for p in group["params"]}
-        trainable = {name: p for name, p in model.named_parameters() if p.grad is not None and p.requires_grad}
-        uncovered = {name: p for name, p in trainable.items() if id(p) not in held}
+        loss_parameters = loss_fn.named_parameters(recurse=False) if isinstance(loss_fn, nn.Module) else ()
+        held = {id(p) for item in tracked for p in item.parameters}
+        of_model, of_loss = (
+            {name: p for name, p in parameters if p.requires_grad and id(p) not in held and self.has_gradient(name, p)}
+            for parameters in (model.named_parameters(), loss_parameters)
+        )
+        if not of_model and not of_loss:
+            return UncoveredParameters()
+        optimizers = _live_optimizers()
+        held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+        uncovered = {name: p for name, p in of_model.items() if id(p) not in held}
         replaced = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
         unfrozen = (name for name in uncovered if name not in replaced and name not in self.parameters)
-        return UncoveredParameters(replaced, tuple(unfrozen))
+        never_held = self.nonzero_gradient_counts.keys() & uncovered.keys() - self.changed - {*replaced}
+        return UncoveredParameters(
+            replaced,
+            tuple(unfrozen),
+            tuple(name for name in uncovered if name in never_held),
+            tuple(name for name, p in of_loss.items() if id(p) not in held),
+            len(optimizers),
+        )
+
+    def has_gradient(self, name: str, parameter: Tensor) -> bool:
+        """Check whether a parameter has a gradient, or had one before it was cleared."""
+        return parameter.grad is not None or (
+            self.parameters.get(name) is parameter and name in self.nonzero_gradient_counts
+        )
 
     @property
     def always_with_gradient(self) -> frozenset[str]:
         """Parameters with a nonzero gradient at every check."""
         return frozenset(name for name, count in self.nonzero_gradient_counts.items() if count == self.gradient_checks)
+
+
+def _live_optimizers() -> list[torch.optim.Optimizer]:
+    """Return all optimizers of the program, also those that have not stepped yet."""
+    return [item for item in gc.get_objects() if issubclass(type(item), torch.optim.Optimizer)]
 
 
 @torch.no_grad()
@@ -105,52 +134,3 @@ def _bit_sum(parameter: Tensor) -> Tensor:
     whole_words_end = flat.numel() - flat.numel() % _WORD_BYTES
     words = flat[:whole_words_end].clone() if flat.data_ptr() % _WORD_BYTES else flat[:whole_words_end]
     return words.view(torch.int64).sum() + flat[whole_words_end:].view(torch.uint8).sum()
-
-
-@dataclass(frozen=True)
-class UpdateSample:
-    """One step of one weight: learning rate, sampled values with a gradient, and how many of those changed."""
-
-    learning_rate: float
-    with_gradient: int
-    changed: int
-
-
-class RoundedUpdates:
-    """Compares samples of weights with fewer than 32 bits before and after an inspected step."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.parameter_names = {
-            id(p): name
-            for name, p in model.named_parameters()
-            if p.requires_grad and p.is_floating_point() and p.element_size() < _FLOAT32_BYTES and p.dim() > 1
-        }
-        self.samples_before: list[tuple[str, float, Tensor, Tensor, Tensor]] = []
-        self.samples: defaultdict[str, list[UpdateSample]] = defaultdict(list)
-
-    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
-        """Sample the weights before a step; skips optimizers outside torch, which may compensate for rounding."""
-        self.samples_before.clear()
-        optimizer = tracked.optimizer
-        if not type(optimizer).__module__.startswith("torch.optim") or isinstance(optimizer, torch.optim.LBFGS):
-            return
-        for group in optimizer.param_groups:
-            for p in group["params"]:
-                if id(p) in self.parameter_names and p.grad is not None and not p.grad.is_sparse:
-                    values, has_gradient = _sample_values(p), _sample_values(p.grad) != 0
-                    self.samples_before.append(
-                        (self.parameter_names[id(p)], float(group["lr"]), p, values.clone(), has_gradient)
-                    )
-
-    def on_step_end(self) -> None:
-        """Compare the samples after the step; synchronizes the device."""
-        for name, learning_rate, p, values, has_gradient in self.samples_before:
-            changed = has_gradient & (_sample_values(p) != values)
-            self.samples[name].append(UpdateSample(learning_rate, int(has_gradient.sum()), int(changed.sum())))
-        self.samples_before.clear()
-
-
-def _sample_values(tensor: Tensor) -> Tensor:
-    """Return values at a fixed odd stride, so that no column is favored."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]

@@ -12,12 +12,15 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
+from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
-from nbdebug.loop_monitor.parameter_updates import UncoveredParameters, UpdateSample
+from nbdebug.loop_monitor.parameter_updates import UncoveredParameters
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
+from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
@@ -47,10 +50,12 @@ class LoopSummary:
 
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
+    ``unused_batches`` counts those drawn if no forward pass followed any of them.
 
-    ``lines`` are the user's own, by event: "backward", "loss" (where it is computed), "root" (its last change),
-    "zero_grad", "clip", "optimizer" (its step), and "scale", "unscale", "step" of a GradScaler. ``rounded_updates``
-    holds the samples of low-precision weights, by parameter.
+    ``lines`` are the user's own, by event: "batch" (where one is drawn), "backward", "loss" (where it is computed),
+    "root" (its last change), "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler,
+    "update" (where an own optimizer changes a weight) and "gradient" (where the loop changes a gradient).
+    ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
     steps: int = 0
@@ -77,15 +82,18 @@ class LoopSummary:
     final_lr_ratio: float = 1.0
     lines: dict[str, SourceLine] = field(default_factory=dict)
     clipping: ClippingSummary = field(default_factory=ClippingSummary)
+    gradient_changes: GradientChanges = field(default_factory=GradientChanges)
     grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
     validation_steps: int = 0
     batches_with_backward: int = 0
     discarded_batches: int = 0
+    unused_batches: int = 0
     forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
     accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
     retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)
     state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
     weight_copies: tuple[WeightCopy, ...] = ()
+    weight_alias: WeightAlias = field(default_factory=WeightAlias)
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -149,12 +157,14 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
         final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
-        lines={**monitor.lines, **monitor.root_variables.lines()},
+        lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
         clipping=monitor.clipping_monitor.summary(),
+        gradient_changes=monitor.gradient_changes.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
         validation_steps=monitor.batch_use_counter.validation_steps,
         batches_with_backward=monitor.batch_use_counter.batches_with_backward,
         discarded_batches=monitor.batch_use_counter.discarded_batches,
+        unused_batches=monitor.batch_use_counter.unused_batches,
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
@@ -164,6 +174,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         weight_copies=monitor.weight_copy_monitor.summary(
             backward.file if (backward := monitor.lines.get("backward")) else None
         ),
+        weight_alias=monitor.weight_aliases.summary(),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
@@ -171,7 +182,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         constant_decisions=monitor.decision_monitor.summary(),
         batch_averages=monitor.batch_averages.summary(),
         uncovered_parameters=monitor.parameter_tracker.uncovered_parameters(
-            monitor.setup.eager_model, monitor.tracked_optimizers.values(), monitor.unrelated_optimizers
+            monitor.setup.eager_model, monitor.setup.loss_fn, monitor.tracked_optimizers.values()
         ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )

@@ -195,6 +195,12 @@ class WatchSession:
             observe_batches(timed("batches", self.batch_drawn)),
         ]
 
+    @property
+    def has_unused_epochs(self) -> bool:
+        """True if the batches of two epochs were drawn and no forward pass followed."""
+        unused = self.loop_monitor.batch_use_counter.unused_batches
+        return bool(self.batches_per_epoch) and unused >= 2 * self.batches_per_epoch
+
     def wants_model_output(self) -> bool | None:
         """Return whether the loop monitor needs the model's output; None in a pass of a tool, which restores hooks."""
         is_pass_of_tool = len(open_blocks) > self.time_budget.outer_blocks

@@ -323,9 +323,12 @@ class Watch:
         return clip_threshold(self.record)
 
     def run_rules(self, test_model: bool) -> Report:
-        """Run the rules on the loop, and test the trained model; return an empty report without a backward pass."""
+        """Run the rules on the loop, and test the trained model.
+
+        Return an empty report without a backward pass, unless batches of two epochs were drawn that no pass followed.
+        """
         session = self.session
-        if session is None or not session.loop_monitor.backward_passes:
+        if session is None or not (session.loop_monitor.backward_passes or session.has_unused_epochs):
             return Report()
         try:
             replayed, loop_summary = self.replay(), summarize_loop(session.loop_monitor, session.learning_rates)

@@ -62,7 +62,7 @@ def test_clipping_misused_on_clipping_before_the_step_finds_nothing(limit: float
 
 def test_clipping_misused_on_tiny_limit_fires() -> None:
     (finding,) = o508_findings(clipping("before the step", 1e-4), descent())
-    assert "max_norm is 0.0001" in finding.message
+    assert "the limit of the norm is 0.0001" in finding.message
     assert "max_norm=" in finding.fix
     assert o508_findings(clipping("before the step", 1e-7)), "below the epsilon of Adam"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -137,3 +138,51 @@ def test_step_missing_counts_each_discarded_batch() -> None:
     batches = len(setup.train_loader)
     assert summary.batches_with_backward == EPOCHS * batches
     assert summary.discarded_batches == EPOCHS * (batches - 1)
+
+
+def groups_of_ten(setup: Setup) -> None:
+    def groups(size: int) -> Iterator[list[Any]]:
+        group = []
+        for batch in setup.train_loader:
+            group.append(batch)
+            if len(group) == size:
+                yield group
+                group = []
+
+    for _ in range(EPOCHS):
+        for group in groups(10):
+            for x, y in group:
+                batch_loss(setup, x, y).backward()
+            setup.optimizers[0].step()
+
+
+def condition_that_is_never_true(setup: Setup) -> None:
+    for _ in range(EPOCHS):
+        for x, y in setup.train_loader:
+            if len(x) > 1000:
+                batch_loss(setup, x, y).backward()
+                setup.optimizers[0].step()
+        setup.model.eval()
+
+
+@pytest.mark.parametrize("train", [groups_of_ten, condition_that_is_never_true])
+def test_step_missing_finds_batches_that_no_pass_follows(train: Callable[[Setup], None]) -> None:
+    (finding,) = (finding for finding in all_findings(train) if finding.code == "O506")
+    assert "32 batches were drawn" in finding.message
+    assert "in setup.train_loader" in (finding.where.source or "")
+
+
+def measure_inputs(setup: Setup) -> None:
+    torch.cat([x for x, _ in setup.train_loader]).mean(0)
+
+
+def evaluate(setup: Setup) -> None:
+    with torch.no_grad():
+        for _ in range(EPOCHS):
+            for x, _ in setup.train_loader:
+                setup.model(x)
+
+
+@pytest.mark.parametrize("use", [measure_inputs, evaluate])
+def test_step_missing_on_batches_that_are_not_trained_on_finds_nothing(use: Callable[[Setup], None]) -> None:
+    assert not all_findings(use)

@@ -25,6 +25,7 @@ from tests.loop_monitor.watched_loops import (
     load_loop,
     source_line,
     summarize_loop,
+    train_plainly,
 )
 
 
@@ -121,6 +122,75 @@ def test_growing_memory_on_stored_validation_outputs_is_an_error() -> None:
 
     (finding,) = event_findings(train, setup)
     assert (finding.code, finding.severity) == ("P804", "error")
+
+
+def setup_with_validation() -> Setup:
+    x, y = points()
+    validation = DataLoader(TensorDataset(x, y), batch_size=32)
+    return minimal_setup(nn.Sequential(ModeDependentNetwork()), x, y, nn.CrossEntropyLoss(), val_loader=validation)
+
+
+HISTORY_OF_TOTALS = """
+class Trainer:
+    def __init__(self, setup, history):
+        self.setup, self.history = setup, history
+
+    def validate(self):
+        self.setup.model.eval()
+        return sum(self.setup.loss_fn(self.setup.model(x), y){detached} for x, y in self.setup.val_loader)
+
+    def fit(self, train_plainly):
+        for epoch in range(8):
+            self.setup.model.train()
+            train_plainly(self.setup, 1)
+            self.history.append({{"epoch": epoch, "validation": self.validate()}})
+
+
+def train(setup, train_plainly):
+    Trainer(setup, []).fit(train_plainly)
+"""
+LOSSES_OF_CACHED_BATCHES = """
+import itertools
+
+
+def train(setup, train_plainly):
+    losses, cached = [], itertools.cycle([batch for batch in setup.val_loader])
+    for _ in range(16):
+        train_plainly(setup, 1)
+        x, y = next(cached)
+        losses.append(setup.loss_fn(setup.model(x), y){detached})
+"""
+LAST_OUTPUTS = """
+def train(setup, train_plainly):
+    for _ in range(12):
+        train_plainly(setup, 1)
+        outputs = [setup.model(x) for x, _ in setup.val_loader]
+    return outputs
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (HISTORY_OF_TOTALS, 'self.history.append({"epoch": epoch, "validation": self.validate()})'),
+        (LOSSES_OF_CACHED_BATCHES, "losses.append(setup.loss_fn(setup.model(x), y))"),
+    ],
+)
+def test_growing_memory_on_history_of_evaluations_is_an_error_unless_detached(
+    text: str, line: str, tmp_path: Path
+) -> None:
+    train = load_loop(tmp_path / "loop.py", text.format(detached=""))
+    (finding,) = event_findings(lambda setup: train(setup, train_plainly), setup_with_validation())
+    assert (finding.code, finding.severity) == ("P804", "error")
+    assert "evaluations" in finding.message
+    assert source_line(finding) == line
+    train = load_loop(tmp_path / "detached.py", text.format(detached=".detach()"))
+    assert not event_findings(lambda setup: train(setup, train_plainly), setup_with_validation())
+
+
+def test_growing_memory_on_outputs_of_the_last_evaluation_finds_nothing(tmp_path: Path) -> None:
+    train = load_loop(tmp_path / "loop.py", LAST_OUTPUTS)
+    assert "P804" not in codes(event_findings(lambda setup: train(setup, train_plainly), setup_with_validation()))
 
 
 LAST_LOSSES = deque[Any](maxlen=3)

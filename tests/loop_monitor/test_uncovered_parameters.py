@@ -3,14 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import TrainFunction, all_findings, train_plainly
+
+
+class Adversaries(nn.Module):
+    """A generator of points, and a discriminator that judges them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 4))
+        self.discriminator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+
+    def forward(self, points: Tensor) -> Tensor:
+        return self.discriminator(points)
+
+
+def adversaries() -> Setup:
+    model = Adversaries()
+    optimizers = (torch.optim.Adam(model.generator.parameters(), lr=1e-3),)
+    return minimal_setup(model, *points(), nn.BCEWithLogitsLoss(), optimizers=optimizers)
+
+
+def taking_turns(part: str) -> TrainFunction:
+    """Train both networks; the optimizer of the discriminator holds the parameters of ``part``."""
+
+    def train(setup: Setup) -> None:
+        model: Any = setup.model
+        own = torch.optim.SGD(model.get_submodule(part).parameters(), lr=0.01)
+        for x, _ in [*setup.train_loader] * 3:
+            fake = model.generator(torch.randn(len(x), 2))
+            model.zero_grad()
+            judged = torch.cat([model(x), model(fake.detach())])
+            truth = torch.cat([torch.ones(len(x), 1), torch.zeros(len(x), 1)])
+            nn.functional.binary_cross_entropy_with_logits(judged, truth).backward()
+            own.step()
+            model.zero_grad()
+            nn.functional.softplus(-model(fake)).mean().backward()
+            setup.optimizers[0].step()
+
+    return train
+
+
+def critic_in_one_loss(setup: Setup) -> None:
+    """One loss for an actor and its critic, of which two optimizers hold only the actor."""
+    model: Any = setup.model
+    second = torch.optim.Adam([model.generator[2].weight, model.generator[2].bias], lr=1e-3)
+    for x, _ in [*setup.train_loader] * 3:
+        for optimizer in (setup.optimizers[0], second):
+            optimizer.zero_grad()
+        action = model.generator(x[:, :2])
+        value = model(x)
+        (action.square().mean() + (value - x.sum(1, keepdim=True)).square().mean()).backward()
+        setup.optimizers[0].step()
+        second.step()
+        model.zero_grad()
 
 
 def frozen_body(filtered: bool = True) -> Setup:
@@ -20,6 +74,13 @@ def frozen_body(filtered: bool = True) -> Setup:
     parameters = [p for p in model.parameters() if p.requires_grad or not filtered]
     optimizers = (torch.optim.SGD(parameters, lr=0.1),)
     return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers)
+
+
+def head_only() -> Setup:
+    model = network(3)
+    return minimal_setup(
+        model, *points(), nn.CrossEntropyLoss(), optimizers=(torch.optim.SGD(model[2].parameters(), lr=0.1),)
+    )
 
 
 def unfreezing(setup: Setup) -> None:
@@ -67,6 +128,9 @@ def replacing_with_new_optimizer(setup: Setup) -> None:
     [
         (unfreezing, frozen_body, "O503", "0.weight"),
         (replacing, lambda: frozen_body(False), "O504", "2.weight"),
+        (train_plainly, head_only, "O503", "0.weight"),
+        (taking_turns("generator"), adversaries, "O503", "discriminator.0.weight"),
+        (critic_in_one_loss, adversaries, "O503", "discriminator.0.weight"),
         (pruning, lambda: minimal_setup(network(3), *points(), nn.CrossEntropyLoss()), "O504", "0.weight"),
     ],
 )
@@ -83,6 +147,7 @@ def test_parameters_that_the_optimizer_misses_since_the_loop_began_are_reported(
     ("train", "make"),
     [
         (train_plainly, frozen_body),
+        (taking_turns("discriminator"), adversaries),
         (unfreezing, lambda: frozen_body(False)),
         (unfreezing_with_new_group, frozen_body),
         (replacing_with_new_optimizer, lambda: frozen_body(False)),
@@ -90,3 +155,29 @@ def test_parameters_that_the_optimizer_misses_since_the_loop_began_are_reported(
 )
 def test_optimizers_that_follow_the_model_have_no_finding(train: TrainFunction, make: Callable[[], Setup]) -> None:
     assert not [finding for finding in all_findings(train, make()) if finding.code in ("O503", "O504")]
+
+
+def test_parameter_not_optimized_beside_several_optimizers_names_the_network_and_its_optimizer() -> None:
+    findings = all_findings(taking_turns("generator"), adversaries())
+    (finding,) = (finding for finding in findings if finding.code == "O503")
+    assert finding.where.module == "discriminator"
+    assert "model.discriminator.parameters()" in finding.fix
+
+
+def test_parameter_not_optimized_of_the_loss_stays_after_a_loop() -> None:
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, output: Tensor, target: Tensor) -> Tensor:
+            return nn.functional.cross_entropy(output * self.scale, target)
+
+    def train(setup: Setup) -> None:
+        for x, y in [*setup.train_loader] * 2:
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+            setup.optimizers[0].step()
+
+    findings = all_findings(train, minimal_setup(network(3), *points(), Weighted()))
+    assert [finding.where.parameter for finding in findings if finding.code == "O503"] == ["scale"]

@@ -11,6 +11,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary
+from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -18,6 +19,8 @@ from nbdebug.source.location import get_location
 
 _CORRECT_ORDER = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()"
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
+_MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
+_MIN_LOSS_FACTOR = 16.0
 
 
 @rule("O508", "warning")
@@ -28,7 +31,8 @@ def clipping_misused(
 
     ## What it does
     Records each call of ``clip_grad_norm_`` and ``clip_grad_value_`` in your own loop, what happened between it and the
-    previous step, the gradient norms and the limits.
+    previous step, the gradient norms and the limits. Compares the gradients after the backward pass with those that the
+    optimizer receives, which shows your own clipping.
 
     ## Why it matters
     A gradient that is clipped after the step is never used. A gradient that a GradScaler has multiplied by 65,536 is
@@ -45,6 +49,12 @@ def clipping_misused(
     epsilon of an adaptive optimizer. Adaptive optimizers are otherwise invariant to a constant factor and are not
     reported.
 
+    Own clipping is one-sided if, in at least ``least`` of the inspected steps and more than that ``share`` of those
+    with changed gradients, 16 sampled values or more of one sign were changed, none of the other sign, and 16 of these
+    are larger than the median of those changed; a common factor of all values does not count. It is a limit of the norm
+    if the norms differ by 10 % or more after the backward pass but by less than 1 % before the step, over 8 steps or
+    more.
+
     ## How to fix
     Order: backward, unscale_, clip, step. Set the limit near the 95th percentile of the observed norms.
 
@@ -54,25 +64,64 @@ def clipping_misused(
     ## References
     Pascanu et al. 2013, arXiv:1211.5063. PyTorch notes on automatic mixed precision: working with unscaled gradients.
     """
-    clips = loop.clipping
-    if clips.calls + clips.calls_without_parameters < least:
+    clips, changes = loop.clipping, loop.gradient_changes
+    calls = clips.calls + clips.calls_without_parameters
+    if calls < least and not changes.changed_steps:
         raise NotChecked(f"gradients were clipped only {clips.calls} times in your loop; at least {least} are needed")
-    evidence = {
-        "calls": clips.calls,
-        "after the step": clips.late_calls,
-        "scaled": clips.scaled_calls,
-        "empty": clips.calls_without_parameters,
-    }
-    if texts := _misplaced_clipping(clips, share, least) or _limit_too_small(clips, shrunk, dust):
-        message, cause, fix = texts
-        yield Finding(
-            message=message,
-            where=get_location(loop.lines.get("clip")),
-            cause=cause,
-            fix=fix,
-            evidence={**evidence, "limit": max(clips.limits, default=None)},
-            explains=("O501", "O502", "G402", "G409", "G410", "T601", "T604", "T605", "T606", "T607", "T610"),
-        )
+    texts = None
+    if calls >= least:
+        texts = _misplaced_clipping(clips, share, least) or _limit_too_small(clips, shrunk, dust)
+    elif own_clips := _own_clipping(changes):
+        texts = _limit_too_small(own_clips, shrunk, dust, _MIN_OWN_NORMS, changes.loss_factor)
+    if texts is None and changes.one_sided_steps >= max(least, share * changes.changed_steps):
+        texts = _one_sided(changes)
+    if texts is None:
+        return
+    message, cause, fix = texts
+    yield Finding(
+        message=message,
+        where=get_location(loop.lines.get("clip") or loop.lines.get("gradient")),
+        cause=cause,
+        fix=fix,
+        evidence={
+            "calls": clips.calls,
+            "after the step": clips.late_calls,
+            "scaled": clips.scaled_calls,
+            "empty": clips.calls_without_parameters,
+            "limit": max(clips.limits, default=None),
+            "one-sided": changes.one_sided_steps,
+        },
+        explains=(
+            *("O501", "O502", "G402", "G404", "G409", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
+            *("T608", "T610", "T611", "E706", "E709"),
+        ),
+    )
+
+
+def _own_clipping(changes: GradientChanges) -> ClippingSummary | None:
+    """Return the limit that own code sets for the gradient norm; None if it sets none."""
+    before, after = changes.norms_before, changes.norms_after
+    if len(after) < _MIN_OWN_NORMS or min(*before, *after) <= 0:
+        return None
+    if max(after) > _EQUAL_NORMS * min(after) or max(before) < _DIFFERENT_NORMS * min(before):
+        return None
+    return ClippingSummary(
+        norms=before,
+        limits=after,
+        update_share=changes.update_share,
+        limit_over_epsilon=changes.limit_over_epsilon,
+    )
+
+
+def _one_sided(changes: GradientChanges) -> tuple[str, str, str]:
+    """Message, cause and fix for gradients that are clipped on one side."""
+    affected, other = ("positive", "negative") if changes.side > 0 else ("negative", "positive")
+    return (
+        f"In {changes.one_sided_steps} of {changes.changed_steps} inspected steps with changed gradients, only "
+        f"{affected} ones were clipped between backward() and step(); {other} ones that are larger were not.",
+        f"The gradients have a limit on one side only, so the {other} ones outweigh the others in every step.",
+        "p.grad.clamp_(-limit, limit)   # or torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)",
+    )
 
 
 def _misplaced_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tuple[str, str, str] | None:
@@ -103,9 +152,15 @@ def _misplaced_clipping(clips: ClippingSummary, share: float, min_calls: int) ->
     return None
 
 
-def _limit_too_small(clips: ClippingSummary, max_scale: float, epsilon_factor: float) -> tuple[str, str, str] | None:
-    """Message, cause and fix for a limit that is too small."""
-    if len(clips.norms) < _MIN_NORMS:
+def _limit_too_small(
+    clips: ClippingSummary,
+    max_scale: float,
+    epsilon_factor: float,
+    min_norms: int = _MIN_NORMS,
+    loss_factor: float = 1.0,
+) -> tuple[str, str, str] | None:
+    """Message, cause and fix for a limit that is too small; ``loss_factor`` multiplies the loss before backward()."""
+    if len(clips.norms) < min_norms:
         return None
     pairs = list(zip(clips.limits, clips.norms, strict=True))
     clipped_share = sum(norm > limit for limit, norm in pairs) / len(pairs)
@@ -114,18 +169,25 @@ def _limit_too_small(clips: ClippingSummary, max_scale: float, epsilon_factor: f
     message = (
         f"Clipping affects {clipped_share:.0%} of the gradients and scales half of them by a factor below {scale:.2g}: "
     )
-    message += f"max_norm is {limit:.3g}, and the median gradient norm is {norm:.3g}"
+    message += f"the limit of the norm is {limit:.3g}, and the median gradient norm is {norm:.3g}"
     fix = (
         f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={sorted(clips.norms)[-len(pairs) // 20 - 1]:.2g})"
     )
+    cause = "The limit is too small."
+    if loss_factor >= _MIN_LOSS_FACTOR:
+        cause = (
+            f"The loss is multiplied by {loss_factor:,.0f} before backward(), and the gradients are clipped before "
+            "they are divided by that number."
+        )
+        fix = f"for p in model.parameters():\n    p.grad /= {loss_factor:.0f}   # before the gradients are clipped"
     if clipped_share <= _MIN_CLIPPED_SHARE or scale >= max_scale:
         return None
     if clips.update_share is not None and clips.update_share < _MIN_RELATIVE_STEP <= clips.update_share / scale:
         message += f". The norm of a step is at most {clips.update_share:.1g} of the norm of the weights."
-        return message, "max_norm is too small.", fix
+        return message, cause, fix
     if clips.limit_over_epsilon is not None and clips.limit_over_epsilon < epsilon_factor:
         message += ". The clipped gradients are small compared with the optimizer's eps."
-        return message, "max_norm is too small.", fix
+        return message, cause, fix
     return None
 
 

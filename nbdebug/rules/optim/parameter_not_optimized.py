@@ -12,7 +12,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
-from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -35,7 +35,8 @@ def parameter_not_optimized(
     ## What it does
     Compares, by identity, the parameters that require a gradient with those that the optimizers hold. Tied parameters
     count once; several optimizers count together. Parameters of the loss itself are checked in the same way. In your
-    own loop, it finds parameters that were unfrozen while it ran and that no optimizer holds.
+    own loop, it finds parameters that had a gradient, did not change, and that no optimizer of the program holds, and
+    those that were unfrozen while it ran.
 
     ## Why it matters
     Its gradient is computed at every step and never used: the layer keeps its initial weights, while the loss still
@@ -53,24 +54,31 @@ def parameter_not_optimized(
     ## References
     Documentation of torch.optim: an optimizer updates the parameters of the groups it was created with.
     """
-    if isinstance(loop, LoopSummary):
-        if unfrozen := loop.uncovered_parameters.unfrozen:
-            yield _unfrozen_finding(setup, unfrozen, optimizers[0])
-        return
     missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
-    for module, entries in _by_module(missing):
+    loss_parameters = _unoptimized_loss_parameters(setup, optimizers)
+    optimizer_count = len(optimizers)
+    if isinstance(loop, LoopSummary) and loop.backward_passes:
+        uncovered = loop.uncovered_parameters
+        missing = [entry for entry in missing if entry.name in uncovered.never_held]
+        loss_parameters = [name for name in loss_parameters if name in uncovered.of_loss]
+        optimizer_count = max(optimizer_count, uncovered.optimizers)
+        if uncovered.unfrozen:
+            yield _unfrozen_finding(setup, uncovered.unfrozen, optimizers[0])
+    for module, entries in _by_module(missing, parameters):
         values = sum(entry.parameter.numel() for entry in entries)
         yield Finding(
             message=f"No parameter group contains {format_names(entries)} ({values:,} trainable values), "
             "so no step updates them.",
             where=_parameter_location(setup, module, entries[0]),
-            cause="The optimizer was created from a part of the model, or before this part was added.",
-            fix=recreate_optimizer_fix(optimizers[0]),
+            cause="The optimizer was created from a part of the model, or before this part was added."
+            if optimizer_count == 1
+            else f"None of the {optimizer_count} optimizers was created from this part.",
+            fix=recreate_optimizer_fix(optimizers[0], module if optimizer_count > 1 else ""),
             evidence={"parameters": [entry.name for entry in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
             assumes=tuple(parameter_not_updated(entry.name) for entry in entries),
         )
-    if loss_parameters := _unoptimized_loss_parameters(setup, optimizers):
+    if loss_parameters:
         yield Finding(
             message=f"No parameter group contains {', '.join(loss_parameters)} of the loss, so no step updates them.",
             where=Location(parameter=loss_parameters[0]),
@@ -119,18 +127,20 @@ def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Opt
     return [name for name, p in loss_parameters if p.requires_grad and id(p) not in optimized_ids]
 
 
-def recreate_optimizer_fix(optimizer: torch.optim.Optimizer) -> str:
-    """The line that creates an optimizer again, with the whole model."""
-    optimizer_class = type(optimizer)
+def recreate_optimizer_fix(optimizer: torch.optim.Optimizer, module: str = "") -> str:
+    """The line that creates an optimizer again, with the whole model or one of its modules."""
+    optimizer_class, part = type(optimizer), f"model.{module}" if module else "model"
     prefix = "torch.optim." if getattr(torch.optim, optimizer_class.__name__, None) is optimizer_class else ""
-    return f"optimizer = {prefix}{optimizer_class.__name__}(model.parameters(), lr={optimizer.defaults.get('lr')})"
+    return f"optimizer = {prefix}{optimizer_class.__name__}({part}.parameters(), lr={optimizer.defaults.get('lr')})"
 
 
-def _by_module(entries: list[ParameterEntry]) -> list[tuple[str, list[ParameterEntry]]]:
-    """The entries by submodule, or as one group under their common parent if there are many."""
+def _by_module(
+    entries: list[ParameterEntry], parameters: list[ParameterEntry]
+) -> list[tuple[str, list[ParameterEntry]]]:
+    """The entries by the largest submodule that has only such parameters; as one group if there are many."""
     groups: dict[str, list[ParameterEntry]] = {}
     for entry in entries:
-        groups.setdefault(entry.module, []).append(entry)
+        groups.setdefault(largest_part(entry, entries, parameters), []).append(entry)
     if len(groups) <= _MAX_MODULES:
         return list(groups.items())
     depths = zip(*(path.split(".") for path in groups), strict=False)

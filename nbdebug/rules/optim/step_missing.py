@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ def step_missing(
 
     ## What it does
     Counts backward passes and steps, the steps that found all gradients cleared since the last backward pass, and the
-    batches whose gradients were cleared before any step.
+    batches whose gradients were cleared before any step, or that no pass followed.
 
     ## Why it matters
     The weights do not change. The loss varies with the batches and the batch statistics, which looks like slow
@@ -62,6 +63,9 @@ def step_missing(
     PyTorch tutorial, Optimizing Model Parameters: zero_grad, backward and step in a training loop.
     """
     if loop.backward_passes < least:
+        if setup.optimizers and not loop.backward_passes and loop.unused_batches >= max(least, _two_epochs(setup)):
+            yield _unused_batches_finding(loop)
+            return
         raise NotChecked(f"only {loop.backward_passes} backward passes were recorded; at least {least} are needed")
     evidence = {
         "backward passes": loop.backward_passes,
@@ -110,6 +114,27 @@ def step_missing(
             loop.lines.get("backward"),
             evidence,
         )
+
+
+def _two_epochs(setup: Setup) -> float:
+    """Return the number of batches of two epochs; infinite if it is unknown."""
+    try:
+        return 2 * len(setup.train_loader)
+    except TypeError:
+        return math.inf
+
+
+def _unused_batches_finding(loop: LoopSummary) -> Finding:
+    """Report a loop that draws batches and runs no pass on any of them."""
+    return _finding(
+        f"{loop.unused_batches} batches were drawn from the training loader, but no forward pass, no backward pass and "
+        "no step followed",
+        "The code that trains is never reached: it waits for more batches than an epoch has, or its condition is never "
+        "true.",
+        "if len(group) == size or is_last_batch:   # train on an incomplete group, too",
+        loop.lines.get("batch"),
+        {"batches": loop.unused_batches, "backward passes": 0, "steps": 0},
+    )
 
 
 def _finding(headline: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, int]) -> Finding:

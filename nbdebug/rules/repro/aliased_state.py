@@ -11,6 +11,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.measurements.weight_copies import StateCopy
 from nbdebug.rule_engine.rule_registry import rule
@@ -26,8 +27,9 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     ## What it does
     Looks for states and modules with the names of all parameters of the model: in ``extra_state``, in attributes of the
     model, and among the variables of the notebook. Compares the memory addresses of their tensors. In a loop that is
-    watched, it also checks each state that is loaded into the model or a part of it, and copies of the model among the
-    local variables of the functions that run the loop.
+    watched, it also checks each state that is loaded into the model or a part of it, copies of the model among the
+    local variables of the functions that run the loop, copies of a parameter into itself, and what the loop does
+    between steps with tensors that share memory with all parameters.
 
     ## Why it matters
     ``model.state_dict()`` returns the live tensors themselves. Saved as the best weights, or as the start of each fold,
@@ -39,6 +41,9 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     that contains all parameters but not the running statistics. A copy whose weights change without gradients while its
     running statistics are constant and those of the model are not is a warning, except for torch's own
     ``AveragedModel`` and if ``update_bn`` is called.
+
+    A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors that
+    share memory with all of them, writes to that memory, and leaves the direction of the weights as it is.
 
     ## How to fix
     Copy the tensors when you save them.
@@ -53,6 +58,8 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     yield from map(_stale_average_finding, weight_copies)
     if isinstance(loop, LoopSummary) and loop.state_dict_loads.live_tensor_loads:
         yield _reloaded_finding(loop.state_dict_loads)
+    elif isinstance(loop, LoopSummary) and _uses_alias(loop.weight_alias):
+        yield _used_alias_finding(loop.weight_alias)
     elif not weight_copies and isinstance(state_copies, NotChecked):
         raise state_copies
     for state in [] if isinstance(state_copies, NotChecked) else state_copies:
@@ -72,6 +79,30 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904",),
+    )
+
+
+def _uses_alias(alias: WeightAlias) -> bool:
+    return alias.averaged_steps >= MIN_AVERAGED_STEPS or alias.restored > 0
+
+
+def _used_alias_finding(alias: WeightAlias) -> Finding:
+    """Report an average of the weights with themselves, or weights that are restored from themselves."""
+    holder = f"the tensors of {alias.name}" if alias.name else "other tensors"
+    message = (
+        f"The loop averages the parameters in place with {holder}, which share memory with them: the average is the "
+        "model itself."
+        if alias.averaged_steps >= MIN_AVERAGED_STEPS
+        else f"{alias.restored} parameters were restored from {holder}, which share memory with them, so that had no "
+        "effect."
+    )
+    return Finding(
+        message=message,
+        where=get_location(alias.line, None, alias.first_parameter),
+        cause="p.data, p.detach() and p.cpu() return tensors that share memory with p, not copies.",
+        fix="[p.detach().clone() for p in model.parameters()]",
+        evidence={"averaged steps": alias.averaged_steps, "restored": alias.restored},
+        explains=("R904", "T609"),
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.retained_graphs import MIN_RETAINED_GRAPHS, RETAINED_SHARE
+from nbdebug.loop_monitor.graph_holders import GraphHolder
+from nbdebug.loop_monitor.retained_graphs import MIN_RETAINED_EVALUATIONS, MIN_RETAINED_GRAPHS, RETAINED_SHARE
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -17,7 +18,11 @@ from nbdebug.source.location import get_location
 
 @rule("P804", "error")
 def growing_memory(
-    loop: LoopSummary, *, least: int = MIN_RETAINED_GRAPHS, share: float = RETAINED_SHARE
+    loop: LoopSummary,
+    *,
+    least: int = MIN_RETAINED_GRAPHS,
+    evaluations: int = MIN_RETAINED_EVALUATIONS,
+    share: float = RETAINED_SHARE,
 ) -> Iterator[Finding]:
     """Memory grows at every step, because autograd graphs of past steps are kept alive.
 
@@ -33,8 +38,13 @@ def growing_memory(
     Exactly, over up to 64 forward passes, at the inspected steps and at the end. It requires ``least`` = 12 graphs that
     are alive although two more steps have followed, and a ``share`` of three quarters of all: the last loss, those of
     one gradient accumulation and those of an unfinished episode do not count. A graph whose backward pass has run has
-    released its activations; then it is a warning. If no optimizer steps, backward passes count as steps. The
-    interpreter is asked once which variable or attribute refers to the tensors; the line is the one that stores them.
+    released its activations; then it is a warning.
+
+    Graphs that no backward pass has used, as those of a validation loss, are counted by evaluation, that is, between
+    two steps. It requires those of ``evaluations`` = 5 evaluations, and the same share of all.
+
+    If no optimizer steps, backward passes count as steps. The interpreter is asked once which variable or attribute
+    refers to the tensors; the line is the one that stores them.
 
     ## How to fix
     ``total += loss.item()``, ``losses.append(loss.detach())``.
@@ -49,23 +59,38 @@ def growing_memory(
     if (steps := loop.steps or loop.backward_passes) < least:
         raise NotChecked(f"only {steps} steps of your loop were recorded; at least {least} are needed")
     graphs = loop.retained_graphs
-    if graphs.alive < least or graphs.alive < share * graphs.checked:
+    retains_steps = graphs.alive >= least and graphs.alive >= share * graphs.checked
+    if retains_steps:
+        subject, has_activations = f"{graphs.alive} of {graphs.checked} forward passes", bool(graphs.with_activations)
+    elif graphs.evaluations >= max(evaluations, share * graphs.checked_evaluations):
+        subject, has_activations = f"{graphs.evaluations} of {graphs.checked_evaluations} evaluations", True
+    else:
         return
     holder = graphs.holder
-    name, line = (holder.name, holder.line) if holder else ("", None)
     yield Finding(
-        message=f"The autograd graphs of {graphs.alive} of {graphs.checked} forward passes are still alive after "
-        "their steps; expected at most 1.",
-        where=get_location(line),
-        cause=f"{name} stores a tensor of each step together with its autograd graph."
+        message=f"The autograd graphs of {subject} are still alive after their steps; expected at most 1.",
+        where=get_location(holder.line if holder else None),
+        cause=f"{holder.name} stores a tensor of each {'step' if retains_steps else 'evaluation'} together with its "
+        "autograd graph."
         if holder
         else "A tensor of each step is stored together with its autograd graph: in a total, a list, or a hidden state.",
-        fix=f"{name}: store loss.item() or loss.detach(), not the loss itself"
-        if holder
-        else "loss.detach()   # where losses are stored\nstate = state.detach()   # before the next step",
-        evidence={"alive": graphs.alive, "passes": graphs.checked, "activations kept": graphs.with_activations},
-        severity=None if graphs.with_activations else "warning",
+        fix=_fix(holder, retains_steps),
+        evidence={
+            "alive": graphs.alive,
+            "passes": graphs.checked,
+            "activations kept": graphs.with_activations,
+            "evaluations": graphs.evaluations,
+        },
+        severity=None if has_activations else "warning",
     )
+
+
+def _fix(holder: GraphHolder | None, retains_steps: bool) -> str:
+    if not retains_steps:
+        return "with torch.no_grad():   # around the evaluation\n    losses.append(loss_fn(model(x), y).item())"
+    if holder:
+        return f"{holder.name}: store loss.item() or loss.detach(), not the loss itself"
+    return "loss.detach()   # where losses are stored\nstate = state.detach()   # before the next step"
 
 
 def bad() -> Setup:

@@ -1,0 +1,145 @@
+"""How a loop changes gradients between the backward pass and the step: own clipping and scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, effect_of_limit
+from nbdebug.loop_monitor.loss_weights import LossWeights
+from nbdebug.loop_monitor.write_trace import WriteTrace
+
+_MAX_PARAMETERS, _MAX_SAMPLED_VALUES = 64, 256  # of the model; of each gradient
+_MIN_COMMON_SHARE = 0.2  # of the values have the common ratio, if gradients are scaled or clipped
+_RATIO_TOLERANCE = 1e-3
+_MIN_VALUES = 16  # values that are clipped on one side, and larger ones that are not on the other
+
+
+@dataclass(frozen=True)
+class GradientChanges:
+    """Counts of the inspected steps whose gradients the loop changed after the backward pass.
+
+    In ``one_sided_steps`` of the ``changed_steps``, it changed only gradients of one sign, and left larger ones of the
+    other sign; ``side`` is that sign. ``norms_before`` and ``norms_after`` are the gradient norms at all inspected
+    steps. ``update_share`` and ``limit_over_epsilon`` are what a step with the last norm does, as in
+    `ClippingSummary`. ``loss_factor`` is the factor between a loss and the root of the backward pass.
+    """
+
+    changed_steps: int = 0
+    one_sided_steps: int = 0
+    side: int = 0
+    norms_before: tuple[float, ...] = ()
+    norms_after: tuple[float, ...] = ()
+    update_share: float | None = None
+    limit_over_epsilon: float | None = None
+    loss_factor: float = 1.0
+
+
+class GradientChangeMonitor:
+    """Compares samples of the gradients after the backward pass and before the step, at inspected steps."""
+
+    def __init__(self) -> None:
+        self.changed_steps = 0
+        self.one_sided_steps = {1: 0, -1: 0}
+        self.norms: list[tuple[float, float]] = []
+        self.samples: dict[int, Tensor] = {}
+        self.write_trace = WriteTrace()
+        self.last_tracked: TrackedOptimizer | None = None
+        self.loss_factor = 1.0
+
+    def on_backward_end(self, parameters: Sequence[Tensor], loss_weights: LossWeights) -> None:
+        """Sample the gradients after a backward pass, and trace who writes to them if they were changed before."""
+        self.write_trace.close()
+        gradients = {id(p): p.grad for p in parameters[:_MAX_PARAMETERS] if p.grad is not None and _is_dense(p.grad)}
+        self.samples = {key: _sample_values(gradient).clone() for key, gradient in gradients.items()}
+        if self.changed_steps:
+            self.write_trace.open([*parameters, *gradients.values()])
+        if loss_weights.weights:
+            self.loss_factor = float(loss_weights.weights[-1])
+
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
+        """Compare the gradients with those after the backward pass; synchronizes the device."""
+        self.write_trace.close()
+        samples, self.samples = self.samples, {}
+        pairs = [
+            (samples[id(p)].double(), _sample_values(p.grad).double())
+            for p in tracked.parameters
+            if id(p) in samples and p.grad is not None and _is_dense(p.grad)
+        ]
+        if not pairs or not all(bool(values.isfinite().all()) for pair in pairs for values in pair):
+            return
+        self.last_tracked = tracked
+        before, after = (torch.cat([pair[position] for pair in pairs]) for position in (0, 1))
+        self.record_norms(tracked, float(before.norm()), float(after.norm()))
+        if torch.equal(before, after):
+            return
+        self.changed_steps += 1
+        counts = torch.stack([_clipped_counts(*pair) for pair in pairs]).sum(0).tolist()
+        for side, (clipped, larger_on_other_side) in ((1, counts[:2]), (-1, counts[2:])):
+            other_clipped = counts[2] if side > 0 else counts[0]
+            self.one_sided_steps[side] += not other_clipped and min(clipped, larger_on_other_side) >= _MIN_VALUES
+
+    def record_norms(self, tracked: TrackedOptimizer, sample_before: float, sample_after: float) -> None:
+        """Record the norm of all gradients before the step; that after the backward pass follows from the samples."""
+        gradients = [p.grad for p in tracked.parameters if p.grad is not None and _is_dense(p.grad)]
+        norm = float(torch.stack([value.double() for value in torch._foreach_norm(gradients)]).norm())
+        self.norms.append((norm * sample_before / sample_after if sample_after else 0.0, norm))
+
+    def summary(self) -> GradientChanges:
+        """Return all counts; synchronizes the device."""
+        side = max(self.one_sided_steps, key=lambda sign: self.one_sided_steps[sign])
+        update_share, limit_over_epsilon = (
+            effect_of_limit(self.last_tracked, self.norms[-1][1]) if self.last_tracked else (None, None)
+        )
+        return GradientChanges(
+            self.changed_steps,
+            self.one_sided_steps[side],
+            side,
+            tuple(before for before, _ in self.norms),
+            tuple(after for _, after in self.norms),
+            update_share,
+            limit_over_epsilon,
+            self.loss_factor,
+        )
+
+
+def _clipped_counts(before: Tensor, after: Tensor) -> Tensor:
+    """Count, for positive and negative values, those clipped, and larger ones of the other sign that are not.
+
+    Not clipped are those with the ratio that most values share, such as one, or the factor of a clipping by norm.
+    """
+    nonzero = before != 0
+    before, after = before[nonzero], after[nonzero]
+    if not before.numel():
+        return torch.zeros(4, dtype=torch.int64, device=before.device)
+    ratios = after / before
+    common = _most_frequent(ratios)
+    is_common = (ratios - common).abs() <= _RATIO_TOLERANCE * common.abs()
+    if common <= 0 or is_common.double().mean() < _MIN_COMMON_SHARE:
+        return torch.zeros(4, dtype=torch.int64, device=before.device)
+    counts = []
+    for sign in (1, -1):
+        clipped = before[~is_common & (before * sign > 0)].abs()
+        others = before[is_common & (before * sign < 0)].abs()
+        larger = (others > clipped.median()).sum() if clipped.numel() else torch.zeros_like(is_common.sum())
+        counts += [torch.as_tensor(clipped.numel(), device=before.device), larger]
+    return torch.stack(counts)
+
+
+def _most_frequent(ratios: Tensor) -> Tensor:
+    """Return the ratio that most values share to three digits."""
+    digits = (torch.log(ratios.abs().clamp_min(1e-30)) / _RATIO_TOLERANCE).round()
+    return ratios[digits == digits.mode().values].median()
+
+
+def _is_dense(gradient: Tensor) -> bool:
+    return gradient.layout is torch.strided and gradient.is_floating_point()
+
+
+def _sample_values(gradient: Tensor) -> Tensor:
+    """Return values at a fixed odd stride, so that no column is favored."""
+    flat = gradient.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]

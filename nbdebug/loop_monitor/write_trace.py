@@ -1,0 +1,92 @@
+"""The user's torch calls with some tensors, traced between two events of a loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.hooks import training_events
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.tensors.pytree import tree_tensors
+
+_WRITING_NAMES = {"__set__", "__setitem__"}
+_IN_PLACE_OPERATORS = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
+
+
+class CallTrace(TorchFunctionMode):
+    """Passes each torch call of the user's between ``open`` and ``close`` to ``record``.
+
+    It opens only while no other mode is active, so that it is never removed in place of one of the user's. If one was
+    entered since and is still active, it stays, without recording, until the next ``close``.
+    """
+
+    max_uses = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: set[int] = set()
+        self.is_open, self.uses = False, 0
+
+    def open(self, tensors: Iterable[Tensor]) -> None:
+        """Start to record calls with some tensors, unless that was done often enough."""
+        if self.uses < self.max_uses and not self.is_open and not torch._C._len_torch_function_stack():
+            self.addresses = {tensor.data_ptr() for tensor in tensors if tensor.numel()}
+            self.is_open, self.uses = True, self.uses + 1
+            self.__enter__()  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Stop to record."""
+        self.addresses = set()
+        depth = torch._C._len_torch_function_stack()
+        if self.is_open and depth and torch._C._get_function_stack_at(depth - 1) is self:
+            self.is_open = False
+            self.__exit__(None, None, None)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.addresses and args and (line := _calling_line(sys._getframe(1))):
+            self.record(func, args, line)
+        return func(*args, **(kwargs or {}))
+
+    def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
+        """Record a call that is about to run."""
+
+    def shares_memory(self, value: Any) -> bool:
+        """Check whether any tensor of an argument starts where one of the traced tensors does."""
+        return any(tensor.numel() and tensor.data_ptr() in self.addresses for tensor in tree_tensors(value))
+
+
+class WriteTrace(CallTrace):
+    """Records the user's line of the first torch call that writes to the memory of some tensors, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line: SourceLine | None = None
+
+    def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
+        """Record the line of the first write."""
+        if self.line is None and writes_to_first_argument(function) and self.shares_memory(args[0]):
+            self.line = line
+
+
+def _calling_line(frame: FrameType | None) -> SourceLine | None:
+    """Return the user's line of a torch call, also through an observed method; None for calls of the debugger."""
+    while frame is not None and (
+        is_library_code(frame.f_code.co_filename) or frame.f_code.co_filename == training_events.__file__
+    ):
+        frame = frame.f_back
+    if frame is None or is_debugger_code(frame.f_code.co_filename):
+        return None
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def writes_to_first_argument(function: Any) -> bool:
+    """Check whether a torch function changes its first argument in place, by torch's naming."""
+    name = str(getattr(function, "__name__", ""))
+    is_in_place = name.endswith("_") and not name.endswith("__") and not name.startswith("requires_grad")
+    return is_in_place or name in _WRITING_NAMES or name in _IN_PLACE_OPERATORS

@@ -1,0 +1,138 @@
+"""Tests of O508 on loops that clip or scale gradients by their own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from nbdebug.rules.examples import minimal_setup, points
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import TrainFunction, all_findings, load_loop, source_line
+
+
+def convolutional() -> Setup:
+    x, y = points()
+    model = nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 16, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 3))
+    return _with_sgd(model, x, y)
+
+
+def dense() -> Setup:
+    return _with_sgd(nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 3)), *points())
+
+
+def _with_sgd(model: nn.Module, x: Any, y: Any) -> Setup:
+    optimizers = (torch.optim.SGD(model.parameters(), lr=0.05),)
+    return minimal_setup(model, x, y, nn.CrossEntropyLoss(), optimizers=optimizers)
+
+
+def clipping_findings(train: TrainFunction, setup: Setup) -> list[Any]:
+    return [finding for finding in all_findings(train, setup) if finding.code == "O508"]
+
+
+LOOP = """
+import torch
+
+
+@torch.no_grad()
+def limit(parameters, c=0.01):
+    for p in parameters:
+        {line}
+
+
+def train(setup):
+    for x, y in [*setup.train_loader] * 5:
+        setup.model.zero_grad()
+        setup.loss_fn(setup.model(x), y).backward()
+        limit(setup.model.parameters())
+        setup.optimizers[0].step()
+"""
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+@pytest.mark.parametrize(
+    ("line", "side"),
+    [
+        ("p.grad.clamp_(max=c)", "positive"),
+        ("p.grad = torch.minimum(p.grad, torch.full_like(p, c))", "positive"),
+        ("p.grad[p.grad < -c] = -c", "negative"),
+    ],
+)
+def test_clipping_misused_on_gradients_clipped_on_one_side_warns_at_the_line(
+    make: Callable[[], Setup], line: str, side: str, tmp_path: Path
+) -> None:
+    train = load_loop(tmp_path / "loop.py", LOOP.format(line=line))
+    (finding,) = clipping_findings(train, make())
+    assert f"only {side} ones were clipped" in finding.message
+    assert source_line(finding) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p.grad.clamp_(-c, c)",
+        "p.grad.mul_(min(1.0, 0.2 / float(p.grad.norm())))",
+        "p.grad.add_(0.01 * torch.randn_like(p))",
+        "p.grad.add_(p, alpha=0.01)",
+        "p.grad.sub_(p.grad.mean())",
+        "p.grad.sign_().mul_(c)",
+        "p.grad.mul_(2)",
+        "p.grad[p.grad.abs() < c] = 0",
+        "p.grad[:1] = 0",
+        "pass",
+    ],
+)
+def test_clipping_misused_on_symmetric_changes_of_gradients_finds_nothing(line: str, tmp_path: Path) -> None:
+    train = load_loop(tmp_path / "loop.py", LOOP.format(line=line))
+    for make in (dense, convolutional):
+        assert not clipping_findings(train, make())
+
+
+def train_with_scaled_loss(update: Callable[[list[Any]], None], scale: float = 2.0**14) -> TrainFunction:
+    def train(setup: Setup) -> None:
+        for x, y in [*setup.train_loader] * 5:
+            setup.model.zero_grad()
+            (F.cross_entropy(setup.model(x), y) * scale).backward()
+            update([p.grad for p in setup.model.parameters()])
+            setup.optimizers[0].step()
+
+    return train
+
+
+def limit_norm(gradients: list[Any], limit: float = 1.0) -> None:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    if norm > limit:
+        torch._foreach_mul_(gradients, float(limit / norm))
+
+
+def divide(gradients: list[Any]) -> None:
+    for gradient in gradients:
+        gradient /= 2.0**14
+
+
+def rescale_in_one_line(gradients: list[Any]) -> None:
+    norm = sum(gradient.square().sum() for gradient in gradients) ** 0.5
+    for gradient in gradients:
+        gradient.copy_(gradient / norm.clamp(min=1.0) / 2.0**14)
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+@pytest.mark.parametrize("update", [lambda grads: (limit_norm(grads), divide(grads)), rescale_in_one_line])
+def test_clipping_misused_on_norm_limited_before_division_by_the_scale_warns(
+    make: Callable[[], Setup], update: Callable[[list[Any]], None]
+) -> None:
+    (finding,) = clipping_findings(train_with_scaled_loss(update), make())
+    assert "multiplied by 16,384" in finding.cause
+    assert "16384" in finding.fix
+
+
+@pytest.mark.parametrize("update", [lambda grads: (divide(grads), limit_norm(grads)), divide])
+def test_clipping_misused_on_norm_limited_after_division_by_the_scale_finds_nothing(
+    update: Callable[[list[Any]], None],
+) -> None:
+    assert not clipping_findings(train_with_scaled_loss(update), dense())
