@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nbdebug.loop_monitor.graph_holders import STORING_METHODS, storing_line
 from nbdebug.loop_monitor.weight_copies import first_values
-from nbdebug.loop_monitor.write_trace import CallTrace, writes_to_first_argument
+from nbdebug.loop_monitor.write_trace import CallTrace, is_plain_tensor, writes_to_first_argument
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import find_references, user_files
 from nbdebug.source.search import parse_expressions, search_files, syntax_tree
@@ -70,7 +70,8 @@ class WeightAliasMonitor:
         """Record a copy of one tensor into another that is about to run."""
         target, args, _ = call
         source = args[0] if args else None
-        if isinstance(source, Tensor) and source is not target and source.numel() and _is_same_memory(source, target):
+        are_plain = is_plain_tensor(source) and is_plain_tensor(target)
+        if are_plain and source is not target and source.numel() and _is_same_memory(source, target):
             names = [name for name, p in self.parameters.items() if _is_same_memory(p, target)]
             if names and not self.restored:
                 self.locate([source], sys._getframe(1))
@@ -87,7 +88,7 @@ class WeightAliasMonitor:
         self.searches += 1
         own_ids = {id(p) for p in self.parameters.values()}
         addresses = {p.data_ptr(): p.shape for p in self.parameters.values()}
-        tensors = (value for value in gc.get_objects() if type(value) in (Tensor, nn.Parameter))
+        tensors = (value for value in gc.get_objects() if is_plain_tensor(value))
         aliases = [t for t in tensors if id(t) not in own_ids and addresses.get(t.data_ptr()) == t.shape]
         if {alias.data_ptr() for alias in aliases} == addresses.keys():
             self.aliases = [weakref.ref(alias) for alias in aliases]
