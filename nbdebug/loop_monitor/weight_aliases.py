@@ -70,8 +70,9 @@ class WeightAliasMonitor:
         """Record a copy of one tensor into another that is about to run."""
         target, args, _ = call
         source = args[0] if args else None
-        are_plain = is_plain_tensor(source) and is_plain_tensor(target)
-        if are_plain and source is not target and source.numel() and _is_same_memory(source, target):
+        if not is_plain_tensor(source) or not is_plain_tensor(target) or not source.numel():
+            return
+        if source is not target and _is_same_memory(source, target):
             names = [name for name, p in self.parameters.items() if _is_same_memory(p, target)]
             if names and not self.restored:
                 self.locate([source], sys._getframe(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +86,7 @@ def _calling_line(frame: FrameType | None) -> SourceLine | None:
     return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def is_plain_tensor(value: Any) -> bool:
+def is_plain_tensor(value: Any) -> TypeGuard[Tensor]:
     """Check whether a value is a tensor with memory of its own, unlike those that a compiler traces."""
     return type(value) in (Tensor, nn.Parameter)
 
