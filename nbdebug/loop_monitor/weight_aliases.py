@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nbdebug.loop_monitor.graph_holders import STORING_METHODS, storing_line
 from nbdebug.loop_monitor.weight_copies import first_values
-from nbdebug.loop_monitor.write_trace import CallTrace, writes_to_first_argument
+from nbdebug.loop_monitor.write_trace import CallTrace, is_plain_tensor, writes_to_first_argument
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import find_references, user_files
 from nbdebug.source.search import parse_expressions, search_files, syntax_tree
@@ -25,7 +25,6 @@ from nbdebug.tensors.pytree import tree_tensors
 MIN_AVERAGED_STEPS = 2
 _MAX_PARAMETERS, _MAX_SEARCHES, _MAX_TRACES = 512, 4, 12
 _MAX_COMPARED, _DIRECTION_TOLERANCE = 4, 1e-6  # aliases whose values are compared
-_PLAIN_TYPES = (Tensor, nn.Parameter)  # a compiler and others use subclasses without memory
 _OWN_REFERENCES = 2  # references to the storage of a parameter that nothing shares
 _ALIASING_CALLS, _COPYING_CALLS = {"detach", "cpu", "to"}, {"clone", "deepcopy", "copy", "tensor"}
 
@@ -70,10 +69,10 @@ class WeightAliasMonitor:
     def on_copy(self, call: tuple[Any, Any, Any]) -> None:
         """Record a copy of one tensor into another that is about to run."""
         target, args, _ = call
-        source: Any = args[0] if args else None
-        if type(source) not in _PLAIN_TYPES or type(target) not in _PLAIN_TYPES or source is target:
+        source = args[0] if args else None
+        if not is_plain_tensor(source) or not is_plain_tensor(target) or not source.numel():
             return
-        if source.numel() and _is_same_memory(source, target):
+        if source is not target and _is_same_memory(source, target):
             names = [name for name, p in self.parameters.items() if _is_same_memory(p, target)]
             if names and not self.restored:
                 self.locate([source], sys._getframe(1))
@@ -90,7 +89,7 @@ class WeightAliasMonitor:
         self.searches += 1
         own_ids = {id(p) for p in self.parameters.values()}
         addresses = {p.data_ptr(): p.shape for p in self.parameters.values()}
-        tensors = (value for value in gc.get_objects() if type(value) in _PLAIN_TYPES)
+        tensors = (value for value in gc.get_objects() if is_plain_tensor(value))
         aliases = [t for t in tensors if id(t) not in own_ids and addresses.get(t.data_ptr()) == t.shape]
         if {alias.data_ptr() for alias in aliases} == addresses.keys():
             self.aliases = [weakref.ref(alias) for alias in aliases]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nbdebug.hooks import training_events
@@ -36,7 +36,7 @@ class CallTrace(TorchFunctionMode):
     def open(self, tensors: Iterable[Tensor]) -> None:
         """Start to record calls with some tensors, unless that was done often enough."""
         if self.uses < self.max_uses and not self.is_open and not torch._C._len_torch_function_stack():
-            self.addresses = {tensor.data_ptr() for tensor in tensors if tensor.numel()}
+            self.addresses = {tensor.data_ptr() for tensor in tensors if is_plain_tensor(tensor) and tensor.numel()}
             self.is_open, self.uses = True, self.uses + 1
             self.__enter__()  # type: ignore[no-untyped-call]
 
@@ -58,7 +58,8 @@ class CallTrace(TorchFunctionMode):
 
     def shares_memory(self, value: Any) -> bool:
         """Check whether any tensor of an argument starts where one of the traced tensors does."""
-        return any(tensor.numel() and tensor.data_ptr() in self.addresses for tensor in tree_tensors(value))
+        tensors = filter(is_plain_tensor, tree_tensors(value))
+        return any(tensor.numel() and tensor.data_ptr() in self.addresses for tensor in tensors)
 
 
 class WriteTrace(CallTrace):
@@ -83,6 +84,11 @@ def _calling_line(frame: FrameType | None) -> SourceLine | None:
     if frame is None or is_debugger_code(frame.f_code.co_filename):
         return None
     return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def is_plain_tensor(value: Any) -> TypeGuard[Tensor]:
+    """Check whether a value is a tensor with memory of its own, unlike those that a compiler traces."""
+    return type(value) in (Tensor, nn.Parameter)
 
 
 def writes_to_first_argument(function: Any) -> bool:

@@ -151,7 +151,12 @@ def zero_initialized(record: Record) -> set[str]:
 
 
 def value_counts(record: Record, parameters: Iterable[str]) -> Values:
-    """Return the number of values of each parameter from its norm, mean and std; infinite if all are zero."""
+    """Return the number of values of each parameter from its norm, mean and std; infinite if all are zero.
+
+    Raises NotChecked for a record without a snapshot.
+    """
+    if not record.layers.rows:
+        raise NotChecked("no snapshot of the weights was recorded")
     first = np.zeros(1, np.int64)
     norm, mean, std = (
         _signal_columns(record, f"weight.{statistic}", parameters, first) for statistic in ("norm", "mean", "std")

@@ -11,7 +11,7 @@ from torch import nn
 
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
-from tests.loop_monitor.watched_loops import all_findings, batch_loss, summarize_loop
+from tests.loop_monitor.watched_loops import all_findings, batch_loss, run_watched, summarize_loop
 
 EPOCHS = 8
 
@@ -167,7 +167,9 @@ def condition_that_is_never_true(setup: Setup) -> None:
 
 @pytest.mark.parametrize("train", [groups_of_ten, condition_that_is_never_true])
 def test_step_missing_finds_batches_that_no_pass_follows(train: Callable[[Setup], None]) -> None:
-    (finding,) = (finding for finding in all_findings(train) if finding.code == "O506")
+    debugger, _ = run_watched(train)
+    (finding,) = (finding for finding in debugger.findings if finding.code == "O506")
+    assert not [rule for rule in debugger.reports["watch"].not_checked if "failed" in str(rule)]
     assert "32 batches were drawn" in finding.message
     assert "in setup.train_loader" in (finding.where.source or "")
 
