@@ -1,4 +1,4 @@
-"""Random generators that are created or seeded anew while a sample is read, observed by running the read."""
+"""Random generators that are created or seeded again while a sample is read, observed by running the read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Read:
 
 
 def find_fresh_generators(read_sample: Callable[[int], Any], indices: Sequence[int]) -> list[FreshGenerator]:
-    """Return the generators that draw the same numbers for all of some samples, since they start anew each time.
+    """Return the generators that draw the same numbers for all of some samples, since they start again each time.
 
     A generator in a variable counts if each read has another object and all of them end in the same state. A
     generator that belongs to the dataset, or that is seeded with the index of the sample, ends in other states.
@@ -50,7 +50,7 @@ def find_fresh_generators(read_sample: Callable[[int], Any], indices: Sequence[i
 
 
 def _iterate_fresh(reads: list[_Read]) -> Iterator[FreshGenerator]:
-    """Yield the generators that start anew in each read; those that torch seeds are known by their seeds."""
+    """Yield the generators that start again in each read; those that torch seeds are known by their seeds."""
     first = reads[0]
     for (file, number, function), seed in first.seeds.items():
         if all(read.seeds.get((file, number, function)) == seed for read in reads):

@@ -32,7 +32,7 @@ _GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] 
 class RepeatedSeeds:
     """Generators that repeat their numbers: for each sample, for each worker as copies, and by ``worker_init_fn``.
 
-    ``started_per_sample`` are other generators than the global ones that start anew with the same seed.
+    ``started_per_sample`` are other generators than the global ones that start again with the same seed.
     """
 
     seeded_per_sample: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
 
 
 def _find_started_per_sample(loader: DataLoader[Any]) -> tuple[FreshGenerator, ...]:
-    """Return the generators that start anew when each of three samples is read and collated."""
+    """Return the generators that start again when each of three samples is read and collated."""
     dataset: Any = loader.dataset
     indices = sorted({0, len(dataset) // 2, len(dataset) - 1})
     if len(indices) < 3:
