@@ -22,7 +22,7 @@ _MAX_VARIABLES = 50  # of a function or an object that are inspected
 
 @dataclass(frozen=True)
 class FreshGenerator:
-    """A generator that starts anew with the same seed for each sample, its type, and the line that makes it."""
+    """A generator that starts again with the same seed for each sample, its type, and the line that makes it."""
 
     kind: str
     line: SourceLine | None
