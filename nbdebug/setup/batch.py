@@ -75,7 +75,8 @@ class Batch:
             return leaf.index_select(axis, position_tensor.to(leaf.device))
 
         args, kwargs, targets, raw = tree_map((self.args, self.kwargs, self.targets, self.raw), select)
-        indices = None if self.indices is None else tuple(self.indices[position] for position in positions)
+        known = self.indices or ()
+        indices = tuple(known[position] for position in positions) if len(known) == sample_count else None
         return Batch(args, kwargs, targets, indices, raw)
 
     def dataset_index(self, position: int) -> int:

@@ -25,6 +25,10 @@ def test_take_samples_of_sequence_first_input_selects_second_axis() -> None:
     assert Batch((sequence_first,), targets=(y,)).take_samples([1, 3]).inputs.shape == (7, 2, 3)
 
 
+def test_take_samples_of_batch_that_the_dataset_returns_whole_has_no_indices() -> None:
+    assert Batch((torch.zeros(6, 2),), targets=(torch.zeros(6),), indices=(3,)).take_samples([5, 4]).indices is None
+
+
 def test_take_samples_without_sample_axis_raises() -> None:
     with pytest.raises(NotChecked, match="no axis of the 4 samples"):
         Batch((torch.randn(5, 3),), targets=(torch.arange(4),)).take_samples([0])
