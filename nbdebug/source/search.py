@@ -36,6 +36,18 @@ def _find_lines(select: Callable[[ast.AST], list[Any]], context: Iterable[Any]) 
     }
 
 
+def find_uncalled_method(name: str, context: Iterable[Any]) -> SourceLine | None:
+    """Return the only statement that names a method without calling it, such as ``model.eval``; else None."""
+    trees = {file: syntax_tree(file) for file in search_files(context)}
+    lines = {
+        SourceLine(file, node.lineno)
+        for file, tree in trees.items()
+        for node in (ast.walk(tree) if tree else ())
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute) and node.value.attr == name
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
 def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> SourceLine | None:
     """Return the first line of a user class with an expression that matches."""
     try:

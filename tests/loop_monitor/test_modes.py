@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.loop_monitor.watched_loops import (
     batch_loss,
     codes,
     event_findings,
+    load_loop,
     source_line,
     summarize_loop,
 )
@@ -90,6 +92,31 @@ def test_evaluating_in_train_mode_fires_with_and_without_gradients(no_grad: bool
     assert (finding.code, finding.severity) == ("E701", "error")
     assert "16 of 16 passes" in finding.message
     assert "setup.model(x).argmax(1)" in source_line(finding)
+
+
+UNCALLED_EVAL = """
+import torch
+
+def validate(setup):
+    setup.model.eval
+    with torch.no_grad():
+        for x, y in setup.val_loader:
+            setup.model(x)
+
+def train(setup):
+    for _ in range(2):
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+        validate(setup)
+"""
+
+
+def test_evaluating_in_train_mode_points_to_eval_that_is_not_called(tmp_path: Path) -> None:
+    (finding,) = mode_findings(load_loop(tmp_path / "loop.py", UNCALLED_EVAL))
+    assert source_line(finding).strip() == "setup.model.eval"
+    assert "without calling it" in finding.cause
 
 
 def test_mode_rules_on_correct_modes_find_nothing() -> None:

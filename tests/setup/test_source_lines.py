@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.source_lines import learning_rate_line, origin_line
 
 HEADER = """\
 import torch
@@ -183,3 +183,24 @@ def test_origin_line_of_validation_is_the_line_that_selects_its_samples(name: st
     line = origin_line(setup, "validation")
     assert line is not None
     assert line.text.strip() == expected
+
+
+def one_thousandth(step: int) -> float:
+    return 0.001 / (1 + step)
+
+
+class Warmup:
+    """A schedule as an object."""
+
+    def __call__(self, step: int) -> float:
+        return 0.001 * (1 + step)
+
+
+@pytest.mark.parametrize("factor", [one_thousandth, Warmup()])
+def test_learning_rate_line_of_small_factors_is_that_of_their_function(factor: Any) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    line = learning_rate_line(Setup(model, [], optimizers=(optimizer,), scheduler=scheduler), 1e-4)
+    assert line is not None
+    assert line.text.strip().startswith("return 0.001")

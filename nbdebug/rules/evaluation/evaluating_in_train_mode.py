@@ -20,8 +20,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import enclosing_scope
+from nbdebug.source.search import enclosing_scope, find_uncalled_method
 
 _FIXES = {
     "scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0",
@@ -35,6 +36,7 @@ _EXPLICIT_TRAINING = re.compile(r"\btrain(ing)?\s*=\s*True\b")
 
 @rule("E701", "error")
 def evaluating_in_train_mode(
+    setup: Setup,
     eval_passes: EvalPasses | NotChecked,
     random_masks: list[RandomMask] | NotChecked,
     task: LearningTask | NotChecked,
@@ -77,7 +79,7 @@ def evaluating_in_train_mode(
     is applied according to dropout_p, in every mode). Gal and Ghahramani 2016, arXiv:1506.02142.
     """
     if isinstance(loop, LoopSummary):
-        yield from _loop_findings(loop.forward_passes, least, share)
+        yield from _loop_findings(setup, loop.forward_passes, least, share)
     elif isinstance(eval_passes, NotChecked):
         raise eval_passes
     if not isinstance(eval_passes, NotChecked):
@@ -86,7 +88,7 @@ def evaluating_in_train_mode(
         yield from _eval_pass_findings(eval_passes, masks, has_targets)
 
 
-def _loop_findings(passes: ForwardPasses, min_passes: int, share: float) -> Iterator[Finding]:
+def _loop_findings(setup: Setup, passes: ForwardPasses, min_passes: int, share: float) -> Iterator[Finding]:
     """Check the mode of passes over validation data."""
     if not passes.validation_passes:
         raise NotChecked("no pass over batches of a validation loader was recorded in your loop")
@@ -96,12 +98,18 @@ def _loop_findings(passes: ForwardPasses, min_passes: int, share: float) -> Iter
     ):
         return
     layers = ", ".join(passes.mode_dependent[:4])
+    pass_line = passes.lines.get("validation")
+    uncalled_line = find_uncalled_method(
+        "eval", [*user_written_objects(setup), *([pass_line.file] if pass_line else [])]
+    )
     yield Finding(
         message=f"{passes.validation_in_train_mode} of {passes.validation_passes} passes over validation batches ran "
         f"in train mode, in which {len(passes.mode_dependent)} layers ({layers}) drop values or use and update batch "
         "statistics.",
-        where=get_location(passes.lines.get("validation")),
-        cause="The loop does not call eval() before validation."
+        where=get_location(uncalled_line or pass_line),
+        cause="This line names eval without calling it: the parentheses are missing."
+        if uncalled_line
+        else "The loop does not call eval() before validation."
         if "eval" not in passes.lines
         else "eval() is called, but not before these passes.",
         fix="model.eval()   # before the loop over the validation loader, and model.train() after it",

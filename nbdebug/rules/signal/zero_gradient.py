@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
@@ -100,9 +100,9 @@ def _pattern(name: str) -> str:
 
 
 def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
-    node_location = end.node.where if end.node else Location()
     last = end.entries[-1]
-    where = node_location if node_location.line or node_location.module else Location(last.module or None, last.name)
+    module = (end.node.module if end.node else None) or last.module or None
+    where = get_location(end.node.line if end.node else None, module, last.name)
     reason = (
         f"the backward pass of the operation {end.node.name} returns only zeros"
         if end.node
