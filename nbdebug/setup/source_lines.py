@@ -23,7 +23,6 @@ from nbdebug.source.search import call_name, find_option_line, find_unique_line,
 Origin = Literal["samples", "inputs", "targets", "validation", "loader", "optimizer", "parameters", "scheduler", "loss"]
 _POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1}
 _MAX_NESTING = 8
-_MIN_FACTOR = 0.1  # of the rate that the optimizer was created with
 
 
 def _creation(setup: Setup, created: object) -> Creation | None:
@@ -51,27 +50,19 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
 
 
 def learning_rate_line(setup: Setup, rate: float) -> SourceLine | None:
-    """Return the line that sets the highest learning rate of a run.
-
-    That is the one of the optimizer, of a scheduler with its own rates, or of a function whose factors keep the rate
-    below a tenth of that of the optimizer.
-    """
-    if isinstance(setup.scheduler, LambdaLR):
-        initial_rate = setup.scheduler.optimizer.param_groups[0].get("initial_lr", rate)
-        if rate < _MIN_FACTOR * float(initial_rate):
-            return _factor_line(setup.scheduler.lr_lambdas[0])
+    """Return the line that sets the highest learning rate: that of the optimizer, or of a scheduler with its own."""
     if isinstance(setup.scheduler, (OneCycleLR, CyclicLR)):
         return option_line(setup, setup.scheduler, "max_lr", rate)
     return option_line(setup, setup.optimizers[0], "lr", rate) if setup.optimizers else None
 
 
-def _factor_line(function: Any) -> SourceLine | None:
-    """Return the line that returns the factors of a schedule; ``function`` may be an object with ``__call__``."""
+def factor_line(scheduler: LambdaLR) -> SourceLine | None:
+    """Return the line of the user's function, or object with ``__call__``, that returns the factors of a schedule."""
+    function: Any = getattr(scheduler.lr_lambdas[0], "__func__", scheduler.lr_lambdas[0])
     called: Any = function if isinstance(function, FunctionType) else vars(type(function)).get("__call__")
     code = getattr(called, "__code__", None)
     syntax = find_function(code) if code else None
-    value = returned_value(syntax) if syntax else None
-    return SourceLine(code.co_filename, value.lineno) if code and value else None
+    return SourceLine(code.co_filename, (returned_value(syntax) or syntax).lineno) if code and syntax else None
 
 
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves.convergence import find_rate_too_low
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, compare_with_reference
@@ -18,13 +20,14 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import learning_rate_line
+from nbdebug.setup.source_lines import factor_line, learning_rate_line
 from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
 
 
+_MIN_FACTOR = 0.1  # of the rate that the optimizer was created with
 _MIN_GAIN = 0.02  # of the reference learner over the network
 
 
@@ -34,6 +37,7 @@ def lr_too_low(
     record: Record | NotChecked,
     lr_range: LrRange | NotChecked,
     reference: Reference | NotChecked,
+    loop: LoopSummary | NotChecked,
     *,
     way: float = 0.5,
 ) -> Iterator[Finding]:
@@ -84,13 +88,15 @@ def lr_too_low(
     if comparison is not None and comparison.is_informative and comparison.gain <= _MIN_GAIN:
         return
     rate = peak_rate(record)
+    schedule = _reducing_schedule(setup, loop, rate)
+    cause, fix = _cause_and_fix(schedule, rate)
     yield Finding(
         message=f"The learning rate {rate:.3g} is too low: a typical step changes a layer by "
         f"{verdict.update_ratio:.1e} of its norm, and all {run_summary.step_count} steps together by "
         f"{verdict.travel:.2g}; the loss went from {run_summary.start:.4g} to {run_summary.end:.4g}.",
-        where=get_location(learning_rate_line(setup, rate)),
-        cause="The steps are so short that the weights are still near their initial values.",
-        fix=f"lr = {10 * rate:.1g}   # then ten times again, until the loss decreases within the first epoch",
+        where=get_location(factor_line(schedule) if schedule else learning_rate_line(setup, rate)),
+        cause=cause,
+        fix=fix,
         evidence={
             "rate": rate,
             "way over weights": verdict.travel,
@@ -100,6 +106,28 @@ def lr_too_low(
             "constant guess": run_summary.chance,
         },
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),
+    )
+
+
+def _reducing_schedule(setup: Setup, loop: LoopSummary | NotChecked, rate: float) -> LambdaLR | None:
+    """The schedule whose factors kept the rate below a tenth of that of the optimizer; None if there is none."""
+    used = [use.scheduler for use in loop.schedulers] if isinstance(loop, LoopSummary) else []
+    schedules = (item for item in [*setup.schedulers, *used] if isinstance(item, LambdaLR))
+    return next((item for item in schedules if rate < _MIN_FACTOR * float(item.base_lrs[0])), None)
+
+
+def _cause_and_fix(schedule: LambdaLR | None, rate: float) -> tuple[str, str]:
+    """The cause of a low rate and its repair: the rate of the optimizer, or the factors of a schedule."""
+    if schedule is None:
+        return (
+            "The steps are so short that the weights are still near their initial values.",
+            f"lr = {10 * rate:.1g}   # then ten times again, until the loss decreases within the first epoch",
+        )
+    initial = float(schedule.base_lrs[0])
+    return (
+        f"The function of {type(schedule).__name__} returned factors of at most {rate / initial:.2g}. They "
+        f"multiply the rate of the optimizer, {initial:.3g}.",
+        "# return a factor from this function, not a rate: 1 keeps the rate of the optimizer",
     )
 
 

@@ -11,7 +11,9 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -20,6 +22,7 @@ from nbdebug.source.location import get_location
 
 _ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
 _LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
+_DOMINATING_FACTOR, _DOMINATED_SHARE, _MAX_SAMPLED_VALUES = 10, 0.9, 1000
 _InvalidSetting = tuple[str, Any, str, str]
 
 
@@ -33,7 +36,7 @@ def odd_optimizer_setting(
     Reads the settings of every parameter group. Reported are decay rates of the moments in the wrong order, a momentum
     that never decays or that takes 200 steps and more, an eps that is zero or that the dtype of the weights rounds to
     zero, a learning rate of zero that no scheduler will raise and that the watched loop never raised, and a key that
-    the optimizer does not know.
+    the optimizer does not know. After a run that did not learn, also an eps that is far above the gradients.
 
     ## Why it matters
     Torch accepts these settings silently. A misspelled key leaves the group at the default; moments in the wrong order
@@ -45,7 +48,8 @@ def odd_optimizer_setting(
     on, where the velocity reaches 200 times the gradient. The bound for Adam is that of its convergence proof, beta1 <
     sqrt(beta2), which (0.9, 0.999), (0.9, 0.95), (0.5, 0.999) and (0, 0.9) satisfy. A key is a misspelling if it is an
     alias of a known key or close to its name; other keys, such as those that schedulers store in a group, are not
-    reported.
+    reported. An eps dominates if it is ten times the root of the second moment for nine tenths of the sampled values:
+    the step is then the gradient times lr / eps, as in plain gradient descent.
 
     ## How to fix
     Set the value that the message names.
@@ -65,8 +69,14 @@ def odd_optimizer_setting(
             for setting in [
                 *_invalid_values(group, has_schedule),
                 *_misspelled_keys(group, optimizer.defaults),
+                *(() if _has_learned(record) else _dominating_eps(optimizer, group)),
             ]:
                 yield _finding(setup, setting, optimizer_index, group_index)
+
+
+def _has_learned(record: Record | NotChecked) -> bool:
+    """Return whether a recorded run shows that its settings train the model."""
+    return not isinstance(record, NotChecked) and bool(POOR_TRAINING.disproof(get_run_summary(record)))
 
 
 def _had_rate(record: Record | NotChecked) -> bool:
@@ -122,6 +132,39 @@ def _invalid_eps(group: dict[str, Any]) -> Iterator[_InvalidSetting]:
     if zero_dtypes := [dtype for dtype in dtypes if float(torch.tensor(eps, dtype=dtype)) == 0]:
         name = str(zero_dtypes[0]).removeprefix("torch.")
         yield "eps", eps, f"above 0 in {name}, such as 1e-4", f"It is 0 in {name}: a gradient of zero gives 0 / 0."
+
+
+def _dominating_eps(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> Iterator[_InvalidSetting]:
+    """An eps that is far above the root of the second moment in nearly all values of a group that has stepped."""
+    eps = group.get("eps")
+    roots = [
+        root for p in group["params"] if (root := _second_moment_root(optimizer.state.get(p, {}), group)) is not None
+    ]
+    values = torch.cat(roots) if roots else torch.empty(0)
+    values = values[values > 0]
+    if not isinstance(eps, float) or not values.numel():
+        return
+    share = float((values < eps / _DOMINATING_FACTOR).double().mean())
+    if share >= _DOMINATED_SHARE:
+        typical = float(values.median())
+        yield (
+            "eps",
+            eps,
+            f"at most the root of the second moment, typically {typical:.2g} here",
+            f"eps is {eps / typical:,.0f} times as large, so the steps are {eps / typical:,.0f} times as small.",
+        )
+
+
+def _second_moment_root(state: dict[str, Any], group: dict[str, Any]) -> torch.Tensor | None:
+    """The root of the second moment of sampled values of a parameter; None if the optimizer has none."""
+    moment = state.get("exp_avg_sq", state.get("square_avg"))
+    if not isinstance(moment, torch.Tensor) or not moment.numel():
+        return None
+    steps = float(state.get("step", 0))
+    correction = 1 - group["betas"][1] ** steps if "exp_avg_sq" in state and steps and "betas" in group else 1.0
+    flat = moment.detach().flatten()
+    sampled = flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]
+    return (sampled.float().cpu() / float(correction)).sqrt()
 
 
 def _misspelled_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterator[_InvalidSetting]:

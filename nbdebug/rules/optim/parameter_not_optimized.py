@@ -72,7 +72,7 @@ def parameter_not_optimized(
             where=_parameter_location(setup, module, entries[0]),
             cause="The optimizer was created from a part of the model, or before this part was added."
             if optimizer_count == 1
-            else f"None of the {optimizer_count} optimizers was created from this part.",
+            else "None of the optimizers was created from this part.",
             fix=recreate_optimizer_fix(optimizers[0], module if optimizer_count > 1 else ""),
             evidence={"parameters": [entry.name for entry in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),

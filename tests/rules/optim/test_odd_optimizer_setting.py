@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from tests.rules.rule_findings import rule_findings
@@ -87,3 +88,32 @@ def test_odd_optimizer_setting_ignores_frozen_group_with_learning_rate_of_zero()
     model[0].requires_grad_(False)
     groups = [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[2].parameters()}]
     assert findings(SGD(groups, lr=0.1), model) == []
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "settings", "has_finding"),
+    [
+        (torch.optim.AdamW, {"eps": 1.0}, True),
+        (RMSPROP, {"lr": 1e-3, "eps": 10.0}, True),
+        (ADAM, {}, False),
+        (torch.optim.Adagrad, {}, False),
+        (ADAM, {"lr": 1.0, "eps": 1.0}, False),
+    ],
+    ids=["AdamW", "RMSprop", "default", "other optimizer", "higher rate"],
+)
+def test_odd_optimizer_setting_of_dominating_eps_is_reported_after_a_poor_run(
+    optimizer_class: type[torch.optim.Optimizer], settings: dict[str, Any], has_finding: bool
+) -> None:
+    torch.manual_seed(0)
+    model = network(3)
+    optimizer = optimizer_class(model.parameters(), **settings)
+    setup = minimal_setup(model, X, X[:, :3].argmax(1), nn.CrossEntropyLoss(), optimizers=(optimizer,))
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for _ in range(60):
+            for x, y in setup.train_loader:
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+    settings_reported = [finding.evidence["setting"] for finding in debugger.findings if finding.code == "O510"]
+    assert settings_reported == (["eps"] if has_finding else [])

@@ -1,0 +1,46 @@
+"""Tests of O502 for schedules whose factors make the rate too low."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import LambdaLR
+
+from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import mlp, rings, training_setup
+
+
+def rate_instead_of_factor(step: int) -> float:
+    return 1e-3 * (1 - step / 1000)
+
+
+def decay(step: int) -> float:
+    return 1 - step / 1000
+
+
+@pytest.mark.parametrize(
+    ("function", "rate", "place", "cause"),
+    [
+        (rate_instead_of_factor, 1e-2, "return 1e-3", "returned factors of at most 0.001"),
+        (decay, 1e-6, "", "steps are so short"),
+    ],
+)
+def test_lr_too_low_of_a_schedule_names_its_function_if_its_factors_are_small(
+    function: object, rate: float, place: str, cause: str
+) -> None:
+    torch.manual_seed(0)
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(256, seed=1), torch.nn.CrossEntropyLoss(), lr=rate)
+    optimizer = setup.optimizers[0]
+    debugger = Debugger.of(setup)
+    with debugger.watch(final_tests=False):
+        scheduler = LambdaLR(optimizer, function)  # type: ignore[arg-type]
+        for _ in range(4):
+            for x, y in setup.train_loader:
+                optimizer.zero_grad()
+                F.cross_entropy(setup.model(x), y).backward()
+                optimizer.step()
+                scheduler.step()
+    (finding,) = [finding for finding in debugger.findings if finding.code == "O502"]
+    assert cause in finding.cause
+    assert (finding.where.source or "").strip().startswith(place)
