@@ -59,7 +59,8 @@ class BatchAlignment:
     always by the same factor. ``changed_inputs`` are the arguments of the first training pass that differ from the
     loader's batch; None if none differ; ``receives_unchanged_inputs`` tells whether any pass had the loader's.
     ``loss_line`` is the user's line that uses the model's output, if it was recorded. ``steps_without_gradient`` gave
-    the output a gradient of zeros.
+    the output a gradient of zeros. ``replaced_arguments`` are the numbers of the tensor arguments that never were a
+    tensor of the loader's batch.
     """
 
     checked_steps: int = 0
@@ -70,6 +71,7 @@ class BatchAlignment:
     receives_unchanged_inputs: bool = False
     loss_line: SourceLine | None = None
     steps_without_gradient: int = 0
+    replaced_arguments: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class BatchAlignmentMonitor:
         self.row_use = _RowUseCounter()
         self.loss_line: SourceLine | None = None
         self.line_recording = ExitStack()
+        self.sampled_arguments, self.loader_arguments = set[int](), set[int]()
 
     def is_inspecting(self, split: str) -> bool:
         """Return whether a pass over a batch of a split is inspected."""
@@ -160,11 +163,14 @@ class BatchAlignmentMonitor:
 
     def _matching_batches(self, inputs: Sequence[Tensor]) -> Iterator[_TrainingPass]:
         """Yield how each input derives from a tensor of the latest batches, the latest first."""
-        samples = [sample for tensor in inputs[:_MAX_TENSORS] if (sample := RowSample.of(tensor))]
+        all_samples = {number: RowSample.of(tensor) for number, tensor in enumerate(inputs[:_MAX_TENSORS])}
+        samples = {number: sample for number, sample in all_samples.items() if sample}
+        self.sampled_arguments |= samples.keys()
         for batch in reversed(self.recent_batches):
             for index, reference in enumerate(batch.samples):
-                for sample in samples:
+                for number, sample in samples.items():
                     if relation := find_row_relation(sample, reference):
+                        self.loader_arguments |= {number} if relation.is_identity else set()
                         yield _TrainingPass(batch, index, relation)
 
     def on_forward_end(self, output: Any) -> None:
@@ -260,6 +266,7 @@ class BatchAlignmentMonitor:
             any(relation is not None and relation.is_identity for relation in self.relations["train"]),
             self.loss_line,
             self.row_use.steps_without_gradient,
+            frozenset(self.sampled_arguments - self.loader_arguments),
         )
 
 

@@ -15,6 +15,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
     "operands of the loss",
     "targets of the loss",
 )
+LOSS_DETACHED, LABELS_OUT_OF_RANGE = "no loss of the loop reaches a parameter", "the loss rejects labels of the loader"
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
@@ -32,6 +33,11 @@ def parameter_not_reached(parameter: str) -> str:
     return f"{parameter} is not reached"
 
 
+def argument_unchanged(number: int) -> str:
+    """Return the assumption that the model receives a tensor argument, by its number, as the loader yields it."""
+    return f"tensor argument {number} comes from the loader"
+
+
 def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str]:
     """Return the assumptions that the loop has disproved.
 
@@ -42,6 +48,10 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
     }
     if summary.backward_passes:
         assumptions.add(LOSS_RAISES)
+    if summary.reaches_model:
+        assumptions.add(LOSS_DETACHED)
+    if summary.backward_passes >= int(record.about.get("batches_per_epoch") or 1):
+        assumptions.add(LABELS_OUT_OF_RANGE)  # each batch of an epoch has passed the loss
     operands = summary.loss_operands
     if operands and not operands.broadcast and (operands.is_float_target or operands.kind in ("cross-entropy", "nll")):
         assumptions.add(LOSS_OPERANDS_MISMATCH)
@@ -49,6 +59,7 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         assumptions.add(LOSS_TARGETS_MISMATCH)
     if summary.batch_alignment.changed_inputs is not None and not summary.batch_alignment.receives_unchanged_inputs:
         assumptions.add(INPUTS_UNCHANGED)
+    assumptions |= {argument_unchanged(number) for number in summary.batch_alignment.replaced_arguments}
     if _beats_majority_class(record):
         assumptions.add(LABELS_UNRELATED)
     if _has_learned_well(record):

@@ -158,15 +158,29 @@ def task(setup: Setup, first_pass: ForwardPass, loss_kind: losses.LossKind) -> L
 @measurement
 def class_axis(setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: losses.LossKind) -> int:
     """The class axis of the output, for cross-entropy and NLL."""
-    logits = losses.score_tensor(output)
+    logits, target = losses.score_tensor(output), first_pass.batch.target
     if loss_kind not in ("cross-entropy", "nll") or not isinstance(logits, Tensor) or not logits.dim():
         raise NotChecked("the loss is not a classification loss")
     if losses.get_loss_kind(setup.loss_fn) != "other":
         return 1 if logits.dim() > 1 else 0
-    axes = get_extra_axes(logits, first_pass.batch.target) or _get_log_softmax_axes(logits, first_pass)
+    axes = get_extra_axes(logits, target) or _get_log_softmax_axes(logits, first_pass)
     if not axes:
         raise NotChecked("the class axis is unknown, since a custom loss reshapes the output")
-    return axes[0] % logits.dim()
+    axis = axes[0] % logits.dim()
+    if logits.shape[axis] == first_pass.batch.size > 1 and _follows_batch_size(setup, first_pass.batch, axis):
+        raise NotChecked("the columns of the output follow the batch size, so they are no classes")
+    return axis
+
+
+def _follows_batch_size(setup: Setup, batch: Batch, axis: int) -> bool:
+    """Return whether the length of an axis of the output is the size of the batch, also for half of the batch."""
+    half = batch.size // 2
+    try:
+        with torch.no_grad():
+            output = losses.score_tensor(setup.predict(batch.take_samples(range(half))))
+        return bool(output.shape[axis] == half)
+    except Exception:  # a model that needs batches of this size
+        return False
 
 
 def get_extra_axes(logits: Tensor, target: Any) -> list[int]:

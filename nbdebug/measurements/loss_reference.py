@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.errors import Errors
 
 _LOGIT_SCALE, _MAX_TESTED_SAMPLES = 6.0, 16
+_MAX_EXCHANGED, _MIN_INTERACTION = 4, 1e-6  # elements, and the effect relative to the loss: float32 rounding
 _OutputPair = tuple[Tensor, Tensor]
 _MAX_LOSS_RATIO = 0.7  # relative to the loss of a constant prediction; a new head is at 1 or above
 _MAX_SECONDS = 1.5
@@ -170,6 +171,7 @@ def ideal_loss(setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: Lo
         raise NotChecked("the loss of a perfect prediction depends on whether outputs are logits or probabilities")
     _check_targets_are_used(setup, first_pass, output_pairs[0][0].to(output_scores), target)
     _check_consistent_direction(compute_loss, output_pairs[0])
+    _check_same_element_is_compared(setup, first_pass, output_pairs[0][0].to(output_scores), target)
     return pair_losses[0]
 
 
@@ -199,6 +201,46 @@ def _check_consistent_direction(compute_loss: Callable[[Tensor], float], pair: _
         directions |= {value > best} if value != best else set()
     if len(directions) > 1:
         raise NotChecked("a wrong prediction raises the loss for some samples and lowers it for others")
+
+
+def _check_same_element_is_compared(setup: Setup, first_pass: ForwardPass, perfect: Tensor, target: Tensor) -> None:
+    """Raise NotChecked unless the loss compares each output with the target of the same element.
+
+    Exchanging the values of an output and of its target together has an effect beyond those of the two exchanges
+    alone, and of the same sign for all elements that count. Losses with other targets, such as later tokens or the
+    other samples of the batch, add up two separate effects.
+    """
+    flat_target = target.flatten()
+    others = (flat_target != flat_target[0]).nonzero().flatten().tolist()
+    if not others:
+        raise NotChecked("all targets of the first batch are equal, so no wrong answer is known")
+    axes = get_extra_axes(perfect, target)
+    rows = perfect.movedim(axes[0], -1) if axes else perfect
+    class_shape = rows.shape[target.dim() :]
+    flat_rows = rows.reshape(len(flat_target), *class_shape)
+
+    def compute_exchanged_loss(first: int, second: int, output: bool, targets: bool) -> float:
+        new_rows, new_target = flat_rows.clone(), flat_target.clone()
+        if output:
+            new_rows[first] = flat_rows[second]
+        if targets:
+            new_target[first] = flat_target[second]
+        new_output = new_rows.reshape(rows.shape)
+        batch = replace(first_pass.batch, targets=(new_target.reshape(target.shape),))
+        return compute_loss_value(setup, new_output.movedim(-1, axes[0]) if axes else new_output, batch)
+
+    signs = set()
+    for first in range(0, len(flat_target), len(flat_target) // _MAX_EXCHANGED | 1):
+        second = 0 if flat_target[first] != flat_target[0] else others[len(others) // 2]
+        both, output, targets, none = (
+            compute_exchanged_loss(first, second, *which)
+            for which in ((True, True), (True, False), (False, True), (False, False))
+        )
+        size = max(map(abs, (both, output, targets, none)))
+        interaction = both + none - output - targets
+        signs.add(0 if abs(interaction) <= _MIN_INTERACTION * size else 1 if interaction > 0 else -1)
+    if len(signs - {0}) != 1:  # zero for elements that a mask or a weight leaves out
+        raise NotChecked("the loss does not compare each output with the target of the same element")
 
 
 def _get_ideal_outputs(

@@ -206,14 +206,15 @@ def _replace_first_row(batch: Batch, name: str, row: Tensor) -> Batch | None:
 def find_ignored_labels(setup: Setup, batch: Batch, output: Any, labels: Iterable[int], classes: int) -> set[int]:
     """Return the out-of-range labels that a custom loss accepts and does not treat as the class they wrap to.
 
-    The loss is evaluated on the CPU: on a GPU, such a label may end the process.
+    The loss is evaluated on the CPU: on a GPU, such a label may end the process. All labels are accepted if the
+    lowest and the highest ones are.
     """
-    compute_loss = _get_loss_by_label(setup, batch, output)
-    return {
-        label
-        for label in list(labels)[:_MAX_LABELS]
-        if (value := compute_loss(label)) is not None and value != compute_loss(label % classes)
-    }
+    compute_loss, all_labels = _get_loss_by_label(setup, batch, output), sorted(labels)
+    half = _MAX_LABELS // 2
+    tested = all_labels if len(all_labels) <= _MAX_LABELS else [*all_labels[:half], *all_labels[-half:]]
+    wrapped = find_wrapped_labels(setup, batch, output, tested, classes)
+    ignored = {label for label in tested if compute_loss(label) is not None and label not in wrapped}
+    return {*all_labels} if len(ignored) == len(tested) else ignored
 
 
 def find_wrapped_labels(setup: Setup, batch: Batch, output: Any, labels: Iterable[int], classes: int) -> set[int]:

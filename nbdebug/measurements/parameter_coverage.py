@@ -20,6 +20,7 @@ from nbdebug.autograd.graph import build_graph
 from nbdebug.finding import Location
 from nbdebug.measurements.forward_pass import ForwardPass, run_forward
 from nbdebug.measurements.registry import MAX_BATCHES, measurement
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.location import SourceLine, get_line_from_frame
 from nbdebug.tensors.pytree import tree_tensors
@@ -80,6 +81,21 @@ def parameters(setup: Setup, model: nn.Module) -> list[ParameterEntry]:
             for group_parameter in group["params"]:
                 groups.setdefault(group_parameter, []).append((i, j))
     return [ParameterEntry(tuple(parameter_names), p, tuple(groups.get(p, ()))) for p, parameter_names in names.items()]
+
+
+def depends_on_parameters(setup: Setup, batch: Batch, entries: list[ParameterEntry]) -> bool:
+    """Return whether the loss of a batch changes with the trainable parameters; they are restored."""
+
+    def compute_loss() -> Tensor:
+        seed_all(0)
+        return setup.output_and_loss(batch)[1].detach().clone()
+
+    with Preserve(*setup.mutable_objects), torch.no_grad():
+        before = compute_loss()
+        for entry in entries:
+            if entry.parameter.requires_grad:
+                entry.parameter.mul_(1.5).add_(0.1)
+        return not torch.equal(before, compute_loss())
 
 
 @measurement

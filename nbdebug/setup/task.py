@@ -15,6 +15,7 @@ from nbdebug.setup.losses import LossKind
 from nbdebug.tensors.pytree import tree_tensors
 
 _TASK_NAMES = ("classification", "binary", "multi-label", "regression", "language-model", "reconstruction", "other")
+_TYPO_SIMILARITY = 0.85  # "multi-lable" is 0.91 similar to a known name, "masked-language-model" 0.8
 _TASK_ALIASES = {
     "multiclass": "classification",
     "multi-class": "classification",
@@ -43,7 +44,9 @@ def parse_task(name: str) -> LearningTask:
     if normalized in _TASK_NAMES:
         return LearningTask(normalized, "as given")
     completions = [task_name for task_name in _TASK_NAMES if normalized and task_name.startswith(normalized)]
-    if suggestions := completions or get_close_matches(normalized, [*_TASK_NAMES, *_TASK_ALIASES], n=1, cutoff=0.75):
+    if suggestions := completions or get_close_matches(
+        normalized, [*_TASK_NAMES, *_TASK_ALIASES], n=1, cutoff=_TYPO_SIMILARITY
+    ):
         raise SetupError(
             f"task is {name!r}; expected one of {', '.join(_TASK_NAMES)}. Did you mean {suggestions[0]!r}?"
         )

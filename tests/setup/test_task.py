@@ -59,6 +59,10 @@ def test_task_of_model_that_returns_its_loss_is_other() -> None:
         ("multilabel", "multi-label"),
         ("language_model", "language-model"),
         ("gan", "other"),
+        ("multi_task", "other"),
+        ("masked_language_model", "other"),
+        ("count_regression", "other"),
+        ("token classification", "other"),
     ],
 )
 def test_parse_task_of_known_name_returns_task(text: str, name: str) -> None:

@@ -37,7 +37,9 @@ def class_imbalance(
     by half or more (class weights, ``pos_weight``), or if its gradient at an almost correct output is less than half
     of the gradient of cross-entropy (focal loss). Weights that favor the most common class over the rarest do not
     compensate: in that case the counts are multiplied by those gradients, and the rule applies as soon as the rarest
-    class is less than ``rarer`` = half as frequent.
+    class is less than ``rarer`` = half as frequent. With more than ten classes, frequencies are often long-tailed by
+    nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to that ratio the finding
+    is a note.
 
     ## How to fix
     Weight the classes in the loss or sample them evenly, and evaluate the model by a score for each class.
@@ -63,6 +65,7 @@ def class_imbalance(
         yield _inverted_weights_finding(class_counts, rare, common, weight_ratio)
         return
     yield Finding(
+        severity="note" if len(counts) * rare_upper_bound > common_count else None,
         message=f"Class {rare} has {rare_count:,} of {counts.total():,} training samples, class {common} has "
         f"{common_count:,} ({common_count / rare_count:.0f} times as many; expected less than {1 / share:.0f} times). "
         "Neither the sampler nor the loss compensates for it.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor.conclusions import LABELS_OUT_OF_RANGE
 from nbdebug.measurements.dataset_rows import SplitRows
-from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.measurements.non_finite import find_ignored_labels, find_wrapped_labels
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -36,7 +37,8 @@ def label_out_of_range(
     ## How it is measured
     Exactly, by the indices. A custom loss is evaluated with such a label in the first batch: if it raises, or treats
     -1 as the last class as Python's indexing does, it does not mask the label. A custom loss that indexes the scores
-    directly is only tested with negative labels.
+    directly is only tested with negative labels. Columns whose number follows the batch size are no classes. A finding
+    before training is withdrawn if the watched loop has passed an epoch: it uses other labels or another output.
 
     ## How to fix
     Number the classes from 0, and give the head one output for each class.
@@ -50,7 +52,8 @@ def label_out_of_range(
     if isinstance(class_axis, NotChecked):
         yield from _wrapped_label_findings(setup, first_pass, output, class_axis, rows)
         return
-    classes, ignored = losses.score_tensor(output).shape[class_axis], _ignored_label(setup, first_pass)
+    scores = losses.score_tensor(output)
+    classes, ignored = scores.shape[class_axis], _ignored_label(setup, first_pass)
     by_split: dict[str, list[_PartLabels]] = {}
     for part in rows:
         labels = part.targets[0] if part.targets and isinstance(part.targets[0], Tensor) else None
@@ -60,9 +63,31 @@ def label_out_of_range(
         for label in find_ignored_labels(setup, first_pass.batch, output, sorted(set(labels[wrong].tolist())), classes):
             wrong &= labels != label
         by_split.setdefault(part.split, []).append(_PartLabels(labels, wrong, part.indices))
+    train_values = _wrong_values(by_split.get("train", []))
     for split, parts in by_split.items():
-        if any(bool(part.wrong.any()) for part in parts):
-            yield _finding(split, parts, classes)
+        if values := _wrong_values(parts):
+            finding = _finding(split, parts, classes)
+            other_axis = next((a for a in get_extra_axes(scores, first_pass.batch.target) if a != class_axis), None)
+            if other_axis is not None and 0 <= min(values) <= max(values) < scores.shape[other_axis]:
+                finding = _blame_axis(finding, class_axis, other_axis)
+            # The loss raises for such a label: a loop that ran on all training samples uses other labels.
+            is_raised = losses.get_loss_kind(setup.loss_fn) != "other" or min(values) >= 0
+            yield replace(finding, assumes=(LABELS_OUT_OF_RANGE,) if is_raised and values <= train_values else ())
+
+
+def _blame_axis(finding: Finding, class_axis: int, other_axis: int) -> Finding:
+    """Return the finding for an output that holds its classes on another axis than the loss expects."""
+    return replace(
+        finding,
+        cause=f"The loss takes axis {class_axis} of the output as the classes, but by the shape of the labels they are "
+        f"on axis {other_axis}.",
+        fix=f"loss = loss_fn(output.movedim({other_axis}, {class_axis}), labels)",
+    )
+
+
+def _wrong_values(parts: Sequence[_PartLabels]) -> set[int]:
+    """Return the labels out of range of some parts."""
+    return {int(value) for part in parts for value in part.labels[part.wrong].tolist()}
 
 
 @dataclass(frozen=True)

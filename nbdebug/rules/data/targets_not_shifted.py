@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor.conclusions import argument_unchanged
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
 from nbdebug.rule_engine.rule_registry import rule
@@ -35,6 +36,7 @@ def targets_not_shifted(
     ## How it is measured
     The targets are compared with the inputs at every shift. Then one target is changed, and the gradient of the loss
     shows which output it is compared with. Whether the model uses later tokens is measured by changing later inputs.
+    A finding before training is withdrawn if the watched loop never passes the tokens as the loader yields them.
 
     ## How to fix
     Shift once: in the data, ``x, y = tokens[:, :-1], tokens[:, 1:]``, or in the loss, not in both. Models that accept
@@ -66,6 +68,7 @@ def targets_not_shifted(
             "input": next_token_offset.input_name,
         },
         explains=("E703", "T606", "T607", "T611"),
+        assumes=(argument_unchanged(list(eval_outputs.inputs).index(next_token_offset.input_name)),),
     )
 
 

@@ -11,8 +11,9 @@ from nbdebug.autograd import DetachPoint
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import LOSS_DETACHED
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.measurements.parameter_coverage import ParameterEntry, depends_on_parameters
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -38,7 +39,11 @@ _CONSEQUENCES = (
 
 @rule("L212", "error")
 def loss_detached(
-    first_pass: ForwardPass, loss: Tensor, parameters: list[ParameterEntry], loop: LoopSummary | NotChecked
+    setup: Setup,
+    first_pass: ForwardPass,
+    loss: Tensor,
+    parameters: list[ParameterEntry],
+    loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """The loss does not depend on any parameter: no autograd graph leads from it to the model.
 
@@ -54,7 +59,9 @@ def loss_detached(
     ## How it is measured
     On the autograd graph of the first batch; each call that received a tensor with a gradient and returned one without
     is recorded. In a watched loop, on the graphs of its own backward passes, until one of them reaches the model. If
-    the first one does not, the calls of one iteration are traced for the line that creates the tensor it ends in.
+    the first one does not, the calls of one iteration are traced for the line that creates the tensor it ends in. If no
+    call detached anything, the trainable parameters are changed: a loss that stays the same does not use them, which
+    is so if the part that runs is frozen. A loop whose backward passes reach the model has a connected loss.
 
     ## How to fix
     Compute the loss from the output itself. Use .item() only for values that you print.
@@ -65,7 +72,9 @@ def loss_detached(
     ## References
     PyTorch notes on autograd mechanics: only operations on tensors that require a gradient are recorded.
     """
-    if isinstance(loop, LoopSummary) and loop.backward_passes and not loop.reaches_model and not loop.copied_parameters:
+    if isinstance(loop, LoopSummary) and loop.reaches_model:
+        return
+    if isinstance(loop, LoopSummary) and loop.backward_passes and not loop.copied_parameters:
         yield _loop_finding(loop)
     trainable_ids = {id(entry.parameter) for entry in parameters if entry.parameter.requires_grad}
     leaves = [loss] if loss.grad_fn is None else first_pass.trace.get_graph(loss).leaves
@@ -77,6 +86,8 @@ def loss_detached(
     cut = next(
         (entry for entry in reversed(first_pass.trace.detach_points) if _cuts_off_parameter(entry, trainable_ids)), None
     )
+    if cut is None and not new_tensors and not depends_on_parameters(setup, first_pass.batch, parameters):
+        return
     line = next((line for _, line in new_tensors if line), None) or (cut.line if cut else None)
     yield Finding(
         message="The loss has no path to any parameter: " + _detachment_reason(bool(new_tensors), cut) + ".",
@@ -89,6 +100,7 @@ def loss_detached(
             "trainable parameters": len(trainable_ids),
         },
         explains=_CONSEQUENCES,
+        assumes=(LOSS_DETACHED,),
     )
 
 

@@ -52,7 +52,9 @@ def loss_wrong_sign(
 
     ## How it is measured
     For class labels, binary targets and real values with the shape of the output: the loss of the targets themselves
-    (as logits or probabilities) against the loss of their opposite. If the output has several parts, such as a mean and
+    (as logits or probabilities) against the loss of their opposite. The targets are the perfect prediction only if the
+    loss compares each output with the target of the same element: exchanging both must have another effect than the
+    two exchanges alone. If the output has several parts, such as a mean and
     a variance, each part that can be the target is tried alone. In a watched loop, a loss that falls below zero to
     10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that. For a distance or
     similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient of the loss shows

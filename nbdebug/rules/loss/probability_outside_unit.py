@@ -14,18 +14,19 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.losses import LossKind, score_tensor
+from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (
     *("L207", "L208", "L211", "L213", "D101", "G402", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610"),
     *("O501", "E702", "E706", "E709"),
 )
+_BINARY_NODES = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")
 
 
 @rule("L217", "error")
 def probability_outside_unit(
-    first_pass: ForwardPass, batches: list[Batch], output: Any, loss_kind: LossKind
+    setup: Setup, first_pass: ForwardPass, batches: list[Batch], output: Any, loss_kind: LossKind
 ) -> Iterator[Finding]:
     """The input or the target of binary cross-entropy is outside [0, 1].
 
@@ -38,7 +39,8 @@ def probability_outside_unit(
     with it. Torch rejects an output outside the unit interval; on a GPU this is an assertion that ends the process.
 
     ## How it is measured
-    On the targets of the first batches and the output of the first batch.
+    On the targets of the first batches and the output of the first batch; for a custom loss, on the tensors that binary
+    cross-entropy has saved for the backward pass.
 
     ## How to fix
     Class indices: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
@@ -51,12 +53,23 @@ def probability_outside_unit(
     """
     if loss_kind not in ("bce", "bce-with-logits"):
         return
-    predictions = score_tensor(output)
+    predictions, targets = _read_operands(setup, first_pass, batches, output)
     if loss_kind == "bce" and isinstance(predictions, Tensor) and (share := _share_outside_unit(predictions.detach())):
         yield _output_finding(first_pass, predictions.detach(), share)
-    targets = [item.target for item in batches if isinstance(item.target, Tensor)]
     if targets and (share := _share_outside_unit(torch.cat([item.detach().float().flatten() for item in targets]))):
         yield _target_finding(first_pass, targets, share)
+
+
+def _read_operands(
+    setup: Setup, first_pass: ForwardPass, batches: list[Batch], output: Any
+) -> tuple[Any, list[Tensor]]:
+    """Return the predictions and targets that binary cross-entropy compares; a custom loss may derive both."""
+    if get_loss_kind(setup.loss_fn) != "other" or first_pass.loss is None:
+        return score_tensor(output), [item.target for item in batches if isinstance(item.target, Tensor)]
+    nodes = first_pass.trace.get_graph(first_pass.loss).get_nodes_by_name(*_BINARY_NODES)
+    pairs = [(node.get_saved("self"), node.get_saved("target")) for node in nodes]
+    targets = [target for _, target in pairs if isinstance(target, Tensor)]
+    return next((prediction for prediction, _ in pairs), None), targets
 
 
 def _share_outside_unit(values: Tensor) -> float:
@@ -82,11 +95,13 @@ def _target_finding(first_pass: ForwardPass, targets: list[Tensor], share: float
     is_class_indices = bool((values == values.round()).all()) and low >= 0
     classes = int(high) + 1
     class_fix = f"# {classes} outputs, one per class, and\nloss_fn = nn.CrossEntropyLoss()"
-    distances = (targets[0].detach().float() - 0.5).abs().reshape(len(targets[0]), -1).amax(1)
+    first_target, size = targets[0].detach().float(), first_pass.batch.size
+    has_rows = bool(size) and first_target.numel() % size == 0
+    row = int((first_target - 0.5).abs().reshape(size, -1).amax(1).argmax()) if has_rows else None
     return Finding(
         message=f"{share:.0%} of the targets of binary cross-entropy lie outside [0, 1]: they range from "
         f"{low:g} to {high:g}.",
-        where=Location(sample=first_pass.batch.dataset_index(int(distances.argmax()))),
+        where=Location(sample=None if row is None else first_pass.batch.dataset_index(row)),
         cause=f"The targets are {f'indices of {classes} classes' if is_class_indices else 'real values'}, "
         "not binary labels.",
         fix=class_fix if is_class_indices else "loss_fn = nn.MSELoss()",

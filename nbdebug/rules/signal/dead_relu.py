@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import (
     Flags,
@@ -32,6 +33,7 @@ _USUAL_INACTIVE_SHARE = 0.3  # of the units may be inactive in a snapshot of any
 _FIRST_SNAPSHOTS = 3
 _MIN_ZERO_SHARE = 0.95  # of the dead units must be zero in a snapshot: a gradient can be zero for other reasons
 _MIN_ACTIVITY_RATIO = 5.0
+_POOR_SHARE = 0.5  # of the loss of a constant prediction, as in the rules on underfitting
 _LASTING_QUANTILE = 0.25  # of the snapshots: dead units stay dead, those that a batch of few rows leaves out do not
 
 
@@ -52,9 +54,9 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     samples, units that are rarely active look dead too; they are recognized by the other units, which are then hardly
     active either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is
     exactly zero also indicates a dead unit, and is the only indication if the activation is a function or a module of
-    your own. A
-    layer without any gradient below which another layer has one is a branch that was not selected, not a layer of dead
-    units.
+    your own. A layer without any gradient below which another layer has one is a branch that was not selected, not a
+    layer of dead units. Up to ``most``, the finding is a note unless the run is known to have learned little: wide
+    layers have units to spare.
 
     ## How to fix
     Use a lower learning rate or a warm-up, biases that start at zero, LeakyReLU or GELU.
@@ -77,7 +79,18 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
         if layer.share > most or (layer.share > rising and layer.share > layer.first + _MIN_RISE)
     ]
     if affected:
-        yield _finding(affected, layers)
+        is_harmless = max(layer.share for layer in affected) <= most and not _is_known_to_be_poor(record)
+        yield replace(_finding(affected, layers), severity="note" if is_harmless else None)
+
+
+def _is_known_to_be_poor(record: Record) -> bool:
+    """Return whether the run is known to have learned little, by its loss and by its score on fixed samples."""
+    try:
+        run = get_run_summary(record)
+    except NotChecked:
+        return False
+    share = run.remaining_share
+    return not run.is_finite or (not run.beats_constant and share is not None and share > _POOR_SHARE)
 
 
 @dataclass(frozen=True)

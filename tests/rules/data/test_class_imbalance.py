@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, Wei
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.rules.data.dict_dataset import DictDataset
-from tests.rules.rule_findings import fault_messages
+from tests.rules.rule_findings import fault_messages, rule_findings
 
 X = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (X[:, 0] > 1.9).long()
@@ -105,3 +105,20 @@ def test_class_imbalance_with_inverted_weights_names_the_weight_ratio(name: str)
 @pytest.mark.parametrize("name", HEALTHY)
 def test_class_imbalance_with_compensation_is_quiet(name: str) -> None:
     assert fault_messages(HEALTHY[name](), "D106") == []
+
+
+def long_tailed_setup(classes: int, loss_fn: Any, rarest: int) -> Setup:
+    """Classes with frequencies by Zipf's law, of which the last one has ``rarest`` samples."""
+    counts = [round(200 / rank) for rank in range(1, classes)] + [rarest]
+    labels = torch.repeat_interleave(torch.arange(classes), torch.tensor(counts))
+    x = torch.randn(len(labels), 4, generator=torch.Generator().manual_seed(0))
+    return Setup(network(classes), DataLoader(TensorDataset(x, labels), 50, shuffle=True), loss_fn=loss_fn)
+
+
+@pytest.mark.parametrize("loss_fn", [nn.CrossEntropyLoss(), manual_cross_entropy])
+@pytest.mark.parametrize(
+    ("classes", "rarest", "severity"), [(40, 5, "note"), (60, 3, "note"), (12, 2, "warning")], ids=["40", "60", "12"]
+)
+def test_class_imbalance_of_long_tail_is_a_note(classes: int, rarest: int, severity: str, loss_fn: Any) -> None:
+    (finding,) = rule_findings(long_tailed_setup(classes, loss_fn, rarest), "D106")
+    assert finding.severity == severity

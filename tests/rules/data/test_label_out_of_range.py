@@ -208,3 +208,94 @@ def test_label_out_of_range_of_dict_samples_is_reported_once(shift: int) -> None
     (finding,) = rule_findings(Setup(network(3), DataLoader(data, 16), loss_fn=nn.CrossEntropyLoss()), "D101")
     assert len(finding.evidence["samples"]) == 20
     assert f"of {int(((Y + shift < 0) | (Y + shift > 2)).sum()) * 6} train samples" in finding.message
+
+
+class BatchScores(nn.Module):
+    """Scores of each sample against each sample of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x) @ self.body(x).T
+
+
+def in_batch_loss(output: Tensor, target: Tensor) -> Tensor:
+    is_same = (target[:, None] == target[None]) & ~torch.eye(len(target), dtype=torch.bool)
+    return F.cross_entropy(output.masked_fill(is_same, float("-inf")), torch.arange(len(target)))
+
+
+def own_sample_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, torch.arange(len(target))) + 0 * target.sum()
+
+
+@pytest.mark.parametrize("loss_fn", [in_batch_loss, own_sample_loss])
+def test_label_out_of_range_when_columns_follow_the_batch_size_is_quiet(loss_fn: Callable[..., Tensor]) -> None:
+    assert rule_findings(minimal_setup(BatchScores(), X, torch.arange(64), loss_fn), "D101") == []
+
+
+def make_watched_errors(model: Any, labels: Tensor, loss: Callable[[Any, Tensor, Tensor], Tensor]) -> list[list[str]]:
+    """Return the error codes of D101 after a checkup, and after a loop of two epochs with a loss of its own."""
+    loader = DataLoader(TensorDataset(X, labels), batch_size=16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    debugger.checkup(select="D101")
+    codes = [[finding.code for finding in debugger.findings]]
+    with debugger.watch():
+        for x, y in [*loader, *loader]:
+            optimizer.zero_grad()
+            loss(model, x, y).backward()
+            optimizer.step()
+    return [*codes, [finding.code for finding in debugger.findings if finding.code == "D101"]]
+
+
+class Speller(nn.Module):
+    """Scores of 9 letters at each of 3 positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 27)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x).reshape(-1, 3, 9)
+
+
+LETTERS = torch.randint(0, 9, (64, 3), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("model", "labels", "loss"),
+    [
+        (network(2), Y, lambda model, x, y: F.cross_entropy(model(x[y < 2]), y[y < 2])),
+        (network(3), Y + 1, lambda model, x, y: F.cross_entropy(model(x), y - 1)),
+        (Speller(), LETTERS, lambda model, x, y: F.cross_entropy(model(x).flatten(0, 1), y.flatten())),
+    ],
+    ids=["selected classes", "renumbered", "other axis"],
+)
+def test_label_out_of_range_when_the_loop_uses_other_labels_is_withdrawn(
+    model: nn.Module, labels: Tensor, loss: Callable[[Any, Tensor, Tensor], Tensor]
+) -> None:
+    before, after = make_watched_errors(model, labels, loss)
+    assert before == ["D101", "D101"]
+    assert after == []
+
+
+def test_label_out_of_range_of_wrapped_labels_in_the_loop_is_still_reported() -> None:
+    labels = torch.where(torch.arange(64) % 5 == 3, -1, Y)
+    loader = DataLoader(TensorDataset(X, labels), batch_size=16)
+    model = network(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=indexing_loss, optimizer=optimizer)
+    debugger.checkup(select="D101")
+    with debugger.watch():
+        for x, y in loader:
+            optimizer.zero_grad()
+            indexing_loss(model(x), y).backward()
+            optimizer.step()
+    assert "D101" in {finding.code for finding in debugger.findings}
+
+
+def test_label_out_of_range_on_another_axis_names_the_axis() -> None:
+    (finding,) = rule_findings(minimal_setup(Speller(), X, LETTERS, nn.CrossEntropyLoss()), "D101")
+    assert finding.fix == "loss = loss_fn(output.movedim(2, 1), labels)"

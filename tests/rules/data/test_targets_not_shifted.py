@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.data.targets_not_shifted import RecurrentLanguageModel, token_cross_entropy
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel
@@ -118,3 +120,53 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_targets_not_shifted_with_correct_targets_is_quiet(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "D126") == []
+
+
+class Transcriber(nn.Module):
+    """A decoder that hears earlier letters, beside an input of numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.start = RecurrentLanguageModel(), nn.Linear(10, 11)
+
+    def forward(self, numbers: Tensor, heard: Tensor) -> Tensor:
+        return self.inner(heard) + self.start(numbers)[:, None]
+
+
+def delay(tokens: Tensor) -> Tensor:
+    return torch.cat([torch.zeros_like(tokens[:, :1]), tokens[:, :-1]], dim=1)
+
+
+NUMBERS = torch.randn(64, 10, generator=torch.Generator().manual_seed(3))
+Step = Callable[[Any, tuple[Tensor, ...]], Tensor]
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "step", "is_reported"),
+    [
+        (Transcriber(), (NUMBERS, TOKENS), lambda m, b: token_cross_entropy(m(b[0], delay(b[1])), b[1]), False),
+        (Transcriber(), (NUMBERS, TOKENS), lambda m, b: token_cross_entropy(m(b[0], b[1]), b[1]), True),
+        (
+            RecurrentLanguageModel(),
+            (TOKENS, TOKENS),
+            lambda m, b: token_cross_entropy(m(b[0][:, :-1]), b[1][:, 1:]),
+            False,
+        ),
+        (RecurrentLanguageModel(), (TOKENS, TOKENS), lambda m, b: token_cross_entropy(m(b[0]), b[1]), True),
+    ],
+    ids=["delayed decoder", "decoder", "shift in the loop", "no shift"],
+)
+def test_targets_not_shifted_is_withdrawn_only_if_the_loop_shifts(
+    model: nn.Module, data: tuple[Tensor, ...], step: Step, is_reported: bool
+) -> None:
+    loader = DataLoader(TensorDataset(*data), batch_size=16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=token_cross_entropy, optimizer=optimizer)
+    debugger.checkup(select="D126")
+    assert [finding.code for finding in debugger.findings] == ["D126"]
+    with debugger.watch():
+        for batch in loader:
+            optimizer.zero_grad()
+            step(model, batch).backward()
+            optimizer.step()
+    assert ("D126" in {finding.code for finding in debugger.findings}) == is_reported

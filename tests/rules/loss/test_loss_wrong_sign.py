@@ -7,14 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import NotChecked
 from nbdebug.records import Record
 from nbdebug.rule_engine import rule_registry
-from nbdebug.rules.examples import classifier
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.setup import Setup
 
 
 def reward_weighted(output: Tensor, target: Tensor) -> Tensor:
@@ -104,3 +105,69 @@ def test_loss_wrong_sign_of_sign_flipped_in_loop_names_the_backward_line() -> No
     (finding,) = [finding for finding in watch.result.report.findings if finding.code == "L213"]
     assert finding.where.source is not None
     assert "(-loss).backward()" in finding.where.source
+
+
+TOKENS = torch.randint(0, 7, (32, 9), generator=torch.Generator().manual_seed(0))
+
+
+def token_setup(loss_fn: Callable[..., Tensor]) -> Setup:
+    """A model with one prediction of each token, and a loss of your own."""
+    return minimal_setup(nn.Sequential(nn.Embedding(7, 8), nn.Linear(8, 7)), TOKENS, TOKENS.roll(-1, 1), loss_fn)
+
+
+def shifted_token_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output[:, :-1].flatten(0, 1), target[:, 1:].flatten())
+
+
+def token_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output.flatten(0, 1), target.flatten())
+
+
+def similarity_loss(output: Tensor, _: Tensor) -> Tensor:
+    """A loss of similarities that a model computes itself."""
+    return 2 - 2 * output.mean()
+
+
+def in_batch_loss(output: Tensor, target: Tensor) -> Tensor:
+    """A loss whose correct answer is the row itself; equal targets are no negatives."""
+    is_same = (target[:, None] == target[None]) & ~torch.eye(len(target), dtype=torch.bool)
+    scores = (output @ output.T).masked_fill(is_same, float("-inf"))
+    return F.cross_entropy(scores, torch.arange(len(target)))
+
+
+def later_value_loss(output: Tensor, target: Tensor) -> Tensor:
+    return -(output[1:] * target[:-1]).mean()
+
+
+X, Y = points()
+SIGNS = (2.0 * (X[:, :1] > 0) - 1) * torch.linspace(1, 2, 64)[:, None]
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        token_setup(lambda o, t: -shifted_token_loss(o, t)),
+        token_setup(shifted_token_loss),
+        minimal_setup(network(1), X, torch.zeros(64, 1), similarity_loss),
+        minimal_setup(network(1), X, SIGNS, lambda o, t: -later_value_loss(o, t)),
+        minimal_setup(network(16), X, torch.arange(64) % 16, in_batch_loss),
+    ],
+    ids=["negated later tokens", "later tokens", "similarity", "later values", "in-batch negatives"],
+)
+def test_loss_wrong_sign_of_loss_with_other_targets_is_quiet(setup: Setup) -> None:
+    report = Debugger.of(setup).checkup(select="L213")
+    assert len(report) == 0
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        token_setup(lambda o, t: -token_loss(o, t)),
+        minimal_setup(network(1), X, (SIGNS > 0).float(), lambda o, t: -F.binary_cross_entropy_with_logits(o, t)),
+        minimal_setup(network(1), X, X[:, :1], lambda o, t: -F.l1_loss(o, t)),
+        minimal_setup(network(3), X, Y, lambda o, t: o.log_softmax(1).gather(1, t[:, None]).mean()),
+    ],
+    ids=["tokens", "binary", "values", "classes"],
+)
+def test_loss_wrong_sign_of_negated_loss_is_reported(setup: Setup) -> None:
+    assert [finding.code for finding in Debugger.of(setup).checkup(select="L213")] == ["L213"]

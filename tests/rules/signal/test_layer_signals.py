@@ -146,7 +146,7 @@ def test_exploding_gradient_reports_spike_only_if_loss_stays_high() -> None:
     assert finding.evidence["max_norm"] == 1.0
 
 
-def record_with_dead_units(dead: float, silent: float) -> Record:
+def record_with_dead_units(dead: float, silent: float, first_dead: float | None = None) -> Record:
     """Return a record of four layers, the third with a share of dead units and of zeros."""
     record = make_record()
     record.layers = StepTable([*record.layers.columns, *layer_columns(f"activation|a{i}" for i in range(4))])
@@ -155,7 +155,8 @@ def record_with_dead_units(dead: float, silent: float) -> Record:
         names = list(template.layers.columns)
         row = dict(zip(names, template.layers.values[snapshot].tolist(), strict=True))
         for i in range(4):
-            share = (dead, silent) if i == 2 else (0.0, 0.5)
+            late = dead if first_dead is None or snapshot >= 4 else first_dead
+            share = (late, silent) if i == 2 else (0.0, 0.5)
             row |= {f"activation.dead|a{i}": share[0], f"activation.zeros|a{i}": share[1]}
             row |= {f"activation.norm|a{i}": 32.0, f"activation.mean|a{i}": 0.0, f"activation.std|a{i}": 1.0}
         record.layers.append(step, row)
@@ -200,3 +201,20 @@ def test_weights_bimodal_reports_weights_with_gap_at_zero() -> None:
     ):
         record.shapes.append(step, packed_histogram(values)[None])
     assert len(findings("G413", record)) == 1
+
+
+@pytest.mark.parametrize(
+    ("dead", "last_loss", "severity"),
+    [(0.6, 0.2, "note"), (0.6, 0.9, "warning"), (0.8, 0.2, "warning"), (0.6, -3.0, "note")],
+    ids=["learned", "not learned", "many units", "unknown loss level"],
+)
+def test_dead_relu_of_half_a_layer_is_a_note_unless_the_run_is_poor(
+    dead: float, last_loss: float, severity: str
+) -> None:
+    record = record_with_dead_units(dead=dead, silent=0.9, first_dead=0.1)
+    losses = Record()
+    for step, loss in enumerate(np.linspace(1.0, last_loss, 200), 1):
+        losses.run.append(step, {"loss": loss})
+    record.run = losses.run
+    (finding,) = findings("G401", record)
+    assert finding.severity == severity

@@ -1,0 +1,80 @@
+"""Tests of L217 with custom losses, which derive the operands of binary cross-entropy from the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.rules.examples import minimal_setup, network, points
+from tests.rules.rule_findings import rule_findings
+
+X, Y = points()
+LABEL_AND_DOMAIN = torch.stack([Y, torch.arange(64) % 2], dim=1)
+
+
+class TwoHeads(nn.Module):
+    """Scores of three classes, and one logit of the domain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.label, self.domain = network(3), network(1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.label(x), self.domain(x).squeeze(1)
+
+
+def domain_loss(outputs: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
+    scores, domain = outputs
+    label_loss = F.cross_entropy(scores, targets[:, 0])
+    return label_loss + F.binary_cross_entropy_with_logits(domain, targets[:, 1].float())
+
+
+def scaled_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.binary_cross_entropy(output.sigmoid(), target.float() / 2)
+
+
+def threshold_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(output, (target > 0).float())
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "loss_fn"),
+    [
+        (TwoHeads(), LABEL_AND_DOMAIN, domain_loss),
+        (network(1), Y[:, None], scaled_loss),
+        (network(1), Y[:, None], threshold_loss),
+    ],
+    ids=["two tasks", "scaled", "threshold"],
+)
+def test_probability_outside_unit_when_loss_derives_targets_is_quiet(
+    model: nn.Module, targets: Tensor, loss_fn: Callable[..., Tensor]
+) -> None:
+    assert rule_findings(minimal_setup(model, X, targets, loss_fn), "L217") == []
+
+
+def swapped_domain_loss(outputs: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
+    return domain_loss(outputs, targets.flip(1))
+
+
+def class_number_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(output, target.float())
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "loss_fn"),
+    [
+        (TwoHeads(), LABEL_AND_DOMAIN, swapped_domain_loss),
+        (network(1), Y[:, None], class_number_loss),
+        (network(1), Y[:, None].float(), nn.BCEWithLogitsLoss()),
+    ],
+    ids=["other column", "custom loss", "loss of torch"],
+)
+def test_probability_outside_unit_of_class_numbers_is_reported(
+    model: nn.Module, targets: Tensor, loss_fn: Callable[..., Tensor]
+) -> None:
+    (finding,) = rule_findings(minimal_setup(model, X, targets, loss_fn), "L217")
+    assert "indices of 3 classes" in finding.cause
