@@ -16,6 +16,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
     "targets of the loss",
 )
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
+LOSS_DETACHED = "the loss has no path to the model"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
 _RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
@@ -42,6 +43,8 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
     }
     if summary.backward_passes:
         assumptions.add(LOSS_RAISES)
+    if summary.reaches_model:
+        assumptions.add(LOSS_DETACHED)
     operands = summary.loss_operands
     if operands and not operands.broadcast and (operands.is_float_target or operands.kind in ("cross-entropy", "nll")):
         assumptions.add(LOSS_OPERANDS_MISMATCH)

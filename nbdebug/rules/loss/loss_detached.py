@@ -11,6 +11,7 @@ from nbdebug.autograd import DetachPoint
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import LOSS_DETACHED
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
@@ -54,7 +55,9 @@ def loss_detached(
     ## How it is measured
     On the autograd graph of the first batch; each call that received a tensor with a gradient and returned one without
     is recorded. In a watched loop, on the graphs of its own backward passes, until one of them reaches the model. If
-    the first one does not, the calls of one iteration are traced for the line that creates the tensor it ends in.
+    the first one does not, the calls of one iteration are traced for the line that creates the tensor it ends in. A
+    backward pass that reaches the model disproves what the first batch shows, as for a network that was frozen for the
+    turn of another one.
 
     ## How to fix
     Compute the loss from the output itself. Use .item() only for values that you print.
@@ -88,6 +91,7 @@ def loss_detached(
             "fresh leaf": bool(new_tensors),
             "trainable parameters": len(trainable_ids),
         },
+        assumes=(LOSS_DETACHED,),
         explains=_CONSEQUENCES,
     )
 
