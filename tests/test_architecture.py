@@ -26,6 +26,7 @@ SMALL_BY_NATURE = {
     "nbdebug.cli": "an entry point",
     "nbdebug.exceptions": "the errors of the package, below everything",
     "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
+    "nbdebug.loop_monitor.axis_decisions": "one trace of calls",
     "nbdebug.metrics.comparison": "one test of two models",
     "nbdebug.metrics.segmentation": "two scores",
     "nbdebug.pytest_plugin": "an entry point",

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nbdebug.loop_monitor.axis_decisions import MIN_DECISIONS, AxisDecisionTrace
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
@@ -34,12 +35,14 @@ class ConstantDecision:
     """A comparison of targets that vary with predictions that do not, although the outputs have both signs.
 
     ``line`` is where the predictions are made, ``operation`` the call that makes them: "" for a threshold.
+    ``is_index`` tells that they are indices along an axis of one value, which are constant for any output.
     """
 
     line: SourceLine
     operation: str
     value: float
     comparisons: int
+    is_index: bool = False
 
 
 @dataclass
@@ -58,6 +61,7 @@ class DecisionMonitor:
     Predictions are operands of ``==`` and ``!=`` with as many values as the latest outputs, and whole numbers that
     leave torch for a metric of another library. They count only if these outputs have both signs, so that a threshold
     of zero gives both classes, and if no tensor of the batch is constant, since targets of one class are compared too.
+    Indices along an axis of one value are counted in evaluations, whatever they are used for.
     """
 
     def __init__(self) -> None:
@@ -69,6 +73,7 @@ class DecisionMonitor:
         self.batch: list[Tensor] = []
         self.signs_by_rows: dict[int, set[bool]] = {}
         self.by_line: dict[SourceLine, _Comparisons] = {}
+        self.axis_trace = AxisDecisionTrace()
 
     @property
     def wants_output(self) -> bool:
@@ -82,6 +87,7 @@ class DecisionMonitor:
 
     def on_forward_begin(self) -> None:
         """Record the start of a pass, whose own comparisons are not predictions."""
+        self.axis_trace.close()
         self.signs_by_rows = {}
 
     def on_forward_end(self, output: Any) -> None:
@@ -101,6 +107,7 @@ class DecisionMonitor:
         targets, self.batch = [values for values in self.batch if values.numel() == scores.numel()], []
         self.phase_rows += scores.numel()
         self.phase_signs |= signs
+        self.axis_trace.start(scores, self.phase_rows)
         if targets and all(map(_varies, targets)):
             self.signs_by_rows = {self.phase_rows: self.phase_signs, scores.numel(): signs}
 
@@ -158,7 +165,12 @@ class DecisionMonitor:
 
     def summary(self) -> tuple[ConstantDecision, ...]:
         """Return the lines on which the predictions were constant in all comparisons."""
-        return tuple(
+        indices = tuple(
+            ConstantDecision(line, operation, 0.0, count, is_index=True)
+            for (line, operation), count in self.axis_trace.counts.items()
+            if count >= MIN_DECISIONS
+        )
+        return indices + tuple(
             ConstantDecision(*comparisons.maker, comparisons.value, comparisons.count)
             for comparisons in self.by_line.values()
             if comparisons.maker is not None and not comparisons.varies and comparisons.count >= _MIN_COMPARISONS

@@ -26,6 +26,7 @@ class GradientChanges:
     other sign; ``side`` is that sign. ``norms_before`` and ``norms_after`` are the gradient norms at all inspected
     steps. ``update_share`` and ``limit_over_epsilon`` are what a step with the last norm does, as in
     `ClippingSummary`. ``loss_factor`` is the factor between a loss and the root of the backward pass.
+    ``has_constant_rate`` tells whether the learning rate was the same at all inspected steps.
     """
 
     changed_steps: int = 0
@@ -36,6 +37,7 @@ class GradientChanges:
     update_share: float | None = None
     limit_over_epsilon: float | None = None
     loss_factor: float = 1.0
+    has_constant_rate: bool = True
 
 
 class GradientChangeMonitor:
@@ -49,6 +51,7 @@ class GradientChangeMonitor:
         self.write_trace = WriteTrace()
         self.last_tracked: TrackedOptimizer | None = None
         self.loss_factor = 1.0
+        self.rates: set[float] = set()
 
     def on_backward_end(self, parameters: Sequence[Tensor], loss_weights: LossWeights) -> None:
         """Sample the gradients after a backward pass, and trace who writes to them if they were changed before."""
@@ -72,6 +75,7 @@ class GradientChangeMonitor:
         if not pairs or not all(bool(values.isfinite().all()) for pair in pairs for values in pair):
             return
         self.last_tracked = tracked
+        self.rates.add(float(tracked.optimizer.param_groups[0]["lr"]))
         before, after = (torch.cat([pair[position] for pair in pairs]) for position in (0, 1))
         self.record_norms(tracked, float(before.norm()), float(after.norm()))
         if torch.equal(before, after):
@@ -103,6 +107,7 @@ class GradientChangeMonitor:
             update_share,
             limit_over_epsilon,
             self.loss_factor,
+            len(self.rates) <= 1,
         )
 
 

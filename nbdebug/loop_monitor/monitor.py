@@ -136,6 +136,7 @@ class LoopMonitor:
             closing(self.rounded_updates.write_trace),  # type: ignore[list-item]
             closing(self.gradient_changes.write_trace),  # type: ignore[list-item]
             closing(self.weight_aliases.trace),  # type: ignore[list-item]
+            closing(self.decision_monitor.axis_trace),  # type: ignore[list-item]
         ]
         for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
             hooks.append(observe_call_arguments(Tensor, method, callback))

@@ -21,12 +21,13 @@ _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 class UncoveredParameters:
     """Trainable parameters with a gradient that no optimizer of a loop holds.
 
-    ``replaced`` came into the model while the loop ran, ``unfrozen`` were frozen when it began, ``never_held`` were
-    trainable all the time and have not changed. ``of_loss`` are those of the loss itself. ``optimizers`` counts the
-    optimizers of the program.
+    ``replaced`` came into the model while the loop ran, in place of others, ``added`` in addition to them.
+    ``unfrozen`` were frozen when it began, ``never_held`` were trainable all the time and have not changed. ``of_loss``
+    are those of the loss itself. ``optimizers`` counts the optimizers of the program.
     """
 
     replaced: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
     unfrozen: tuple[str, ...] = ()
     never_held: tuple[str, ...] = ()
     of_loss: tuple[str, ...] = ()
@@ -90,11 +91,13 @@ class ParameterTracker:
         optimizers = _live_optimizers()
         held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
         uncovered = {name: p for name, p in of_model.items() if id(p) not in held}
-        replaced = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
-        unfrozen = (name for name in uncovered if name not in replaced and name not in self.parameters)
-        never_held = self.nonzero_gradient_counts.keys() & uncovered.keys() - self.changed - {*replaced}
+        new = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
+        has_grown = self.initial_ids <= {id(p) for p in model.parameters()}
+        unfrozen = (name for name in uncovered if name not in new and name not in self.parameters)
+        never_held = self.nonzero_gradient_counts.keys() & uncovered.keys() - self.changed - {*new}
         return UncoveredParameters(
-            replaced,
+            () if has_grown else new,
+            new if has_grown else (),
             tuple(unfrozen),
             tuple(name for name in uncovered if name in never_held),
             tuple(name for name, p in of_loss.items() if id(p) not in held),

@@ -49,7 +49,7 @@ class CallTrace(TorchFunctionMode):
             self.__exit__(None, None, None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.addresses and args and (line := _calling_line(sys._getframe(1))):
+        if self.addresses and args and (line := calling_line(sys._getframe(1))):
             self.record(func, args, line)
         return func(*args, **(kwargs or {}))
 
@@ -75,7 +75,7 @@ class WriteTrace(CallTrace):
             self.line = line
 
 
-def _calling_line(frame: FrameType | None) -> SourceLine | None:
+def calling_line(frame: FrameType | None) -> SourceLine | None:
     """Return the user's line of a torch call, also through an observed method; None for calls of the debugger."""
     while frame is not None and (
         is_library_code(frame.f_code.co_filename) or frame.f_code.co_filename == training_events.__file__

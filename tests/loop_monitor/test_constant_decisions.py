@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,76 @@ def evaluate(net, loader):
         scores[negative].sum()
 """
     assert not e710_findings(tmp_path, evaluation, make_setup())
+
+
+MASKS = """
+def masks(scores):
+    {decision}
+    return answer.reshape(scores.shape).float()
+
+def evaluate(net, loader):
+    both = either = 0.0
+    for x, y in loader:
+        guess = masks(net(x)).flatten()
+        both += (guess * y.flatten()).sum().item()
+        either += ((guess + y.flatten()) > 0).sum().item()
+    return both / either
+"""
+PROBABILITIES = """
+class Accuracy:
+    def choose(self, scores):
+        scores = scores.sigmoid() if scores.min() < 0 else scores
+        {decision}
+        return answer.flatten()
+
+def evaluate(net, loader):
+    accuracy = Accuracy()
+    return [torch.logical_not(accuracy.choose(net(x)).bool() ^ y.flatten().bool()).float().mean() for x, y in loader]
+"""
+INDICES = ["answer = scores.argmax(dim=1)", "answer = scores.max(1).indices", "answer = torch.sort(scores, 1)[1]"]
+NO_INDICES = [
+    "answer = scores > 0.5",
+    "answer = scores.flatten().argsort() % 2",
+    "answer = scores.argsort(dim=0)",
+    "answer = torch.cat([1 - scores, scores], 1).argmax(1)",
+]
+
+
+def mask_setup() -> Setup:
+    x, y = points(2)
+    x = x.reshape(-1, 1, 2, 2)
+    setup = minimal_setup(
+        nn.Sequential(nn.Conv2d(1, 4, 1), nn.ReLU(), nn.Conv2d(4, 1, 1)),
+        x,
+        (x > y[:, None, None, None] - 0.5).float(),
+        nn.BCEWithLogitsLoss(),
+    )
+    setup.val_loader = setup.train_loader
+    return setup
+
+
+def probability_setup() -> Setup:
+    x, y = points(2)
+    setup = minimal_setup(nn.Sequential(network(1), nn.Sigmoid()), x, y.float().unsqueeze(1), nn.BCELoss())
+    setup.val_loader = setup.train_loader
+    return setup
+
+
+@pytest.mark.parametrize("evaluation", [MASKS, PROBABILITIES])
+@pytest.mark.parametrize("make", [mask_setup, probability_setup])
+@pytest.mark.parametrize("decision", INDICES)
+def test_degenerate_metric_on_indices_along_an_axis_of_one_value_fires_in_any_metric(
+    tmp_path: Path, evaluation: str, make: Callable[[], Setup], decision: str
+) -> None:
+    (finding,) = e710_findings(tmp_path, evaluation.format(decision=decision), make())
+    assert source_line(finding) == decision
+    assert "axis of one value" in finding.message
+
+
+@pytest.mark.parametrize("evaluation", [MASKS, PROBABILITIES])
+@pytest.mark.parametrize("make", [mask_setup, probability_setup])
+@pytest.mark.parametrize("decision", NO_INDICES)
+def test_degenerate_metric_on_other_decisions_finds_nothing(
+    tmp_path: Path, evaluation: str, make: Callable[[], Setup], decision: str
+) -> None:
+    assert not e710_findings(tmp_path, evaluation.format(decision=decision), make())

@@ -136,3 +136,78 @@ def test_clipping_misused_on_norm_limited_after_division_by_the_scale_finds_noth
     update: Callable[[list[Any]], None],
 ) -> None:
     assert not clipping_findings(train_with_scaled_loss(update), dense())
+
+
+NORMALIZING = """
+import torch
+
+
+def scale(parameters, limit=2.0):
+    norm = torch.cat([p.grad.flatten() for p in parameters]).norm()
+    for p in parameters:
+        {line}
+
+
+def train(setup):
+    for step, (x, y) in enumerate([*setup.train_loader] * 10):
+        setup.model.zero_grad()
+        setup.loss_fn(setup.model(x), y).backward()
+        scale(list(setup.model.parameters()))
+        {schedule}
+        setup.optimizers[0].step()
+"""
+SCHEDULE = "setup.optimizers[0].param_groups[0]['lr'] = 0.05 / (1 + step) ** 0.5"
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+@pytest.mark.parametrize("line", ["p.grad.mul_(limit / (norm + 1e-6))", "p.grad = limit * p.grad / norm"])
+def test_clipping_misused_on_small_gradients_scaled_to_the_limit_warns_at_the_line(
+    make: Callable[[], Setup], line: str, tmp_path: Path
+) -> None:
+    train = load_loop(tmp_path / "loop.py", NORMALIZING.format(line=line, schedule="pass"))
+    (finding,) = clipping_findings(train, make())
+    assert "gradient norm before step() is 2 " in finding.message
+    assert source_line(finding) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "schedule"),
+    [
+        ("p.grad.mul_(min(1.0, float(limit / norm)))", "pass"),
+        ("p.grad.mul_((0.01 * limit / norm).clamp(max=1))", "pass"),
+        ("p.grad.mul_(limit / (norm + 1e-6))", SCHEDULE),
+    ],
+)
+def test_clipping_misused_on_clipping_and_on_normalized_gradients_with_decay_finds_nothing(
+    line: str, schedule: str, tmp_path: Path
+) -> None:
+    train = load_loop(tmp_path / "loop.py", NORMALIZING.format(line=line, schedule=schedule))
+    for make in (dense, convolutional):
+        assert not clipping_findings(train, make())
+
+
+def test_clipping_misused_on_small_gradients_enlarged_for_adam_finds_nothing(tmp_path: Path) -> None:
+    setup = dense()
+    setup.optimizers = (torch.optim.Adam(setup.model.parameters(), lr=0.01),)
+    train = load_loop(tmp_path / "loop.py", NORMALIZING.format(line="p.grad.mul_(limit / norm)", schedule="pass"))
+    assert not clipping_findings(train, setup)
+
+
+@pytest.mark.parametrize("make", [dense, convolutional])
+def test_clipping_misused_on_torch_clipping_of_a_loss_scaled_by_hand_warns_unless_divided_before(
+    make: Callable[[], Setup],
+) -> None:
+    def train(setup: Setup, divide_first: bool) -> None:
+        for x, y in [*setup.train_loader] * 10:
+            setup.model.zero_grad()
+            (setup.loss_fn(setup.model(x), y) * 2.0**14).backward()  # type: ignore[misc]
+            if divide_first:
+                divide([p.grad for p in setup.model.parameters()])
+            nn.utils.clip_grad_norm_(setup.model.parameters(), 1.0)
+            if not divide_first:
+                divide([p.grad for p in setup.model.parameters()])
+            setup.optimizers[0].step()
+
+    (finding,) = clipping_findings(lambda setup: train(setup, divide_first=False), make())
+    assert "multiplied by 16,384" in finding.cause
+    assert not clipping_findings(lambda setup: train(setup, divide_first=True), make())

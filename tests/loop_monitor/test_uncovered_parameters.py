@@ -181,3 +181,76 @@ def test_parameter_not_optimized_of_the_loss_stays_after_a_loop() -> None:
 
     findings = all_findings(train, minimal_setup(network(3), *points(), Weighted()))
     assert [finding.where.parameter for finding in findings if finding.code == "O503"] == ["scale"]
+
+
+class Growing(nn.Module):
+    """A network that gets a second branch, or another block, while it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.ModuleList([nn.Linear(4, 8)]), nn.Linear(8, 3)
+        self.branch: nn.Module | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.body[0](x)
+        for block in self.body[1:]:
+            hidden = hidden + torch.relu(block(hidden))
+        return self.head(hidden) if self.branch is None else self.head(hidden) + self.branch(x)
+
+
+def add_branch(model: Any) -> nn.Module:
+    model.branch = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    return model.branch  # type: ignore[no-any-return]
+
+
+def add_block(model: Any) -> nn.Module:
+    model.body.append(nn.Linear(8, 8))
+    return model.body[-1]  # type: ignore[no-any-return]
+
+
+def growing(grow: Callable[[Any], nn.Module], is_announced: bool) -> TrainFunction:
+    def train(setup: Setup) -> None:
+        train_plainly(setup, 1)
+        part = grow(setup.model)
+        if is_announced:
+            setup.optimizers[0].add_param_group({"params": list(part.parameters())})
+        train_plainly(setup, 2)
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("grow", "module", "line"),
+    [
+        (add_branch, "branch", "model.branch = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))"),
+        (add_block, "body.1", "model.body.append(nn.Linear(8, 8))"),
+    ],
+)
+def test_parameter_not_optimized_on_layers_added_in_the_loop_is_error_unless_in_a_group(
+    grow: Callable[[Any], nn.Module], module: str, line: str
+) -> None:
+    def make() -> Setup:
+        model = Growing()
+        optimizers = (torch.optim.SGD(model.parameters(), lr=0.1),)
+        return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers)
+
+    findings = [item for item in all_findings(growing(grow, False), make()) if item.code in ("O503", "O504")]
+    (finding,) = findings
+    assert (finding.code, finding.where.module) == ("O503", module)
+    assert "added to the model" in finding.message
+    assert "get_submodule" in finding.fix
+    assert not [item for item in all_findings(growing(grow, True), make()) if item.code in ("O503", "O504")]
+
+
+@pytest.mark.parametrize("freeze", [lambda part: part.requires_grad_(False), lambda part: freeze_each(part)])
+def test_loss_detached_on_a_part_frozen_for_the_turn_of_another_finds_nothing(freeze: Callable[[Any], Any]) -> None:
+    def train(setup: Setup) -> None:
+        taking_turns("discriminator")(setup)
+        freeze(setup.model.get_submodule("discriminator"))
+
+    assert not [finding for finding in all_findings(train, adversaries()) if finding.code == "L212"]
+
+
+def freeze_each(part: nn.Module) -> None:
+    for weight in part.parameters():
+        weight.requires_grad = False

@@ -40,6 +40,8 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     name counts as the output if that function assigns nothing else to it; ambiguous cases are not reported.
     Predictions are reported by their values, whatever computes them: they are equal in at least two comparisons, and in
     all of the same line, while the targets differ and the outputs have both signs. The source then gives the line.
+    Indices of ``max``, ``argmax``, ``topk`` or ``sort`` are reported if, in at least two evaluations, there are as many
+    as the output has values, and all are zero, which happens only along an axis of one value.
 
     ## How to fix
     Apply the fix suggested for the line.
@@ -78,10 +80,18 @@ def _finding(metric: DegenerateMetric) -> Finding:
 
 def _decision_finding(decision: ConstantDecision) -> Finding:
     """Report predictions that do not depend on the output of the model."""
-    return Finding(
-        message=f"The predictions made on this line are all {decision.value:g}, in each of {decision.comparisons} "
+    message = (
+        f"The predictions made on this line are all {decision.value:g}, in each of {decision.comparisons} "
         "comparisons with targets that differ, although the outputs of the model have both signs; expected predictions "
-        "of both classes.",
+        "of both classes."
+    )
+    if decision.is_index:
+        message = (
+            f"{decision.operation} on this line runs along an axis of one value, so each of its indices was 0 in "
+            f"{decision.comparisons} evaluations; expected predictions that depend on the output of the model."
+        )
+    return Finding(
+        message=message,
         where=decision.line.where(),
         cause=f"The model returns one value for each row, and {decision.operation} along an axis of one value is "
         "constant."

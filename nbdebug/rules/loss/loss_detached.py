@@ -99,8 +99,8 @@ def loss_detached(
             "fresh leaf": bool(new_tensors),
             "trainable parameters": len(trainable_ids),
         },
-        explains=_CONSEQUENCES,
         assumes=(LOSS_DETACHED,),
+        explains=_CONSEQUENCES,
     )
 
 

@@ -21,6 +21,7 @@ _CORRECT_ORDER = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.paramete
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
+_MIN_ENLARGED_SHARE, _MIN_ENLARGEMENT = 0.5, 2.0  # of the norms that own clipping enlarges; their median factor
 
 
 @rule("O508", "warning")
@@ -53,7 +54,9 @@ def clipping_misused(
     with changed gradients, 16 sampled values or more of one sign were changed, none of the other sign, and 16 of these
     are larger than the median of those changed; a common factor of all values does not count. It is a limit of the norm
     if the norms differ by 10 % or more after the backward pass but by less than 1 % before the step, over 8 steps or
-    more.
+    more. That limit is compared like that of a call, also if other code divides the clipped gradients afterwards. If
+    at least half of the norms were below the limit, with a median factor of two or more, clipping enlarges gradients;
+    this is reported for plain SGD with a constant learning rate.
 
     ## How to fix
     Order: backward, unscale_, clip, step. Set the limit near the 95th percentile of the observed norms.
@@ -71,8 +74,9 @@ def clipping_misused(
     texts = None
     if calls >= least:
         texts = _misplaced_clipping(clips, share, least) or _limit_too_small(clips, shrunk, dust)
-    elif own_clips := _own_clipping(changes):
+    if texts is None and (own_clips := _own_clipping(changes)):
         texts = _limit_too_small(own_clips, shrunk, dust, _MIN_OWN_NORMS, changes.loss_factor)
+        texts = texts or _small_gradients_enlarged(own_clips, changes)
     if texts is None and changes.one_sided_steps >= max(least, share * changes.changed_steps):
         texts = _one_sided(changes)
     if texts is None:
@@ -110,6 +114,27 @@ def _own_clipping(changes: GradientChanges) -> ClippingSummary | None:
         limits=after,
         update_share=changes.update_share,
         limit_over_epsilon=changes.limit_over_epsilon,
+    )
+
+
+def _small_gradients_enlarged(clips: ClippingSummary, changes: GradientChanges) -> tuple[str, str, str] | None:
+    """Message, cause and fix for own clipping that also scales small gradients to the limit.
+
+    Normalized gradients are a method of their own with learning rates that decay, and adaptive optimizers are invariant
+    to a constant factor.
+    """
+    factors = [limit / norm for limit, norm in zip(clips.limits, clips.norms, strict=True)]
+    enlarged = [factor for factor in factors if factor > 1]
+    if clips.update_share is None or not changes.has_constant_rate:
+        return None
+    if len(enlarged) < _MIN_ENLARGED_SHARE * len(factors) or median(enlarged) < _MIN_ENLARGEMENT:
+        return None
+    return (
+        f"The gradient norm before step() is {median(clips.limits):.3g} in all {len(factors)} inspected steps; after "
+        f"backward() it was below that in {len(enlarged)} of them, with a median of {median(clips.norms):.3g}; "
+        "expected no gradients that clipping enlarges.",
+        "The gradients are multiplied by limit / norm even if the norm is below the limit, so steps never shrink.",
+        "p.grad.mul_(min(1.0, limit / norm))   # or torch.nn.utils.clip_grad_norm_(model.parameters(), limit)",
     )
 
 

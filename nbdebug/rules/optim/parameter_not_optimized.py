@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 import torch
@@ -36,7 +36,7 @@ def parameter_not_optimized(
     Compares, by identity, the parameters that require a gradient with those that the optimizers hold. Tied parameters
     count once; several optimizers count together. Parameters of the loss itself are checked in the same way. In your
     own loop, it finds parameters that had a gradient, did not change, and that no optimizer of the program holds, and
-    those that were unfrozen while it ran.
+    those that were unfrozen or added to the model while it ran.
 
     ## Why it matters
     Its gradient is computed at every step and never used: the layer keeps its initial weights, while the loss still
@@ -64,6 +64,8 @@ def parameter_not_optimized(
         optimizer_count = max(optimizer_count, uncovered.optimizers)
         if uncovered.unfrozen:
             yield _unfrozen_finding(setup, uncovered.unfrozen, optimizers[0])
+        if uncovered.added:
+            yield _added_finding(setup, uncovered.added)
     for module, entries in _by_module(missing, parameters):
         values = sum(entry.parameter.numel() for entry in entries)
         yield Finding(
@@ -102,6 +104,39 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], optimizer: torch.opt
         evidence={"parameters": names[:8]},
         explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
     )
+
+
+def _added_finding(setup: Setup, names: tuple[str, ...]) -> Finding:
+    """Report parameters that were added to the model in a loop whose optimizer was created before."""
+    parts = zip(*(name.split(".")[:-1] for name in names), strict=False)
+    module = ".".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, parts))
+    module = module or names[0].rpartition(".")[0]
+    attribute = next((part for part in reversed(module.split(".")) if not part.isdigit()), "")
+    line = find_unique_line(_adds_to(attribute), user_written_objects(setup))
+    return Finding(
+        message=f"{len(names)} parameters ({', '.join(names[:4])}) were added to the model while your loop ran and "
+        "have a gradient, but no parameter group contains them, so no step updates them.",
+        where=get_location(line, module, names[0]),
+        cause="The optimizer was created before these layers were.",
+        fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
+        "   # after adding it",
+        evidence={"parameters": names[:8]},
+        explains=("G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
+    )
+
+
+def _adds_to(attribute: str) -> Callable[[ast.AST], bool]:
+    """Match an assignment of a call to an attribute, and a call that appends to it."""
+
+    def matches(node: ast.AST) -> bool:
+        if isinstance(node, ast.Assign):
+            targets = [getattr(target, "attr", "") for target in node.targets]
+            return attribute in targets and isinstance(node.value, ast.Call)
+        return call_name(node) in ("append", "extend", "add_module", "register_module") and any(
+            getattr(child, "attr", getattr(child, "value", "")) == attribute for child in ast.walk(node)
+        )
+
+    return matches
 
 
 def _unfreezes(node: ast.AST) -> bool:
