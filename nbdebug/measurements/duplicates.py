@@ -224,16 +224,25 @@ class SharedWindows:
 
 @measurement
 def shared_windows(tables: dict[str, SplitTable]) -> SharedWindows:
-    """Validation windows that share at least three quarters of their steps with a training window."""
+    """Validation windows that share at least three quarters of their steps with a training window.
+
+    Time is the second axis, or the last one if there are channels before it.
+    """
     train, val = tables.get("train"), tables.get("val")
     if train is None or val is None or len(train.inputs) != 1 or len(val.inputs) != 1:
         return SharedWindows([], 0)
     train_windows, val_windows = train.inputs[0], val.inputs[0]
-    if (
-        not _is_time_series(train_windows)
-        or train_windows.shape[1:] != val_windows.shape[1:]
-        or train_windows.dtype != val_windows.dtype
-    ):
+    if train_windows.shape[1:] != val_windows.shape[1:] or train_windows.dtype != val_windows.dtype:
+        return SharedWindows([], 0)
+    axes = range(1, train_windows.dim()) if train_windows.dim() in (2, 3) else ()
+    by_axis = [_match_windows(train, val, axis) for axis in axes]
+    return max(by_axis, key=lambda windows: len(windows.pairs), default=SharedWindows([], 0))
+
+
+def _match_windows(train: SplitTable, val: SplitTable, axis: int) -> SharedWindows:
+    """Return the shared windows along one axis."""
+    train_windows, val_windows = (table.inputs[0].movedim(axis, 1) for table in (train, val))
+    if not _is_time_series(train_windows):
         return SharedWindows([], 0)
     length, pairs, max_shift = train_windows.shape[1], dict[int, int](), 0
     for shift in range(1, min(length // 4, _MAX_SHIFT) + 1):

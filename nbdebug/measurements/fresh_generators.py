@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -15,9 +16,10 @@ from torch import Tensor
 
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.source.assignments import find_function
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_line_from_frame, is_debugger_code, is_library_code
 
 _MAX_VARIABLES = 50  # of a function or an object that are inspected
+_ATTRIBUTE_PREFIX = "self."  # an attribute may have the name of a variable
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,14 @@ class FreshGenerator:
 
 @dataclass
 class _Read:
-    """The generators seen in one read: those in a variable, by function and name, and the seeds set by torch."""
+    """The generators seen in one read, and the seeds set by torch.
+
+    Generators in a variable have the function and the name as their key; those that NumPy creates without a variable,
+    and the seeds, have the line.
+    """
 
     variables: dict[tuple[CodeType, str], Any] = field(default_factory=dict)
+    created: dict[SourceLine, Any] = field(default_factory=dict)
     seeds: dict[tuple[str, int, str], int] = field(default_factory=dict)
 
 
@@ -61,6 +68,11 @@ def _iterate_fresh(reads: list[_Read]) -> Iterator[FreshGenerator]:
         is_seeded_by_torch = bool(first.seeds) and isinstance(generator, torch.Generator)
         if is_fresh and not is_seeded_by_torch and _are_equal(generators):
             yield FreshGenerator(_describe_kind(generator), _assignment_line(*key))
+    for line, generator in first.created.items():
+        generators = [read.created.get(line) for read in reads]
+        is_in_variable = any(generator is value for value in first.variables.values())
+        if not is_in_variable and None not in generators and _are_equal(generators):
+            yield FreshGenerator(_describe_kind(generator), line)
 
 
 def _are_equal(generators: Sequence[Any]) -> bool:
@@ -92,12 +104,31 @@ def _observe(read_sample: Callable[[int], Any], index: int) -> _Read:
                 read.seeds[code.co_filename, frame.f_lineno, code.co_name] = generator.initial_seed()
 
     previous = sys.getprofile()
-    sys.setprofile(observe)
-    try:
-        read_sample(index)
-    finally:
-        sys.setprofile(previous)
+    with _record_created(read.created):
+        sys.setprofile(observe)
+        try:
+            read_sample(index)
+        finally:
+            sys.setprofile(previous)
     return read
+
+
+@contextmanager
+def _record_created(created: dict[SourceLine, Any]) -> Iterator[None]:
+    """Record the generators that ``np.random.default_rng`` creates, by the line that calls it."""
+    create = np.random.default_rng
+
+    def record(*args: Any, **kwargs: Any) -> np.random.Generator:
+        generator = create(*args, **kwargs)
+        if (line := get_line_from_frame(sys._getframe(1))) is not None:
+            created[line] = generator
+        return generator
+
+    np.random.default_rng = record
+    try:
+        yield
+    finally:
+        np.random.default_rng = create
 
 
 def _variables(frame: FrameType) -> dict[tuple[CodeType, str], Any]:
@@ -109,7 +140,8 @@ def _variables(frame: FrameType) -> dict[tuple[CodeType, str], Any]:
     values = {name: value for name, value in frame.f_locals.items() if name not in parameters}
     owner = frame.f_locals.get(parameters[0]) if parameters else None
     attributes = getattr(owner, "__dict__", {})
-    values |= attributes if len(attributes) <= _MAX_VARIABLES else {}
+    if len(attributes) <= _MAX_VARIABLES:
+        values |= {_ATTRIBUTE_PREFIX + name: value for name, value in attributes.items()}
     return {(code, name): value for name, value in values.items() if isinstance(value, GENERATOR_TYPES)}
 
 
@@ -131,6 +163,7 @@ def _describe_kind(generator: Any) -> str:
 
 def _assignment_line(code: CodeType, name: str) -> SourceLine | None:
     """Return the line of a function that assigns a variable or an attribute; None if there is none."""
+    name = name.removeprefix(_ATTRIBUTE_PREFIX)
     syntax = find_function(code)
     for node in ast.walk(syntax) if syntax is not None else ():
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

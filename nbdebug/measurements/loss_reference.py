@@ -34,6 +34,7 @@ _MAX_EXCHANGED, _MIN_INTERACTION = 4, 1e-6  # elements, and the effect relative 
 _OutputPair = tuple[Tensor, Tensor]
 _MAX_LOSS_RATIO = 0.7  # relative to the loss of a constant prediction; a new head is at 1 or above
 _MAX_SECONDS = 1.5
+_MAX_TARGETS = 32
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,30 @@ def expected_loss(
             target, compute_constant_loss, loss_kind == "squared" or _is_squared(target, compute_constant_loss)
         )
     raise NotChecked(f"no constant prediction is known for the task {task.name} with a custom loss")
+
+
+@measurement
+def target_shares(setup: Setup, first_pass: ForwardPass, output: Any, task: LearningTask) -> dict[int, float]:
+    """The share of each target in the user's loss if the mean is predicted for it; for a regression of several targets.
+
+    The others are predicted perfectly meanwhile. Targets that are constant in the first batch are left out.
+    """
+    target = first_pass.batch.target
+    if setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
+        raise NotChecked("needs a callable loss, a tensor output and a tensor target")
+    has_columns = target.dim() == 2 and 1 < target.shape[1] <= _MAX_TARGETS and target.is_floating_point()
+    if task.name != "regression" or output.shape != target.shape or not has_columns:
+        raise NotChecked(f"needs a regression of 2 to {_MAX_TARGETS} targets")
+    lowest = compute_loss_value(setup, target.to(output), first_pass.batch)
+    excess: dict[int, float] = {}
+    for column in range(target.shape[1]):
+        prediction = target.to(output).clone()
+        prediction[:, column] = prediction[:, column].mean()
+        if not torch.equal(prediction, target.to(output)):
+            excess[column] = compute_loss_value(setup, prediction, first_pass.batch) - lowest
+    if len(excess) < 2 or min(excess.values()) < 0 or not 0 < sum(excess.values()) < math.inf:
+        raise NotChecked("the loss is not lowest for a perfect prediction, or fewer than two targets vary")
+    return {column: value / sum(excess.values()) for column, value in excess.items()}
 
 
 def _expand_prediction(prediction: Tensor, logits: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from nbdebug.source.search import find_unique_line, matches_scaling
 
 _CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
 _SAMPLES_TO_TRACE = 8
+_OUTER_QUANTILES = (0.1, 0.9)
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
 _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
@@ -59,8 +60,12 @@ def split_shift(
     same direction: drift changes the level of a series, and rarely its increments. If a sample is a single number, the
     factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in the given order and by
     less than 2 in reverse order. Values have another offset if each split has a most frequent value, a fifth of all or
-    more, that the other split lacks, such as the background of images that only one split centers. Means that moved by
-    ``moved`` spreads in the median feature are only a note, since this may be drift.
+    more, that the other split lacks, such as the background of images that only one split centers.
+
+    Features that each have another unit are reported if their means moved by more than ``alone`` spreads in the median
+    feature, since a linear trend moves them by two to three; or if a tenth of the features have a spread ``alone``
+    times larger, and another tenth ``alone`` times smaller. Means that moved by ``moved`` spreads are only a note,
+    since this may be drift.
 
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
     plus an offset, and the constants of the phases differ by a factor of ``units``.
@@ -108,8 +113,29 @@ def split_shift(
                 _SAME_PREPROCESSING_FIX,
                 get_location(_differing_line(setup)),
             )
+        elif observation := _describe_other_units(part_units, alone):
+            yield _finding(part_units, observation, _SAME_PREPROCESSING_FIX, get_location(_differing_line(setup)))
         elif len(part_units.mean_shifts) and float(part_units.mean_shifts.median()) > moved:
             yield _drift_finding(part_units)
+
+
+def _describe_other_units(part_units: UnitComparison, factor: float) -> str | None:
+    """Describe features that each have another unit; None if drift explains their means and spreads."""
+    if not len(part_units.spread_ratios):
+        return None
+    shift = float(part_units.mean_shifts.median())
+    if shift > factor:
+        return (
+            f"have means in validation that are {shift:.3g} mean absolute deviations away from those in training "
+            "(median over the features)"
+        )
+    low, high = torch.quantile(part_units.spread_ratios.log(), torch.tensor(_OUTER_QUANTILES)).exp().tolist()
+    if low < 1 / factor and high > factor:
+        return (
+            f"have spreads that are {1 / low:.3g} times smaller in validation than in training for some features, and "
+            f"{high:.3g} times larger for others"
+        )
+    return None
 
 
 def _differing_line(setup: Setup) -> SourceLine | None:

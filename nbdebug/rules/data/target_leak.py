@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -28,6 +29,7 @@ def target_leak(
     setup: Setup,
     tables: dict[str, SplitTable] | NotChecked,
     importance: Importance | NotChecked,
+    target_encodings: list[TargetEncoding] | NotChecked,
     *,
     least: int = 50,
     columns: int = 3,
@@ -35,6 +37,7 @@ def target_leak(
     alone: float = 0.85,
     skill: float = 0.9,
     gap: float = 10.0,
+    pure: float = 0.1,
 ) -> Iterator[Finding]:
     """One input feature reveals the target.
 
@@ -57,6 +60,12 @@ def target_leak(
     gain over a constant prediction, no other feature accounts for a third of that, and a small decision tree on this
     feature alone corrects ``alone`` = 0.85 of the constant's errors, out of sample.
 
+    A column of a table encodes the target if, over the rows with the same value, the mean of the target is a linear
+    function of that value to four digits, for five or more values, each of which occurs twice on average: this holds
+    for the mean of the target by category and for no other encoding. It is reported if ``pure`` = a tenth of the rows
+    or more have a value that occurs with a single target, since those are the rows of categories so small that their
+    mean is their own target.
+
     ## How to fix
     Drop the column where the inputs are created; end the window of a series before the step to be predicted.
 
@@ -69,6 +78,8 @@ def target_leak(
     table = None if isinstance(tables, NotChecked) else tables.get("train")
     findings = list(_copy_findings(setup, table, least, columns, exact))
     findings = findings or list(_separating_feature_findings(setup, table, least, columns, gap))
+    if not findings and not isinstance(target_encodings, NotChecked):
+        findings = [_encoding_finding(setup, table, item) for item in target_encodings if item.pure_share >= pure]
     yield from findings
     if not isinstance(importance, NotChecked):
         if not findings:
@@ -180,6 +191,26 @@ def _decisive_feature_finding(importance: Importance, feature: int, tree_skill: 
             "samples": len(importance),
         },
         severity="warning",
+    )
+
+
+def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEncoding) -> Finding:
+    assert table is not None
+    name = _feature_name(setup, table.inputs[encoding.input_index], encoding.column)
+    rows = "training and validation rows" if encoding.has_validation else "training rows"
+    return Finding(
+        message=f"{name} of input {encoding.input_index} is the mean of the target: over the {encoding.rows:,} {rows}, "
+        f"the mean target of the rows with the same value is a linear function of that value, for all "
+        f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that reveals their target.",
+        cause=f"A category was replaced by the mean target of all {rows}, which include the row itself.",
+        fix="# compute the means from the other training rows (out of fold), shrunk towards the overall mean",
+        evidence={
+            "input": encoding.input_index,
+            "column": encoding.column,
+            "values": encoding.values,
+            "share of rows with a single target": encoding.pure_share,
+        },
+        explains=("T611", "D105", "D107"),
     )
 
 

@@ -17,6 +17,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
+from nbdebug.setup.source_lines import origin_line
+from nbdebug.source.location import get_location
 
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 
@@ -26,14 +28,16 @@ def initial_loss_off(
     setup: Setup,
     output: Any,
     finite_loss: Tensor,
-    expected_loss: ExpectedLoss,
+    expected_loss: ExpectedLoss | NotChecked,
     outputs_are_cosines: bool,
+    target_shares: dict[int, float] | NotChecked,
     *,
     excess: float = 1.0,
     ratio: float = 10.0,
     trained: float = 0.7,
     larger: float = 1000.0,
     wide: float = 3.0,
+    negligible: float = 1e-4,
 ) -> Iterator[Finding]:
     """The loss before training is far from the loss of an uninformed prediction.
 
@@ -62,6 +66,11 @@ def initial_loss_off(
     cosines times a scale, which is large on purpose, are not judged either. Errors count as squared if doubling a
     prediction near zero more than doubles the loss, as for the Huber loss.
 
+    If one of several targets of a regression has a ``negligible`` = 1/10,000 of the share of another in your loss, when
+    the mean is predicted for either and the others are predicted perfectly, the loss is that of the other target alone:
+    for a squared error, their standard deviations differ by a factor of 100. Targets that are constant in the batch are
+    not compared.
+
     ## How to fix
     Standardize the inputs (and the targets of a regression), and keep torch's default initialization in the last layer.
 
@@ -72,6 +81,11 @@ def initial_loss_off(
     A. Karpathy, A Recipe for Training Neural Networks (2019): verify loss at init; Stanford CS231n, notes 3.
     """
     initial_loss = float(finite_loss.detach())
+    if isinstance(target_shares, dict) and min(target_shares.values()) < negligible * max(target_shares.values()):
+        yield _dominant_target_finding(target_shares, setup)
+        return
+    if isinstance(expected_loss, NotChecked):
+        raise expected_loss
     if expected_loss.prior > 0 and initial_loss < trained * expected_loss.prior:
         raise NotChecked(
             f"the model is trained: its loss {initial_loss:.3g} is below that of a constant, {expected_loss.prior:.3g}"
@@ -91,6 +105,21 @@ def initial_loss_off(
         is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
         where = Location(module=_last_wide_layer(setup.eager_model, wide))
         yield replace(_finding(initial_loss, expected_loss), where=where, severity="note" if is_pretrained else None)
+
+
+def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
+    largest, smallest = max(shares, key=lambda column: shares[column]), min(shares, key=lambda column: shares[column])
+    return Finding(
+        message=f"Target {largest} makes up {shares[largest]:.3%} of the loss of a constant prediction, target "
+        f"{smallest} {shares[smallest]:.2g} of it: the gradient of the loss hardly depends on target {smallest}.",
+        where=get_location(origin_line(setup, "targets")),
+        cause="The targets have units of very different size, and their errors are added.",
+        fix="y_mean, y_std = y_train.mean(0), y_train.std(0)\ny = (y - y_mean) / y_std   # for each target; and invert "
+        "this on the predictions",
+        evidence={"shares": shares},
+        explains=("D104", "T606", "T607", "T614"),
+        predicts="the targets of small size will not be learned",
+    )
 
 
 def _last_wide_layer(model: nn.Module, max_scale: float) -> str | None:

@@ -49,6 +49,14 @@ def torch_inline(x: Tensor, index: int) -> Tensor:
     return x + torch.randn(4, generator=torch.Generator().manual_seed(SEED))
 
 
+def numpy_inline(x: Tensor, index: int) -> Tensor:
+    return x + torch.from_numpy(np.random.default_rng(SEED).normal(size=4)).float()
+
+
+def numpy_inline_by_index(x: Tensor, index: int) -> Tensor:
+    return x + torch.from_numpy(np.random.default_rng((SEED, index)).normal(size=4)).float()
+
+
 def torch_without_seed(x: Tensor, index: int) -> Tensor:
     generator = torch.Generator()
     return x + torch.randn(4, generator=generator)
@@ -99,6 +107,20 @@ class RebuiltAttribute(Points):
         return shift(self.x[index], self.generator), index % 3
 
 
+class OptionalAttribute(Points):
+    """Points with a variable that has the name of an attribute, which is None."""
+
+    rng: np.random.Generator | None
+
+    def __init__(self, stored: np.random.Generator | None = None) -> None:
+        super().__init__(unchanged)
+        self.rng = stored
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        rng = np.random.default_rng(SEED) if self.rng is None else self.rng
+        return shift(self.x[index], rng), index % 3
+
+
 class ReseededAttribute(Points):
     """Points whose generator is created once, and seeded in each read."""
 
@@ -126,6 +148,8 @@ def loader_setup(data: Any, **options: Any) -> Setup:
 REPEATED: dict[str, tuple[Callable[[], Setup], str]] = {
     "variable": (lambda: loader_setup(Points(numpy_in_a_variable)), "generator = np.random.default_rng(SEED)"),
     "other draws": (lambda: loader_setup(Points(numpy_with_draws_by_sample)), "np.random.default_rng(SEED)"),
+    "NumPy, inline": (lambda: loader_setup(Points(numpy_inline)), "np.random.default_rng(SEED)"),
+    "name of an attribute": (lambda: loader_setup(OptionalAttribute()), "rng = np.random.default_rng(SEED) if"),
     "RandomState": (lambda: loader_setup(Points(random_state)), "np.random.RandomState(SEED)"),
     "random.Random": (lambda: loader_setup(Points(python_generator)), 'random.Random("augment")'),
     "torch, inline": (lambda: loader_setup(Points(torch_inline)), "manual_seed(SEED)"),
@@ -147,6 +171,13 @@ def test_repeated_randomness_of_generator_made_per_sample_names_its_line(name: s
     assert source in finding.where.source
 
 
-@pytest.mark.parametrize("transform", [numpy_by_index, torch_by_index, numpy_from_entropy, one_stream, unused])
+QUIET = [numpy_by_index, numpy_inline_by_index, torch_by_index, numpy_from_entropy, one_stream, unused]
+
+
+@pytest.mark.parametrize("transform", QUIET)
 def test_repeated_randomness_of_other_numbers_per_sample_is_quiet(transform: Callable[[Tensor, int], Tensor]) -> None:
     assert rule_faults(loader_setup(Points(transform)), "D117") == []
+
+
+def test_repeated_randomness_of_a_stored_generator_is_quiet() -> None:
+    assert rule_faults(loader_setup(OptionalAttribute(np.random.default_rng(SEED))), "D117") == []

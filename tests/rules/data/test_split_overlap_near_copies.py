@@ -17,6 +17,7 @@ X = torch.randn(300, 8, generator=GENERATOR)
 Y = (X.sum(1) > 0).long()
 SERIES = torch.randn(500, 1, generator=GENERATOR).cumsum(0)
 WINDOWS = torch.stack([SERIES[i : i + 16] for i in range(480)])
+CHANNELS = torch.cat([WINDOWS, WINDOWS.square(), WINDOWS.abs()], dim=2).transpose(1, 2)  # channels before time
 NEXT = SERIES[16:496]
 
 
@@ -56,9 +57,9 @@ def left_padded_sequences() -> Setup:
     return random_split_setup(x, x.sum(1, keepdim=True), 12)
 
 
-def windows_split_in_time() -> Setup:
-    train, val = TensorDataset(WINDOWS[:380], NEXT[:380]), TensorDataset(WINDOWS[396:], NEXT[396:])
-    return two_split_setup(train, val, 16, NEXT)
+def windows_split_in_time(windows: Tensor = WINDOWS) -> Setup:
+    train, val = TensorDataset(windows[:380], NEXT[:380]), TensorDataset(windows[396:], NEXT[396:])
+    return two_split_setup(train, val, windows[0].numel(), NEXT)
 
 
 FAULTY: dict[str, Callable[[], Setup]] = {
@@ -66,10 +67,13 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "oversampled before the split": oversampling_before_split,
     "repeated before the split": lambda: random_split_setup(X.repeat(4, 1), Y.repeat(4)),
     "windows split at random": lambda: random_split_setup(WINDOWS, NEXT, 16),
+    "windows of one channel": lambda: random_split_setup(WINDOWS.transpose(1, 2), NEXT, 16),
+    "windows of channels before time": lambda: random_split_setup(CHANNELS, NEXT, 48),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "augmented after the split": augmentation_after_split,
     "windows split in time": windows_split_in_time,
+    "windows of channels split in time": lambda: windows_split_in_time(CHANNELS),
     "short sequences among zeros": left_padded_sequences,
     "noise": lambda: random_split_setup(X, Y),
     "points along a line": lambda: random_split_setup(X[:, :1] * torch.ones(8), Y),

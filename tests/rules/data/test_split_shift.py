@@ -63,6 +63,25 @@ def augment(x: Tensor) -> Tensor:
     return x * (0.7 + 0.6 * torch.rand(1)) + 0.2 * torch.randn(4)
 
 
+UNITS = torch.tensor([0.01, 300.0, 0.02, 50.0])
+
+
+def standardized(values: Tensor) -> Tensor:
+    return (values - values.mean(0)) / values.std(0)
+
+
+def measured_setup(measured: Tensor, is_val_standardized: bool = False) -> Setup:
+    """Measurements that are standardized in training."""
+    train, val = standardized(measured[:300]), measured[300:]
+    val = (val - measured[:300].mean(0)) / measured[:300].std(0) if is_val_standardized else val
+    return two_split_setup((train, Y[:300]), (val, Y[300:]))
+
+
+def trending_table() -> Setup:
+    time = torch.linspace(0, 1, 400)[:, None]
+    return measured_setup(X * torch.tensor([0.01, 0.02, 0.5, 1.0]) + time * torch.tensor([3.0, 1.0, -2.0, 0.0]), True)
+
+
 def drifting_series() -> Setup:
     model = nn.Sequential(nn.Flatten(), nn.Linear(24, 1))
     target = WINDOWS[:, -1, :1] + 1
@@ -75,6 +94,8 @@ OTHER_UNITS: dict[str, Callable[[], Setup]] = {
     "columns scaled by their own range": lambda: two_split_setup(
         (X[:300], Y[:300]), ((X[300:] - X.min(0).values) / (X.max(0).values - X.min(0).values), Y[300:])
     ),
+    "only training standardized": lambda: measured_setup(UNITS * (X + torch.tensor([20.0, 1.0, 40.0, 15.0]))),
+    "only training standardized, means of zero": lambda: measured_setup(UNITS * X),
     "targets in thousands": lambda: regression_setup(1000.0),
     "only training centered": lambda: image_setup(SPARSE_IMAGES[120:] - SPARSE_IMAGES.mean(), SPARSE_IMAGES[:120]),
     "reversed channels": lambda: image_setup(IMAGES[120:].flip(1)),
@@ -84,6 +105,8 @@ SAME_UNITS: dict[str, Callable[[], Setup]] = {
     "background of both": lambda: image_setup(SPARSE_IMAGES[120:], SPARSE_IMAGES[:120]),
     "same channels": lambda: image_setup(IMAGES[120:]),
     "a series that drifts": drifting_series,
+    "a table with a trend": trending_table,
+    "standardized by the training split": lambda: measured_setup(UNITS * (X + 20), True),
     "targets a little wider": lambda: regression_setup(1.5),
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
-from tests.rules.rule_findings import fault_messages, rule_findings
+from tests.rules.rule_findings import fault_messages, rule_faults, rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(200, 4, generator=GENERATOR)
@@ -77,3 +79,69 @@ NOISE = 0.05 * torch.randn(200, generator=GENERATOR)
 def test_target_leak_warns_of_a_noisy_class_column_only(x: Tensor, y: Tensor, severities: list[str]) -> None:
     findings = rule_findings(minimal_setup(network(2), x, y, nn.CrossEntropyLoss()), "D115")
     assert [finding.severity for finding in findings] == severities
+
+
+ROWS = torch.randn(600, 3, generator=GENERATOR)
+MISSED = (ROWS[:, 0] + torch.randn(600, generator=GENERATOR) > 0).float()
+SMALL_CATEGORIES = torch.randint(0, 300, (600,), generator=GENERATOR)
+LARGE_CATEGORIES = torch.randint(0, 12, (600,), generator=GENERATOR)
+
+
+def mean_of_all(categories: Tensor, target: Tensor) -> Tensor:
+    """The mean target of each category, as standardized values."""
+    total = torch.zeros(300).index_add_(0, categories, target)
+    means = (total / categories.bincount(minlength=300).clamp(min=1))[categories]
+    return (means - means.mean()) / means.std()
+
+
+def mean_by_loop(categories: Tensor, target: Tensor) -> Tensor:
+    """The mean target of each category, with NumPy."""
+    keys, values = categories.numpy(), target.numpy()
+    return torch.tensor([float(np.mean(values[keys == key])) for key in keys])
+
+
+def mean_of_others(categories: Tensor, target: Tensor) -> Tensor:
+    """The mean target of the other rows of each category, shrunk towards the overall mean."""
+    total = torch.zeros(300).index_add_(0, categories, target)[categories] - target
+    return (total + 10 * target.mean()) / (categories.bincount(minlength=300)[categories] + 9)
+
+
+def encoded_setup(column: Tensor, cut: int = 450, target: Tensor = MISSED) -> Setup:
+    x = torch.cat([ROWS, column.reshape(600, 1)], 1)
+    splits = TensorDataset(x[:cut], target[:cut, None]), TensorDataset(x[cut:], target[cut:, None])
+    return Setup(network(1), *(DataLoader(split, 30) for split in splits), loss_fn=nn.BCEWithLogitsLoss())
+
+
+def encoded_in_training() -> Tensor:
+    train = mean_of_all(SMALL_CATEGORIES[:450], MISSED[:450])
+    return torch.cat([train, torch.zeros(150)])
+
+
+@pytest.mark.parametrize(
+    ("column", "rows"),
+    [
+        (mean_of_all(SMALL_CATEGORIES, MISSED), "training and validation rows"),
+        (mean_by_loop(SMALL_CATEGORIES, MISSED), "training and validation rows"),
+        (encoded_in_training(), "training rows"),
+    ],
+    ids=["tensors", "NumPy", "training split"],
+)
+def test_target_leak_of_mean_target_by_category_is_reported(column: Tensor, rows: str) -> None:
+    (finding,) = rule_faults(encoded_setup(column), "D115")
+    assert f"{rows}, the mean target" in finding.message
+    assert finding.evidence["column"] == 3
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        mean_of_others(SMALL_CATEGORIES, MISSED),
+        mean_of_all(LARGE_CATEGORIES, MISSED),
+        mean_of_all(SMALL_CATEGORIES, MISSED.roll(1)),
+        LARGE_CATEGORIES.float(),
+        (3 * ROWS[:, 0]).round(),
+    ],
+    ids=["mean of others", "large categories", "mean of another target", "numbers", "predictive numbers"],
+)
+def test_target_leak_of_honest_encodings_is_quiet(column: Tensor) -> None:
+    assert rule_faults(encoded_setup(column), "D115") == []

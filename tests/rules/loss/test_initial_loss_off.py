@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.examples import minimal_setup, points
+from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.rules.rule_findings import fault_messages
+from tests.rules.rule_findings import fault_messages, rule_faults
 
 X, Y = points()
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
@@ -57,3 +57,52 @@ UNBOUNDED_SCORES: dict[str, ScoreFunction] = {
 @pytest.mark.parametrize("name", UNBOUNDED_SCORES)
 def test_initial_loss_off_of_other_scaled_scores_is_reported(name: str) -> None:
     assert len(fault_messages(scaled_score_setup(UNBOUNDED_SCORES[name]), "L208")) == 1
+
+
+def squared_error(output: Tensor, target: Tensor) -> Tensor:
+    """A mean squared error without torch's function."""
+    return (output - target).square().mean()
+
+
+def scaled_error(output: Tensor, target: Tensor) -> Tensor:
+    """A squared error that divides each target by its own size."""
+    return ((output - target) / torch.tensor([40.0, 0.1])).square().mean()
+
+
+LARGE_AND_SMALL = torch.stack([80 + 40 * X[:, 0], 0.4 + 0.1 * X[:, 1]], 1)
+HORIZONS = (X[:, :1] + X[:, 1:2]) * torch.tensor([1.0, 0.8, 0.5, 0.2])
+RARE = torch.stack([X[:, 0], torch.zeros(len(X))], 1)
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+@pytest.mark.parametrize(
+    ("target", "loss_fn"),
+    [
+        (LARGE_AND_SMALL, nn.MSELoss()),
+        (LARGE_AND_SMALL.flip(1), squared_error),
+        (torch.cat([LARGE_AND_SMALL - 80, HORIZONS], 1), nn.functional.mse_loss),
+    ],
+    ids=["module", "handwritten", "among others"],
+)
+def test_initial_loss_off_of_targets_of_very_different_size_is_reported(target: Tensor, loss_fn: LossFunction) -> None:
+    (finding,) = rule_faults(minimal_setup(network(target.shape[1]), X, target, loss_fn), "L208")
+    assert "of the loss of a constant prediction" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("target", "loss_fn"),
+    [
+        ((LARGE_AND_SMALL - LARGE_AND_SMALL.mean(0)) / LARGE_AND_SMALL.std(0), nn.MSELoss()),
+        (LARGE_AND_SMALL * torch.tensor([0.01, 1.0]), squared_error),
+        (HORIZONS, nn.MSELoss()),
+        (RARE, nn.MSELoss()),
+    ],
+    ids=["standardized", "in other units", "horizons", "constant target"],
+)
+def test_initial_loss_off_of_targets_of_similar_size_is_quiet(target: Tensor, loss_fn: LossFunction) -> None:
+    assert rule_faults(minimal_setup(network(target.shape[1]), X, target, loss_fn), "L208") == []
+
+
+def test_initial_loss_off_of_targets_that_the_loss_scales_has_no_dominant_target() -> None:
+    messages = fault_messages(minimal_setup(network(2), X, LARGE_AND_SMALL, scaled_error), "L208")
+    assert not any("of the loss of a constant prediction" in message for message in messages)
