@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,11 +12,13 @@ from torch import Tensor
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, effect_of_limit
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.write_trace import WriteTrace
+from nbdebug.tensors.sampling import strided_sample
 
 _MAX_PARAMETERS, _MAX_SAMPLED_VALUES = 64, 256  # of the model; of each gradient
 _MIN_COMMON_SHARE = 0.2  # of the values have the common ratio, if gradients are scaled or clipped
 _RATIO_TOLERANCE = 1e-3
 _MIN_VALUES = 16  # values that are clipped on one side, and larger ones that are not on the other
+_sample_values = partial(strided_sample, limit=_MAX_SAMPLED_VALUES)
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,3 @@ def _most_frequent(ratios: Tensor) -> Tensor:
 
 def _is_dense(gradient: Tensor) -> bool:
     return gradient.layout is torch.strided and gradient.is_floating_point()
-
-
-def _sample_values(gradient: Tensor) -> Tensor:
-    """Return values at a fixed odd stride, so that no column is favored."""
-    flat = gradient.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]

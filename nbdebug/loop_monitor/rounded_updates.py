@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer
 from nbdebug.loop_monitor.write_trace import WriteTrace
+from nbdebug.tensors.sampling import strided_sample
 
 _FLOAT32_BYTES, _MAX_SAMPLED_VALUES = 4, 4096  # bytes of a float32; values sampled from each weight
+_sample_values = partial(strided_sample, limit=_MAX_SAMPLED_VALUES)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,10 @@ class RoundedUpdates:
         for group in optimizer.param_groups:
             for p in group["params"]:
                 if id(p) in self.parameter_names and p.grad is not None and not p.grad.is_sparse:
-                    values, has_gradient = _sample_values(p), _sample_values(p.grad) != 0
+                    values, has_gradient = (
+                        _sample_values(p),
+                        _sample_values(p.grad) != 0,
+                    )
                     self.samples_before.append(
                         (self.parameter_names[id(p)], float(group["lr"]), p, values.clone(), has_gradient)
                     )
@@ -78,7 +84,10 @@ class RoundedUpdates:
             name = self.parameter_names.get(id(p))
             if name is None or p.grad is None or p.grad.is_sparse:
                 continue
-            values, has_gradient = _sample_values(p).clone(), _sample_values(p.grad) != 0
+            values, has_gradient = (
+                _sample_values(p).clone(),
+                _sample_values(p.grad) != 0,
+            )
             if (start := self.window_starts.get(name)) is not None and step > start.step:
                 judged = has_gradient & start.has_gradient
                 changed = judged & (values != start.values)
@@ -94,9 +103,3 @@ class RoundedUpdates:
             changed = has_gradient & (_sample_values(p) != values)
             self.samples[name].append(UpdateSample(learning_rate, int(has_gradient.sum()), int(changed.sum())))
         self.samples_before.clear()
-
-
-def _sample_values(tensor: Tensor) -> Tensor:
-    """Return values at a fixed odd stride, so that no column is favored."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]

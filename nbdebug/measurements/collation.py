@@ -21,7 +21,7 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.pytree import tree_leaves
 
 _MAX_SAMPLES, _MIN_SAMPLES, _MAX_SECONDS = 32, 6, 0.2
@@ -96,7 +96,7 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
     if not min(changes.values()):
         return None
     number = max(changes, key=lambda number: changes[number])
-    line = lines.by_tensor.get(id(_targets(batch)[number])) or _definition_line(loader.collate_fn)
+    line = lines.by_tensor.get(id(_targets(batch)[number])) or get_definition_line(loader.collate_fn)
     return CollateMisalignment(split, len(samples), changes[number], line)
 
 
@@ -158,11 +158,3 @@ class CallLines(CallRecorder):
     def _record(self, call: TorchCall) -> None:
         self._references += call.outputs
         self.by_tensor.update({id(t): call.line for t in call.outputs if call.line is not None})
-
-
-def _definition_line(function: Any) -> SourceLine | None:
-    """Return the first line of a function, or of the ``__call__`` of an object, in the user's code."""
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    if code is None or is_library_code(code.co_filename) or is_debugger_code(code.co_filename):
-        return None
-    return SourceLine(code.co_filename, code.co_firstlineno, code.co_name)

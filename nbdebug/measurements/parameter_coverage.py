@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from types import FunctionType, MethodType
 from typing import Any, Literal
 
@@ -49,6 +49,12 @@ class ParameterEntry:
     def module(self) -> str:
         """The path of the submodule that holds it."""
         return self.name.rpartition(".")[0]
+
+
+def common_parent(paths: Iterable[str]) -> str:
+    """Return the path of the innermost module that contains all of some modules; "" for the model itself."""
+    levels = zip(*(path.split(".") for path in paths), strict=False)
+    return ".".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
 
 
 def largest_part(entry: ParameterEntry, group: list[ParameterEntry], parameters: list[ParameterEntry]) -> str:

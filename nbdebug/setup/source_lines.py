@@ -17,7 +17,7 @@ from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import find_function, part_line, part_producer, returned_value
 from nbdebug.source.creation import Creation, find_creation
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_code, is_debugger_code, is_library_code
 from nbdebug.source.search import call_name, find_option_line, find_unique_line, matches_option, search_files
 
 Origin = Literal["samples", "inputs", "targets", "validation", "loader", "optimizer", "parameters", "scheduler", "loss"]
@@ -58,9 +58,7 @@ def learning_rate_line(setup: Setup, rate: float) -> SourceLine | None:
 
 def factor_line(scheduler: LambdaLR) -> SourceLine | None:
     """Return the line of the user's function, or object with ``__call__``, that returns the factors of a schedule."""
-    function: Any = getattr(scheduler.lr_lambdas[0], "__func__", scheduler.lr_lambdas[0])
-    called: Any = function if isinstance(function, FunctionType) else vars(type(function)).get("__call__")
-    code = getattr(called, "__code__", None)
+    code = get_code(scheduler.lr_lambdas[0])
     syntax = find_function(code) if code else None
     return SourceLine(code.co_filename, (returned_value(syntax) or syntax).lineno) if code and syntax else None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from nbdebug.finding import Location
 
@@ -114,6 +114,19 @@ def get_line_from_exception(error: BaseException) -> SourceLine | None:
         stack.append(SourceLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno, trace.tb_frame.f_code.co_name))
         trace = trace.tb_next
     return find_user_line(reversed(stack))
+
+
+def get_definition_line(function: object) -> SourceLine | None:
+    """Return the first line of the user's function, or of the ``__call__`` of the user's object; None for others."""
+    code = get_code(function)
+    is_foreign = code is None or is_library_code(code.co_filename) or is_debugger_code(code.co_filename)
+    return None if code is None or is_foreign else SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def get_code(function: object) -> CodeType | None:
+    """Return the code of a function or method, or of the ``__call__`` of an object; None for built-in ones."""
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def get_cell_number(file: str) -> int | None:

@@ -29,6 +29,12 @@ _Float32Array = NDArray[np.float32]
 _IndexArray = NDArray[np.int64]
 
 
+def strided_sample(tensor: Tensor, limit: int) -> Tensor:
+    """Return roughly ``limit`` values of a tensor at a fixed odd stride, so that no column of a matrix is favored."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // limit) | 1]
+
+
 class TensorSampler:
     """Samples the same indices of the same tensors every time, so that two samples of weights differ by their update.
 

@@ -44,9 +44,9 @@ def padding_changes_output(
     the mask or lengths stay the same; if they are embedded, a random vector is added to theirs instead. The reported
     line is the one where padded positions of a sample first change real ones, or the one before it that applies the
     mask.
-    For an inverted mask, the embedded content of each position of one padded row is changed alone: none of the real
-    positions, but a directly read one, changes the output for other positions by a single bit, and at least half of the
-    padded ones do.
+    For an inverted mask, the embedded content of each position of one padded row is changed alone. The mask is inverted
+    if at least half of the padded positions change the output for other positions, and at most one real position does,
+    such as a summary token.
 
     ## How to fix
     Pass the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a

@@ -19,6 +19,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import get_location
+from nbdebug.tensors.sampling import strided_sample
 
 _ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
 _LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
@@ -162,9 +163,7 @@ def _second_moment_root(state: dict[str, Any], group: dict[str, Any]) -> torch.T
         return None
     steps = float(state.get("step", 0))
     correction = 1 - group["betas"][1] ** steps if "exp_avg_sq" in state and steps and "betas" in group else 1.0
-    flat = moment.detach().flatten()
-    sampled = flat[:: max(1, flat.numel() // _MAX_SAMPLED_VALUES) | 1]
-    return (sampled.float().cpu() / float(correction)).sqrt()
+    return (strided_sample(moment, _MAX_SAMPLED_VALUES).float().cpu() / float(correction)).sqrt()
 
 
 def _misspelled_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterator[_InvalidSetting]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from itertools import takewhile
 
 import torch
 
@@ -12,7 +11,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
-from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
+from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -108,9 +107,7 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], optimizer: torch.opt
 
 def _added_finding(setup: Setup, names: tuple[str, ...]) -> Finding:
     """Report parameters that were added to the model in a loop whose optimizer was created before."""
-    parts = zip(*(name.split(".")[:-1] for name in names), strict=False)
-    module = ".".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, parts))
-    module = module or names[0].rpartition(".")[0]
+    module = common_parent(name.rpartition(".")[0] for name in names) or names[0].rpartition(".")[0]
     attribute = next((part for part in reversed(module.split(".")) if not part.isdigit()), "")
     line = find_unique_line(_adds_to(attribute), user_written_objects(setup))
     return Finding(
@@ -126,12 +123,11 @@ def _added_finding(setup: Setup, names: tuple[str, ...]) -> Finding:
 
 
 def _adds_to(attribute: str) -> Callable[[ast.AST], bool]:
-    """Match an assignment of a call to an attribute, and a call that appends to it."""
+    """Match an assignment to an attribute, and a call that appends to it."""
 
     def matches(node: ast.AST) -> bool:
-        if isinstance(node, ast.Assign):
-            targets = [getattr(target, "attr", "") for target in node.targets]
-            return attribute in targets and isinstance(node.value, ast.Call)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            return node.attr == attribute
         return call_name(node) in ("append", "extend", "add_module", "register_module") and any(
             getattr(child, "attr", getattr(child, "value", "")) == attribute for child in ast.walk(node)
         )
@@ -178,9 +174,7 @@ def _by_module(
         groups.setdefault(largest_part(entry, entries, parameters), []).append(entry)
     if len(groups) <= _MAX_MODULES:
         return list(groups.items())
-    depths = zip(*(path.split(".") for path in groups), strict=False)
-    common_parent = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, depths)]
-    return [(".".join(common_parent), entries)]
+    return [(common_parent(groups), entries)]
 
 
 def bad() -> Setup:

@@ -10,7 +10,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
-from nbdebug.measurements.parameter_coverage import format_names
+from nbdebug.measurements.parameter_coverage import common_parent, format_names
 from nbdebug.measurements.symmetric_branches import SymmetricBranches
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -85,7 +85,7 @@ def _finding(early: EarlyGradient, rows: int, distinct: int) -> Finding:
 def _branches_finding(model: nn.Module, branches: SymmetricBranches) -> Finding:
     """Report layers that stay equal, at the module that contains them."""
     names = [entry.name for entry in branches.entries]
-    parent = _common_parent(names)
+    parent = common_parent(name.rpartition(".")[0] for name in names)
     return Finding(
         message=f"The {len(names)} weights {format_names(list(branches.entries))} start with the same values and get "
         f"the same gradients in {branches.steps} of {branches.steps} steps, so they stay the same; expected branches "
@@ -96,13 +96,6 @@ def _branches_finding(model: nn.Module, branches: SymmetricBranches) -> Finding:
         evidence={"parameters": names, "steps": branches.steps},
         explains=("M308", "T601", "T606", "T607", "T608", "T610", "E709", "M314", "E706"),
     )
-
-
-def _common_parent(names: list[str]) -> str:
-    """Return the path of the innermost module that contains all of some parameters."""
-    paths = [name.split(".")[:-1] for name in names]
-    same = [len(set(parts)) == 1 for parts in zip(*paths, strict=False)]
-    return ".".join(paths[0][: [*same, False].index(False)])
 
 
 def _copying_line(model: nn.Module, path: str) -> SourceLine | None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, default_collate
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from tests.rules.data.transformed_points import TransformedPoints
 from tests.rules.rule_findings import rule_faults
 
 SEED = 5
@@ -86,20 +87,7 @@ def unused(x: Tensor, index: int) -> Tensor:
     return shift(x, generator) if x.isnan().any() else x
 
 
-class Points(Dataset[Any]):
-    """Points that a function transforms."""
-
-    def __init__(self, transform: Callable[[Tensor, int], Tensor]) -> None:
-        self.transform, self.x = transform, torch.randn(64, 4)
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.transform(self.x[index], index), index % 3
-
-
-class RebuiltAttribute(Points):
+class RebuiltAttribute(TransformedPoints):
     """Points whose generator is an attribute that each read replaces."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
@@ -107,7 +95,7 @@ class RebuiltAttribute(Points):
         return shift(self.x[index], self.generator), index % 3
 
 
-class OptionalAttribute(Points):
+class OptionalAttribute(TransformedPoints):
     """Points with a variable that has the name of an attribute, which is None."""
 
     rng: np.random.Generator | None
@@ -121,7 +109,7 @@ class OptionalAttribute(Points):
         return shift(self.x[index], rng), index % 3
 
 
-class ReseededAttribute(Points):
+class ReseededAttribute(TransformedPoints):
     """Points whose generator is created once, and seeded in each read."""
 
     generator = torch.Generator()
@@ -146,18 +134,21 @@ def loader_setup(data: Any, **options: Any) -> Setup:
 
 
 REPEATED: dict[str, tuple[Callable[[], Setup], str]] = {
-    "variable": (lambda: loader_setup(Points(numpy_in_a_variable)), "generator = np.random.default_rng(SEED)"),
-    "other draws": (lambda: loader_setup(Points(numpy_with_draws_by_sample)), "np.random.default_rng(SEED)"),
-    "NumPy, inline": (lambda: loader_setup(Points(numpy_inline)), "np.random.default_rng(SEED)"),
+    "variable": (
+        lambda: loader_setup(TransformedPoints(numpy_in_a_variable)),
+        "generator = np.random.default_rng(SEED)",
+    ),
+    "other draws": (lambda: loader_setup(TransformedPoints(numpy_with_draws_by_sample)), "np.random.default_rng(SEED)"),
+    "NumPy, inline": (lambda: loader_setup(TransformedPoints(numpy_inline)), "np.random.default_rng(SEED)"),
     "name of an attribute": (lambda: loader_setup(OptionalAttribute()), "rng = np.random.default_rng(SEED) if"),
-    "RandomState": (lambda: loader_setup(Points(random_state)), "np.random.RandomState(SEED)"),
-    "random.Random": (lambda: loader_setup(Points(python_generator)), 'random.Random("augment")'),
-    "torch, inline": (lambda: loader_setup(Points(torch_inline)), "manual_seed(SEED)"),
-    "torch, unseeded": (lambda: loader_setup(Points(torch_without_seed)), "generator = torch.Generator()"),
+    "RandomState": (lambda: loader_setup(TransformedPoints(random_state)), "np.random.RandomState(SEED)"),
+    "random.Random": (lambda: loader_setup(TransformedPoints(python_generator)), 'random.Random("augment")'),
+    "torch, inline": (lambda: loader_setup(TransformedPoints(torch_inline)), "manual_seed(SEED)"),
+    "torch, unseeded": (lambda: loader_setup(TransformedPoints(torch_without_seed)), "generator = torch.Generator()"),
     "attribute": (lambda: loader_setup(RebuiltAttribute(unchanged)), "self.generator = np.random"),
     "seeded attribute": (lambda: loader_setup(ReseededAttribute(unchanged)), "self.generator.manual_seed(SEED)"),
     "collate function": (
-        lambda: loader_setup(Points(unchanged), collate_fn=collate_with_noise),
+        lambda: loader_setup(TransformedPoints(unchanged), collate_fn=collate_with_noise),
         "generator = np.random.default_rng(SEED)",
     ),
 }
@@ -176,7 +167,7 @@ QUIET = [numpy_by_index, numpy_inline_by_index, torch_by_index, numpy_from_entro
 
 @pytest.mark.parametrize("transform", QUIET)
 def test_repeated_randomness_of_other_numbers_per_sample_is_quiet(transform: Callable[[Tensor, int], Tensor]) -> None:
-    assert rule_faults(loader_setup(Points(transform)), "D117") == []
+    assert rule_faults(loader_setup(TransformedPoints(transform)), "D117") == []
 
 
 def test_repeated_randomness_of_a_stored_generator_is_quiet() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Subset
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from tests.rules.data.transformed_points import TransformedPoints
 from tests.rules.rule_findings import fault_messages, rule_findings
 
 
@@ -43,19 +44,6 @@ def unseeded_noise(x: Tensor, index: int) -> Tensor:
 
 def unchanged(x: Tensor, index: int) -> Tensor:
     return x
-
-
-class TransformedPoints(Dataset[Any]):
-    """Points that a function transforms."""
-
-    def __init__(self, transform: Callable[[Tensor, int], Tensor]) -> None:
-        self.transform, self.x = transform, torch.randn(64, 4)
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.transform(self.x[index], index), index % 3
 
 
 class SeedInGetitem(TransformedPoints):
