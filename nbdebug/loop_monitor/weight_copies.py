@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from nbdebug.loop_monitor.write_trace import is_plain_tensor
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import matches_call, parse_expressions
@@ -67,7 +68,7 @@ class StateDictLoadMonitor:
 
 def _shares_memory(value: Any, parameter: Tensor) -> bool:
     """Check whether a tensor of a state dict shares memory with a parameter."""
-    return isinstance(value, Tensor) and value.numel() > 0 and value.data_ptr() == parameter.data_ptr()
+    return is_plain_tensor(value) and value.numel() > 0 and value.data_ptr() == parameter.data_ptr()
 
 
 def _line_storing_state_dict(load_line: SourceLine | None) -> SourceLine | None:

@@ -87,8 +87,8 @@ def calling_line(frame: FrameType | None) -> SourceLine | None:
 
 
 def is_plain_tensor(value: Any) -> TypeGuard[Tensor]:
-    """Check whether a value is a tensor with memory of its own, unlike those that a compiler traces."""
-    return type(value) in (Tensor, nn.Parameter)
+    """Check whether a value is a tensor with an address, unlike sparse ones and those that compilers trace."""
+    return type(value) in (Tensor, nn.Parameter) and torch._C._has_storage(value)
 
 
 def writes_to_first_argument(function: Any) -> bool:

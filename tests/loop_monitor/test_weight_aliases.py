@@ -112,6 +112,13 @@ def test_aliased_state_of_average_of_the_weights_with_themselves_is_error_at_its
         assert "clone" in finding.fix
 
 
+def test_aliased_state_is_found_beside_tensors_without_an_address(tmp_path: Path) -> None:
+    unrelated = torch.eye(2).to_sparse(), torch.eye(2).to_mkldnn()
+    (finding,) = alias_findings(tmp_path / "loop.py", LOOP.format(start=STARTS[0], update=UPDATES[0]), classifier())
+    assert source_line(finding) == STARTS[0]
+    assert all(tensor.layout != torch.strided for tensor in unrelated)
+
+
 @pytest.mark.parametrize(
     ("start", "update"),
     [
