@@ -75,9 +75,12 @@ class LoopMonitor:
 
     The steps of the ``first_optimizer`` optimizer count as those of the loop. The caller sets the ``visibility`` of
     each step; unless it is ``ALL_EVENTS``, backward passes and steps are only counted.
+
+    A monitor that raises is not called again; its exception is added to ``errors``, under its name.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, errors: dict[str, str] | None = None) -> None:
+        self.errors = {} if errors is None else errors
         self.setup, self.parameter_tracker = setup, ParameterTracker(setup.eager_model)
         self.clipping_monitor, self.grad_scaler_monitor = ClippingMonitor(), GradScalerMonitor()
         self.accumulation_counter, self.batch_alignment = AccumulationCounter(), BatchAlignmentMonitor()
@@ -204,14 +207,23 @@ class LoopMonitor:
         self.double_update_counter.track_optimizer(tracked)
         self.optimizer_by_parameter.update((id(p), tracked) for p in tracked.parameters)
 
+    def attempt(self, method: Callable[..., Any], *args: Any) -> None:
+        """Call a method of a monitor, unless that monitor has raised before: its failure must not end the others."""
+        name = type(method.__self__).__name__  # type: ignore[attr-defined]
+        if name not in self.errors:
+            try:
+                method(*args)
+            except Exception as error:
+                self.errors[name] = f"{type(error).__name__}: {error}"
+
     def on_batch(self, event: tuple[Any, Any, float]) -> None:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
-        self.batch_use_counter.on_batch(self.mode_monitor.split)
-        self.batch_alignment.on_batch(self.mode_monitor.split, event[1])
-        self.correct_counts.on_batch(self.mode_monitor.split, event[1])
-        self.decision_monitor.on_batch(self.mode_monitor.split, event[1])
-        self.batch_averages.on_batch(self.mode_monitor.split, event[1])
+        self.attempt(self.batch_use_counter.on_batch, self.mode_monitor.split)
+        self.attempt(self.batch_alignment.on_batch, self.mode_monitor.split, event[1])
+        self.attempt(self.correct_counts.on_batch, self.mode_monitor.split, event[1])
+        self.attempt(self.decision_monitor.on_batch, self.mode_monitor.split, event[1])
+        self.attempt(self.batch_averages.on_batch, self.mode_monitor.split, event[1])
         if self.mode_monitor.split == "train":
             self.record_line("batch")
             for tracked in self.tracked_optimizers.values():
@@ -232,47 +244,47 @@ class LoopMonitor:
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
-        self.mode_monitor.on_forward_begin()
-        self.batch_use_counter.on_forward_begin(self.mode_monitor.split)
-        self.correct_counts.on_forward_begin()
-        self.decision_monitor.on_forward_begin()
-        self.batch_alignment.on_forward_begin(self.mode_monitor.split, args, kwargs)
+        self.attempt(self.mode_monitor.on_forward_begin)
+        self.attempt(self.batch_use_counter.on_forward_begin, self.mode_monitor.split)
+        self.attempt(self.correct_counts.on_forward_begin)
+        self.attempt(self.decision_monitor.on_forward_begin)
+        self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
-        self.mode_monitor.on_forward_end(output)
-        self.correct_counts.on_forward_end(output)
-        self.decision_monitor.on_forward_end(output)
-        self.batch_averages.on_forward_end(output)
-        self.batch_alignment.on_forward_end(output)
+        self.attempt(self.mode_monitor.on_forward_end, output)
+        self.attempt(self.correct_counts.on_forward_end, output)
+        self.attempt(self.decision_monitor.on_forward_end, output)
+        self.attempt(self.batch_averages.on_forward_end, output)
+        self.attempt(self.batch_alignment.on_forward_end, output)
         if self.evaluates_with_gradients:
-            self.retained_graph_counter.mark_evaluation(output, self.steps)
+            self.attempt(self.retained_graph_counter.mark_evaluation, output, self.steps)
         elif self.marks_graphs:
-            self.retained_graph_counter.mark(output, self.steps)
+            self.attempt(self.retained_graph_counter.mark, output, self.steps)
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
         """Record the start of a backward pass from some roots."""
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("backward")
-        self.root_variables.record(roots, self.setup.files, sys._getframe(1))
+        self.attempt(self.root_variables.record, roots, self.setup.files, sys._getframe(1))
         self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         if self.marks_graphs and not self.mode_monitor.current_pass:
-            self.retained_graph_counter.mark(roots, self.steps)
+            self.attempt(self.retained_graph_counter.mark, roots, self.steps)
         if not self.is_inspecting:
             return
         self.inspected_passes += 1
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
-        self.leaf_monitor.on_backward_begin(roots)
+        self.attempt(self.leaf_monitor.on_backward_begin, roots)
         self.inspect_loss(roots)
         self.backward_line = get_calling_line(sys._getframe(1))
 
     def inspect_loss(self, roots: Sequence[Tensor]) -> None:
         """Read what the graph of a loss shows."""
         graph = nearest_graph(roots)
-        self.batch_alignment.on_backward_begin(graph)
+        self.attempt(self.batch_alignment.on_backward_begin, graph)
         self.loss_weights = LossWeights(graph, roots, self.loss_scale)
         self.loss_operands = self.loss_operands or loss_operands(graph)
         if self.backward_passes < _ALWAYS_INSPECTED_STEPS and self.normalized_twice is None:
@@ -304,22 +316,22 @@ class LoopMonitor:
             self.is_only_model = False
             return
         self.backward_passes += 1
-        self.double_update_counter.on_backward_end()
-        self.mode_monitor.on_backward_end()
-        self.batch_use_counter.on_backward_end(self.mode_monitor.split)
+        self.attempt(self.double_update_counter.on_backward_end)
+        self.attempt(self.mode_monitor.on_backward_end)
+        self.attempt(self.batch_use_counter.on_backward_end, self.mode_monitor.split)
         if self.marks_graphs:
-            self.retained_graph_counter.on_backward(self.steps)
+            self.attempt(self.retained_graph_counter.on_backward, self.steps)
         for tracked in self.tracked_optimizers.values():
             tracked.interval.on_backward_end()
             self.count_pass(tracked)
         if self.is_inspecting:
-            self.parameter_tracker.check_gradients()
-            self.gradient_changes.on_backward_end(self.sampled_parameters, self.loss_weights)
+            self.attempt(self.parameter_tracker.check_gradients)
+            self.attempt(self.gradient_changes.on_backward_end, self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
             if self.rounded_updates.parameter_names and self.is_inspecting:
-                self.rounded_updates.compare_windows(self.setup.eager_model.parameters(), 1.0, self.steps)
-            self.mode_monitor.on_step_end()
-            self.batch_alignment.on_step_end()
+                self.attempt(self.rounded_updates.compare_windows, self.setup.eager_model.parameters(), 1.0, self.steps)
+            self.attempt(self.mode_monitor.on_step_end)
+            self.attempt(self.batch_alignment.on_step_end)
             self.plan_next_step(self.steps)
 
     def count_pass(self, tracked: TrackedOptimizer) -> None:
@@ -340,7 +352,7 @@ class LoopMonitor:
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""
         self.record_line("zero_grad")
-        self.batch_use_counter.on_gradients_cleared()
+        self.attempt(self.batch_use_counter.on_gradients_cleared)
         cleared = [owner] if id(owner) in self.tracked_optimizers else unwrap_optimizer(owner)
         for tracked in self.tracked_optimizers.values():
             if any(tracked.optimizer is optimizer for optimizer in cleared) or (
@@ -354,35 +366,35 @@ class LoopMonitor:
         optimizer = next(
             (tracked for p in clip.parameters if (tracked := self.optimizer_by_parameter.get(id(p)))), None
         )
-        self.clipping_monitor.record_call(clip, optimizer)
+        self.attempt(self.clipping_monitor.record_call, clip, optimizer)
 
     def on_grad_scaler(self, event: GradScalerCall) -> None:
         """Record a GradScaler call."""
         self.record_line(event.kind)
-        self.grad_scaler_monitor.record_call(event, self.tracked_optimizers.get(id(event.optimizer)))
+        self.attempt(self.grad_scaler_monitor.record_call, event, self.tracked_optimizers.get(id(event.optimizer)))
         if event.kind == "skipped":
             self.mode_monitor.mode_before_step, self.inspected_passes = None, 0
 
     def on_device_sync(self, sync: SyncCall) -> None:
         """Record that a value was fetched from the device."""
         if self.is_inspection_due:
-            self.device_sync_counter.record_sync(sync)
+            self.attempt(self.device_sync_counter.record_sync, sync)
 
     def on_step_begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Record the start of an optimizer step."""
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("optimizer")
-        self.weight_aliases.on_step_begin()
+        self.attempt(self.weight_aliases.on_step_begin)
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
-        self.double_update_counter.on_step_begin(tracked)
-        self.grad_scaler_monitor.on_step_begin(tracked.interval)
-        self.accumulation_counter.on_step_begin(tracked)
+        self.attempt(self.double_update_counter.on_step_begin, tracked)
+        self.attempt(self.grad_scaler_monitor.on_step_begin, tracked.interval)
+        self.attempt(self.accumulation_counter.on_step_begin, tracked)
         if self.is_inspecting:
-            self.gradient_changes.on_step_begin(tracked)
+            self.attempt(self.gradient_changes.on_step_begin, tracked)
         if self.rounded_updates.parameter_names and self.is_inspecting:
-            self.rounded_updates.on_step_begin(tracked)
+            self.attempt(self.rounded_updates.on_step_begin, tracked)
 
     def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
         """Record the end of an optimizer step."""
@@ -390,21 +402,21 @@ class LoopMonitor:
         if self.visibility is not ALL_EVENTS:
             return self.count_untracked_step(tracked)
         tracked.on_step_end()
-        self.double_update_counter.on_step_end(tracked)
+        self.attempt(self.double_update_counter.on_step_end, tracked)
         self.tracked_steps += 1
-        self.leaf_monitor.on_step_end()
-        self.rounded_updates.on_step_end()
-        self.mode_monitor.on_step_end()
-        self.batch_use_counter.on_step_end(optimizer)
-        self.batch_alignment.on_step_end()
+        self.attempt(self.leaf_monitor.on_step_end)
+        self.attempt(self.rounded_updates.on_step_end)
+        self.attempt(self.mode_monitor.on_step_end)
+        self.attempt(self.batch_use_counter.on_step_end, optimizer)
+        self.attempt(self.batch_alignment.on_step_end)
         self.device_sync_counter.checked_steps += self.is_inspection_due
         self.plan_next_step(self.steps)
         if self.is_inspection_due:
-            self.retained_graph_counter.count_alive(self.steps)
-            self.weight_copy_monitor.inspect(sys._getframe(1))
-            self.weight_aliases.on_step_end(sys._getframe(1))
+            self.attempt(self.retained_graph_counter.count_alive, self.steps)
+            self.attempt(self.weight_copy_monitor.inspect, sys._getframe(1))
+            self.attempt(self.weight_aliases.on_step_end, sys._getframe(1))
         if self.steps == _ALWAYS_INSPECTED_STEPS:
-            self.parameter_tracker.check_values()
+            self.attempt(self.parameter_tracker.check_values)
 
     def count_untracked_backward(self) -> None:
         """Count a backward pass whose events are not tracked."""

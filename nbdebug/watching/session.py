@@ -135,7 +135,7 @@ class WatchSession:
     def __init__(self, setup: Setup, time_budget: TimeBudget, match: Match = None) -> None:
         self.setup, self.time_budget = setup, time_budget
         self.record = Record(about=describe_setup(setup))
-        self.loop_monitor, self.recorder = LoopMonitor(setup), StepRecorder(self.record)
+        self.loop_monitor, self.recorder = LoopMonitor(setup, time_budget.errors), StepRecorder(self.record)
         modules = WatchedModules(setup.eager_model, match)
         self.max_values, self.snapshot_count = (
             MAX_SAMPLES_PER_TENSOR if time_budget.every is None else MAX_SAMPLES_PER_TENSOR // 4,
