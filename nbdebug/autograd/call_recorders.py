@@ -21,7 +21,7 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
-_ELEMENTWISE_LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+ELEMENTWISE_LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 _ELEMENTWISE_OPERATORS = {
     *("add", "sub", "rsub", "mul", "truediv", "pow", "radd", "rmul", "subtract", "multiply", "div", "where"),
     *("poisson_nll_loss", "kl_div", "soft_margin_loss"),
@@ -99,8 +99,8 @@ class Broadcast:
     line: SourceLine | None
 
 
-class BroadcastRecorder(TorchFunctionMode):
-    """Records each element-wise call that broadcasts values of the output against values of the target.
+class BroadcastTracker:
+    """Tracks values of the output and of the target through torch calls, and records the calls that broadcast them.
 
     Torch's losses take equal shapes. Operators may broadcast one side on purpose, as for quantiles or weights; they are
     recorded only if the result is larger than both operands, which have different numbers of axes. Calls in which
@@ -108,31 +108,40 @@ class BroadcastRecorder(TorchFunctionMode):
     """
 
     def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
-        super().__init__()
-        self._references = [*output, *targets]
+        self._references = [*output, *targets]  # ids are unique while the tensors live
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
         self._error_ids: set[int] = set()
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        inputs = tree_tensors((args, kwargs or {}))
-        from_output = [t for t in inputs if id(t) in self._output_ids]
-        from_target = [t for t in inputs if id(t) in self._target_ids]
-        from_error = [t for t in inputs if id(t) in self._error_ids]
+    def add_output(self, output: list[Tensor]) -> None:
+        """Track further values of the output."""
+        self._references += output
+        self._output_ids.update(id(t) for t in output)
+
+    def on_call(self, func: Any, inputs: list[Tensor]) -> None:
+        """Record a call that is about to run, if it broadcasts."""
+        from_output, from_target, from_error = self._split(inputs)
         if from_output and from_target:
             self._record(func, from_output[0], from_target[0], self.broadcasts)
         elif from_error and from_target:
             self._record(func, from_error[0], from_target[0], self.weight_broadcasts)
-        result = func(*args, **(kwargs or {}))
-        outputs = tree_tensors(result)
+
+    def on_result(self, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        """Track the results of a call."""
+        from_output, from_target, from_error = self._split(inputs)
         self._references += outputs
         if from_error or (from_output and from_target):
             self._error_ids.update(id(t) for t in outputs)
         elif bool(from_output) != bool(from_target):
             (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
-        return result
+
+    def _split(self, inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Return the inputs that derive from the output, those from the target, and those from both."""
+        kinds = self._output_ids, self._target_ids, self._error_ids
+        from_output, from_target, from_error = ([t for t in inputs if id(t) in ids] for ids in kinds)
+        return from_output, from_target, from_error
 
     def _record(self, func: Any, from_output: Tensor, from_target: Tensor, broadcasts: list[Broadcast]) -> None:
         """Record the call if the broadcast is unintended."""
@@ -141,7 +150,7 @@ class BroadcastRecorder(TorchFunctionMode):
             not from_output.dim()
             or not from_target.dim()
             or from_output.shape == from_target.shape
-            or name not in _ELEMENTWISE_LOSSES | _ELEMENTWISE_OPERATORS
+            or name not in ELEMENTWISE_LOSSES | _ELEMENTWISE_OPERATORS
         ):
             return
         try:
@@ -151,10 +160,25 @@ class BroadcastRecorder(TorchFunctionMode):
         is_expanded = from_output.dim() != from_target.dim() and result_shape.numel() > max(
             from_output.numel(), from_target.numel()
         )
-        if is_expanded or name in _ELEMENTWISE_LOSSES:
-            line = get_line_from_frame(sys._getframe(2))
+        if is_expanded or name in ELEMENTWISE_LOSSES:
+            line = get_line_from_frame(sys._getframe(3))
             shapes = tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape)
             broadcasts.append(Broadcast(get_call_name(func), *shapes, line))
+
+
+class BroadcastRecorder(TorchFunctionMode):
+    """Passes each call to a ``BroadcastTracker`` while active."""
+
+    def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
+        super().__init__()
+        self.tracker = BroadcastTracker(output, targets)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs = tree_tensors((args, kwargs or {}))
+        self.tracker.on_call(func, inputs)
+        result = func(*args, **(kwargs or {}))
+        self.tracker.on_result(inputs, tree_tensors(result))
+        return result
 
 
 @dataclass(frozen=True)

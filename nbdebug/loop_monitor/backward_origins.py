@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
+from nbdebug.loop_monitor.write_trace import LoopMode
 from nbdebug.source.assignments import covering_statement, find_assignment, last_assignment
 from nbdebug.source.location import SourceLine, get_line_from_frame
 from nbdebug.source.references import frame_variables, user_frames
@@ -141,31 +140,22 @@ class BackwardLeafMonitor:
                 self.trace.close()
 
 
-class _LeafTrace(TorchFunctionMode):
-    """Records the user's line of each call that creates a leaf with a gradient, from ``open`` to ``close``, once.
-
-    It opens only while no other mode is active, so that it is never removed in place of one of the user's. If one was
-    entered since and is still active, it stays, without recording, until the next ``close``.
-    """
+class _LeafTrace(LoopMode):
+    """Records the user's line of each call that creates a leaf with a gradient, from ``open`` to ``close``, once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: dict[int, SourceLine] = {}
-        self.is_open = self.was_used = False
+        self.was_used = False
 
     def open(self) -> None:
         """Start to record, unless that was done before."""
-        if not self.was_used and not torch._C._len_torch_function_stack():
-            self.was_used = self.is_open = True
-            self.__enter__()  # type: ignore[no-untyped-call]
+        self.was_used = self.was_used or self.enter()
 
     def close(self) -> dict[int, SourceLine]:
         """Return the lines by the ids of the leaves, and stop to record."""
         lines, self.lines = self.lines, {}
-        depth = torch._C._len_torch_function_stack()
-        if self.is_open and depth and torch._C._get_function_stack_at(depth - 1) is self:
-            self.is_open = False
-            self.__exit__(None, None, None)
+        self.leave()
         return lines
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -19,34 +19,51 @@ _WRITING_NAMES = {"__set__", "__setitem__"}
 _IN_PLACE_OPERATORS = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
 
 
-class CallTrace(TorchFunctionMode):
-    """Passes each torch call of the user's between ``open`` and ``close`` to ``record``.
+class LoopMode(TorchFunctionMode):
+    """A mode that is active in the user's loop between two events.
 
-    It opens only while no other mode is active, so that it is never removed in place of one of the user's. If one was
-    entered since and is still active, it stays, without recording, until the next ``close``.
+    It is entered only while no other mode is active, so that it is never removed in place of one of the user's. If one
+    was entered since and is still active, this one stays until the next call of ``leave``.
     """
+
+    is_open = False
+
+    def enter(self) -> bool:
+        """Enter the mode, and return whether it is active; it is not if it was open or another mode is active."""
+        if self.is_open or torch._C._len_torch_function_stack():
+            return False
+        self.is_open = True
+        self.__enter__()  # type: ignore[no-untyped-call]
+        return True
+
+    def leave(self) -> None:
+        """Leave the mode, if it is the innermost one."""
+        depth = torch._C._len_torch_function_stack()
+        if self.is_open and depth and torch._C._get_function_stack_at(depth - 1) is self:
+            self.is_open = False
+            self.__exit__(None, None, None)
+
+
+class CallTrace(LoopMode):
+    """Passes each torch call of the user's between ``open`` and ``close`` to ``record``."""
 
     max_uses = 1
 
     def __init__(self) -> None:
         super().__init__()
         self.addresses: set[int] = set()
-        self.is_open, self.uses = False, 0
+        self.uses = 0
 
     def open(self, tensors: Iterable[Tensor]) -> None:
         """Start to record calls with some tensors, unless that was done often enough."""
-        if self.uses < self.max_uses and not self.is_open and not torch._C._len_torch_function_stack():
+        if self.uses < self.max_uses and self.enter():
             self.addresses = {tensor.data_ptr() for tensor in tensors if is_plain_tensor(tensor) and tensor.numel()}
-            self.is_open, self.uses = True, self.uses + 1
-            self.__enter__()  # type: ignore[no-untyped-call]
+            self.uses += 1
 
     def close(self) -> None:
         """Stop to record."""
         self.addresses = set()
-        depth = torch._C._len_torch_function_stack()
-        if self.is_open and depth and torch._C._get_function_stack_at(depth - 1) is self:
-            self.is_open = False
-            self.__exit__(None, None, None)
+        self.leave()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.addresses and args and (line := calling_line(sys._getframe(1))):

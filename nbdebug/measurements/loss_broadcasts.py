@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import Broadcast, BroadcastRecorder
+from nbdebug.autograd.call_recorders import Broadcast, BroadcastRecorder, BroadcastTracker
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.registry import measurement
@@ -33,10 +33,10 @@ def weight_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> lis
     """
     if len(tree_tensors(first_pass.batch.targets)) < 2:
         return []
-    recorder = _record_broadcasts(setup, first_pass, output)
+    tracker = _record_broadcasts(setup, first_pass, output)
     return [
         broadcast
-        for broadcast in recorder.weight_broadcasts
+        for broadcast in tracker.weight_broadcasts
         if any(
             weights.numel() == prod(broadcast.target) and _is_order_ignored(setup, first_pass, output, weights)
             for weights in tree_tensors(first_pass.batch.targets)
@@ -61,7 +61,7 @@ def _is_order_ignored(setup: Setup, first_pass: ForwardPass, output: Any, weight
     return abs(exchanged - base) <= _RELATIVE_TOLERANCE * abs(base)
 
 
-def _record_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> BroadcastRecorder:
+def _record_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> BroadcastTracker:
     """Record the calls of the loss that broadcast; raise NotChecked if there is no loss or no target."""
     if setup.loss_fn is None or not tree_tensors(first_pass.batch.targets):
         raise NotChecked("the model computes its loss itself, or there is no target")
@@ -71,6 +71,6 @@ def _record_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> Br
         try:
             setup.raw_loss(detached, first_pass.batch)
         except Exception as error:
-            if not recorder.broadcasts:
+            if not recorder.tracker.broadcasts:
                 raise NotChecked(f"the loss raised {type(error).__name__}: {error}") from error
-    return recorder
+    return recorder.tracker

@@ -196,11 +196,15 @@ class Comparison:
 @measurement
 def comparisons(setup: Setup, first_pass: ForwardPass, output: Any, graph: Graph, loss: Tensor) -> list[Comparison]:
     """Comparisons by squared, absolute or Huber errors, built-in or handwritten, or by similar losses."""
-    all_comparisons = [
+    return comparisons_in_graph(graph) or _compare_by_value(setup, first_pass, score_tensor(output), loss)
+
+
+def comparisons_in_graph(graph: Graph) -> list[Comparison]:
+    """Return the comparisons by torch's own losses for real values, whose targets torch has saved."""
+    comparisons = [
         Comparison(tuple(node.inputs), node.get_saved("target")) for node in graph.get_nodes_by_name(*_LOSS_NODES)
     ]
-    with_target = [comparison for comparison in all_comparisons if isinstance(comparison.target, Tensor)]
-    return with_target or _compare_by_value(setup, first_pass, score_tensor(output), loss)
+    return [comparison for comparison in comparisons if isinstance(comparison.target, Tensor)]
 
 
 def _compare_by_value(setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor) -> list[Comparison]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
@@ -17,10 +21,14 @@ from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.rule_engine.rule_runner import Options, RuleRunner
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import setup_error
+from nbdebug.source.location import add_line
 from nbdebug.views.live import Screen, show_view
 
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
+# Rules that read the graph and the calls of a loss without computing it again.
+_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"}  # measured from a traced step
+_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
 
@@ -94,6 +102,34 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
     selected = {rule.code: rule for rule in (*on_loop, *again, *causes)}
     report = _judge(setup, list(selected.values()), {**skipped, **external_values})
     return replace(report, asked_again=frozenset(rule.code for rule in again))
+
+
+def judge_step(setup: Setup, step: TracedStep) -> Report:
+    """Return the findings on the loss that the user's own loop computes, before its backward pass frees the graph."""
+    own_setup = copy(setup)
+    own_setup.loss_fn = None  # the rules must read the graph instead
+    first_pass = ForwardPass(step.batch, step.trace, step.output, step.loss)
+    graph = step.trace.get_graph(step.loss)
+    measured = {
+        "first_pass": first_pass,
+        "batches": [step.batch],
+        "graph": graph,
+        "broadcasts": step.broadcasts,
+        "weight_broadcasts": [],
+        "comparisons": comparisons_in_graph(graph),
+        "kl_divergences": step.kl_divergences,
+    }
+    needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
+    unavailable = dict.fromkeys(needed - _FROM_GRAPH, NotChecked(_NOT_MEASURED_DURING_LOOP))
+    runner = RuleRunner(
+        Measurements(own_setup, **{**unavailable, **measured}),
+        [rule_registry.find_rule(code) for code in _LOSS_GRAPH_RULES],
+        {},
+    )
+    runner.run(Screen())
+    line = graph.root.line if graph.root else None
+    findings = (f if f.where.line or not line else replace(f, where=add_line(f.where, line)) for f in runner.report())
+    return replace(runner.report(), findings=tuple(findings))
 
 
 def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any]) -> Report:

@@ -6,7 +6,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import torch
@@ -29,9 +29,13 @@ from nbdebug.hooks.training_events import (
     observe_grad_scaler,
 )
 from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.loop_monitor.step_trace import StepTrace
+from nbdebug.measurements import measurement_descriptions
 from nbdebug.preserve import open_blocks
 from nbdebug.records import Record
 from nbdebug.replay import RingBuffer
+from nbdebug.report import Report
+from nbdebug.rule_engine.checkup import judge_step
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler
@@ -158,7 +162,8 @@ class WatchSession:
         self.skipped_steps, self.ring = 0, RingBuffer(setup)
         self.lines: dict[str, SourceLine] = {}
         self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
-        self.fast_path = FastPath(self)
+        self.fast_path, self.step_trace, self.step_report = FastPath(self), StepTrace(setup), Report()
+        measurement_descriptions()  # imports the measurements of the first step before the loop
         self.prepare_step()
 
     def hooks(self, between_steps: Callable[[], None]) -> list[AbstractContextManager[None]]:
@@ -180,13 +185,14 @@ class WatchSession:
             return call
 
         return [
+            closing(self.step_trace),  # type: ignore[list-item]
             observe_backward_passes(timed("backward", self.before_backward), notify_after(on_backward)),
             observe_all_steps(timed("gradients", self.before_step, always=False), notify_after(on_step)),
             *loop_monitor.hooks(self.time_budget.guarded),
             observe_forward_passes(
                 setup.model,
                 timed("passes", self.model_called),
-                timed("outputs", loop_monitor.on_forward_end),
+                timed("outputs", self.model_returned),
                 self.wants_model_output,
             ),
             observe_grad_scaler(timed("replay", self.ring.on_grad_scaler)),
@@ -204,7 +210,7 @@ class WatchSession:
     def wants_model_output(self) -> bool | None:
         """Return whether the loop monitor needs the model's output; None in a pass of a tool, which restores hooks."""
         is_pass_of_tool = len(open_blocks) > self.time_budget.outer_blocks
-        return None if is_pass_of_tool else self.loop_monitor.wants_output()
+        return None if is_pass_of_tool else self.loop_monitor.wants_output() or self.step_trace.awaits_backward
 
     def loss_operands_passed(self, args: tuple[Any, ...]) -> None:
         """Handle the loss about to be called with gradients enabled."""
@@ -239,12 +245,14 @@ class WatchSession:
 
     def batch_drawn(self, event: tuple[Any, Any, float]) -> None:
         """Handle a batch that a loader has yielded."""
+        self.step_trace.leave()
         self.loop_monitor.on_batch(event)
         iterator, batch, seconds = event
         if not is_iterator_of(iterator, self.setup.train_loader):
             return
         if self.time_budget.visibility is not LOSS_ONLY:
             self.time_budget.attempt("replay", self.ring.on_batch, batch)
+            self.time_budget.attempt("first step", self.step_trace.on_batch, batch)
         self.recorder.wait_seconds += seconds
         if self.iterator is None or self.iterator() is not iterator:
             # A weak reference, since a loader's workers end with its iterator.
@@ -258,6 +266,20 @@ class WatchSession:
             self.time_budget.attempt("replay", self.ring.on_forward_begin, module, args, kwargs)
         if not training or self.time_budget.visibility is ALL_EVENTS or self.loop_monitor.mode_monitor.split == "val":
             self.loop_monitor.on_forward_begin(args, kwargs)
+        self.time_budget.attempt("first step", self.step_trace.on_forward_begin, args, kwargs)
+
+    def model_returned(self, output: Any) -> None:
+        """Handle an output of the model."""
+        self.loop_monitor.on_forward_end(output)
+        self.time_budget.attempt("first step", self.step_trace.on_forward_end, output)
+
+    def judge_first_step(self, roots: BackwardRoots) -> None:
+        """Judge the loss of the first step, while its graph exists."""
+        if (step := self.step_trace.on_backward_begin(roots)) is not None:
+            try:
+                self.step_report = judge_step(self.setup, step)
+            finally:
+                step.trace.release_graphs()
 
     def evaluation_loss_computed(self, loss: Tensor) -> None:
         """Record the user's own loss of a batch that is not trained on."""
@@ -269,6 +291,8 @@ class WatchSession:
             return True
         self.record_skipped_steps()
         self.recorder.end_evaluation()
+        if self.step_trace.awaits_backward:
+            self.time_budget.attempt("first step", self.judge_first_step, roots)
         self.loop_monitor.on_backward_begin(roots)
         self.losses = [defer_scalar(self.loop_monitor.unscaled_loss(root)) for root in roots if root.numel() == 1]
         self.time_budget.attempt("replay", self.ring.on_backward_begin, roots, sum_if_on_host(self.losses))
@@ -294,6 +318,7 @@ class WatchSession:
         """Handle an optimizer about to step."""
         if self.time_budget.visibility is not ALL_EVENTS and self.fast_path.before_step(optimizer):
             return
+        self.step_trace.leave()
         if optimizer is not None and not self.loop_monitor.accepts_optimizer(optimizer):
             return
         if optimizer is not None:

@@ -340,8 +340,12 @@ class Watch:
                 **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),
                 **disproved_predictions(self.record),
             }
-            visible_report = replace(report_of_rules, disproved=disproved)
-            reports = {"watch": merge_reports([visible_report, replayed.report] if replayed else [visible_report])}
+            first_step = self.first_step_report()
+            own_codes = {finding.code for finding in first_step}
+            others = tuple(finding for finding in report_of_rules if finding.code not in own_codes)
+            visible_report = replace(report_of_rules, findings=others, disproved=disproved)
+            parts = [visible_report, first_step, *([replayed.report] if replayed else [])]
+            reports = {"watch": merge_reports(parts)}
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
@@ -350,6 +354,14 @@ class Watch:
         for name, report in reports.items():
             self.reports[name] = replace(report, title=_FINDINGS_TITLE)
         return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
+
+    def first_step_report(self) -> Report:
+        """Return what the loss of the first step shows, except what the checkup has shown already."""
+        assert self.session is not None
+        known_codes = {finding.code for report in self.reports.values() for finding in report}
+        findings = (finding for finding in self.session.step_report if finding.code not in known_codes)
+        # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
+        return Report(tuple(replace(finding, assumes=()) for finding in findings))
 
     def run_final_tests(self, loop_summary: LoopSummary, reports: dict[str, Report]) -> None:
         """Test the trained model, and add the reports; an interrupt ends the tests."""

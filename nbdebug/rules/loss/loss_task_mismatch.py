@@ -68,7 +68,7 @@ def loss_task_mismatch(
     if not isinstance(target, Tensor) or not isinstance(predictions, Tensor):
         return
     share_of_rows = _multi_label_share(predictions, target)
-    if share_of_rows > share and (source := _softmax_source(first_pass, predictions, loss_kind)) is not None:
+    if share_of_rows > share and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None:
         yield _multi_label_finding(source, share_of_rows, float(target.float().sum(1).mean()))
     elif product := _product_with_class_indices(graph, predictions, target):
         yield _class_index_product_finding(product, predictions.shape[1])
@@ -92,12 +92,14 @@ def _multi_label_share(output: Tensor, target: Tensor) -> float:
     return float((target.sum(1) != 1).float().mean())
 
 
-def _softmax_source(first_pass: ForwardPass, output: Tensor, loss_kind: LossKind) -> Node | str | None:
+def _softmax_source(first_pass: ForwardPass, graph: Graph, output: Tensor, loss_kind: LossKind) -> Node | str | None:
     """The softmax that ends the output, or the name of the loss that applies one."""
     root = first_pass.trace.get_graph(output).root
     if root and (final_softmax := next(_FINAL_SOFTMAX.search_upstream([root]), None)):
         return final_softmax
-    return "cross-entropy" if loss_kind == "cross-entropy" else None
+    inputs = (input_node for node in graph.get_nodes_by_name("LogSoftmax") for input_node in node.inputs)
+    is_normalized = root is not None and any(input_node.function is root.function for input_node in inputs)
+    return "cross-entropy" if loss_kind == "cross-entropy" or is_normalized else None
 
 
 def _multi_label_finding(source: Node | str, share: float, labels_per_row: float) -> Finding:

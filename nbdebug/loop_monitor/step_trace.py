@@ -1,0 +1,213 @@
+"""The first training step of a loop, traced like the first batch of a checkup: lines, modules and broadcasts."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd import ForwardTrace
+from nbdebug.autograd.call_recorders import ELEMENTWISE_LOSSES, Broadcast, BroadcastTracker, TorchCall
+from nbdebug.exceptions import SetupError
+from nbdebug.loop_monitor.write_trace import LoopMode
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.losses import score_tensor
+from nbdebug.source.location import SourceLine, get_line_from_frame
+from nbdebug.tensors.pytree import tree_tensors
+
+_MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast."""
+
+    batch: Batch
+    trace: ForwardTrace
+    output: Any
+    loss: Tensor
+    broadcasts: list[Broadcast]
+    kl_divergences: list[TorchCall]
+
+
+class StepTrace(LoopMode):
+    """Traces the torch calls between the first training batch and the first backward pass.
+
+    Each operation of the graph gets the line of the user's that called it, in the form of torch's anomaly mode.
+    A compiler would trace this mode and compile its code again after it, so the mode ends when a compilation starts.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self.setup, self.attempts = setup, 0
+        self.is_in_model, self.module_hooks, self.compile_callback = False, ExitStack(), ExitStack()
+        self.error: Exception | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything that refers to the step."""
+        self.trace = ForwardTrace()
+        self.batch: Batch | None = None
+        self.output: Any = None
+        self.tracker = BroadcastTracker([], [])
+        self.kl_divergences: list[TorchCall] = []
+
+    @property
+    def is_due(self) -> bool:
+        """True until a step was traced, if no code is compiled and the model runs hooks."""
+        if self.attempts >= _MAX_ATTEMPTS or isinstance(self.setup.eager_model, torch.jit.ScriptModule):
+            return False
+        return not _has_compiled_code(self.setup)
+
+    def on_batch(self, raw: Any) -> None:
+        """Start to trace after a batch of the training loader."""
+        if self.is_due:
+            # A loop may use its batches in another way; then tracing starts at the pass.
+            with suppress(SetupError):
+                batch = self.setup.split_batch(raw)
+                self.open(batch, list(_raw_targets(raw, batch)))
+
+    def open(self, batch: Batch, targets: list[Tensor]) -> None:
+        """Start to trace."""
+        self.close()
+        self.attempts += 1
+        if self.enter():
+            self.compile_callback.enter_context(_before_compilation(self.leave))
+            self.batch, self.tracker = batch, BroadcastTracker([], targets)
+
+    def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Start to record the running submodules; without a loader that is known, start to trace."""
+        if not torch.is_grad_enabled():
+            return
+        if self.batch is None and self.is_due:
+            self.open(Batch(args, kwargs), [])
+        if self.batch is not None:
+            self.module_hooks.close()
+            self.module_hooks.enter_context(self.trace.track(self.setup.eager_model))
+            self.is_in_model = True
+
+    def on_forward_end(self, output: Any) -> None:
+        """Record the output of a pass."""
+        self.is_in_model = False
+        self.module_hooks.close()
+        if self.batch is not None and torch.is_grad_enabled() and score_tensor(output) is not None:
+            self.output = output
+            self.tracker.add_output(tree_tensors(output))
+
+    def on_backward_begin(self, roots: Sequence[Tensor]) -> TracedStep | None:
+        """Stop to trace; return the step, unless the model was not called or the loss is no single number."""
+        batch, output, step = self.batch, self.output, None
+        if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
+            self.attempts = _MAX_ATTEMPTS
+            step = TracedStep(batch, self.trace, output, roots[0], self.tracker.broadcasts, self.kl_divergences)
+        self.close()
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return step
+
+    @property
+    def awaits_backward(self) -> bool:
+        """True between the start of the trace and the backward pass."""
+        return self.batch is not None or self.error is not None
+
+    def close(self) -> None:
+        """Stop to trace. A backward pass is a torch call, inside which the mode cannot be left."""
+        self.module_hooks.close()
+        self.compile_callback.close()
+        self.clear()
+        self.leave()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.batch is None:
+            return func(*args, **(kwargs or {}))
+        inputs: list[Tensor] = []
+        try:
+            if not self.is_in_model:
+                inputs = tree_tensors((args, kwargs or {}))
+                self.tracker.on_call(func, inputs)
+        except Exception as error:  # must not reach the user's loop
+            self.stop(error)
+        result = _call_quietly(func, args, kwargs or {})
+        try:
+            self.record_result(func, inputs, args, kwargs or {}, result, get_line_from_frame(sys._getframe(1)))
+        except Exception as error:
+            self.stop(error)
+        return result
+
+    def record_result(
+        self, func: Any, inputs: list[Tensor], args: Any, kwargs: dict[str, Any], result: Any, line: SourceLine | None
+    ) -> None:
+        """Record a call that has returned."""
+        outputs = tree_tensors(result)
+        self.tracker.on_result(inputs, outputs)
+        if line is not None:
+            _add_line(outputs, line)
+        if getattr(func, "__name__", "") == "kl_div":
+            self.kl_divergences.append(TorchCall("kl_div", tuple(inputs), tuple(outputs), args, kwargs, None, line))
+
+    def stop(self, error: Exception) -> None:
+        """Stop to trace for good, because of an exception that the next event raises."""
+        self.clear()
+        self.error, self.attempts = error, _MAX_ATTEMPTS
+
+
+def _raw_targets(raw: Any, batch: Batch) -> Iterator[Tensor]:
+    """Yield the tensors that a loader returned as targets, before they were moved to the model's device."""
+    kinds = {(target.shape, target.dtype) for target in tree_tensors(batch.targets)}
+    yield from (tensor for tensor in tree_tensors(raw) if (tensor.shape, tensor.dtype) in kinds)
+
+
+def _add_line(outputs: list[Tensor], line: SourceLine) -> None:
+    """Add the user's line to all operations behind some tensors that have none, in the form of a traceback."""
+    entry = [f'File "{line.file}", line {line.number}, in {line.function}']
+    pending: list[Any] = [tensor.grad_fn for tensor in outputs]
+    while pending:
+        function = pending.pop()
+        if function is not None and "traceback_" not in function.metadata:
+            function.metadata["traceback_"] = entry
+            pending += [next_function for next_function, _ in function.next_functions]
+
+
+def _call_quietly(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Call a torch function; a loss that broadcasts would name this file in its warning.
+
+    Torch repeats the warning at the next step, for the user's line.
+    """
+    if getattr(func, "__name__", "") not in ELEMENTWISE_LOSSES:
+        return func(*args, **kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return func(*args, **kwargs)
+
+
+def _has_compiled_code(setup: Setup) -> bool:
+    """Return whether torch.compile has compiled any code that is still there, or will compile a module of the model."""
+    compiler = sys.modules.get("torch._dynamo.convert_frame")
+    compiled_codes = getattr(getattr(compiler, "input_codes", None), "seen", True) if compiler is not None else ()
+    is_compiled = any(getattr(module, "_compiled_call_impl", None) for module in setup.eager_model.modules())
+    return bool(compiled_codes) or is_compiled or setup.model is not setup.eager_model
+
+
+@contextmanager
+def _before_compilation(callback: Callable[[], None]) -> Iterator[None]:
+    """Call ``callback`` before torch.compile compiles code in the block, if its module is loaded by now."""
+    handler = getattr(sys.modules.get("torch._dynamo"), "callback_handler", None)
+    if handler is None:
+        yield
+        return
+
+    def on_compilation(*_: Any) -> None:
+        callback()
+
+    handler.register_start_callback(on_compilation)
+    try:
+        yield
+    finally:
+        handler.remove_start_callback(on_compilation)
