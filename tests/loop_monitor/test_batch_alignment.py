@@ -72,6 +72,7 @@ def run_loop(tmp_path: Path, setup: Setup, **parts: str) -> list[Finding]:
         (images, {"before": "y = y.roll(1, 0)", "loss": "setup.loss_fn(output, y)"}, "D105", "setup.loss_fn("),
         (classes, {"before": "y, previous = (y if previous is None else previous), y"}, "D105", "F.cross_entropy("),
         (classes, {"loss": "F.cross_entropy(output[:2], y[:2])"}, "L214", "F.cross_entropy("),
+        (classes, {"loss": "F.cross_entropy(output[: len(y) // 2], y[: len(y) // 2])"}, "L214", "F.cross_entropy("),
         (images, {"loss": "((output - y) ** 2)[-1].mean()"}, "L214", "((output - y)"),
         (images, {"loss": "setup.loss_fn(output[0], y[0])"}, "L214", "setup.loss_fn("),
         (images, {"loss": "F.mse_loss(output, y.long().float())"}, "D102", "F.mse_loss("),

@@ -150,7 +150,7 @@ def class_made_rare(s: ProgramSource) -> Iterator[Mutation]:
         yield from _change(s, "[a[(t[-1] != t[-1].max()) | (torch.rand(len(a)) < 0.04)] for a in t]")
 
 
-@operator("D119 D110", "D106 D109 E702 D125", fact="by construction", placed=False)
+@operator("D119 D110 D102", "D106 D109 E702 D125", fact="by construction", placed=False)
 def class_missing_in_training(s: ProgramSource) -> Iterator[Mutation]:
     """The training split has no row of the last class."""
     if _is_single_label(s):

@@ -51,7 +51,7 @@ def loss_ignores_samples(
     column that has targets of its own) have no influence. Samples whose targets are all negative, like
     ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. In
     your loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with
-    different batches, and they are more than that ``share``. Batches that bring a mask do not count.
+    different batches, and they are at least that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -64,7 +64,7 @@ def loss_ignores_samples(
     """
     if isinstance(loop, LoopSummary):
         unused = loop.batch_alignment.unused_rows
-        if unused.steps >= least and unused.rows > share * unused.batch_size:
+        if unused.steps >= least and unused.rows >= share * unused.batch_size:
             yield _loop_finding(unused, loop.batch_alignment.loss_line or loop.lines.get("backward"))
         return
     if isinstance(first_pass, NotChecked):
