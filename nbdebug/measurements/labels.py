@@ -16,6 +16,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitSamples, SplitTable
+from nbdebug.measurements.dense_labels import draw_positions, neighborhoods, position_classes
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import MAX_SAMPLER_INDICES, is_map_style, iterate_sampler_indices
@@ -26,6 +27,7 @@ _CLASS_LIST_ATTRIBUTES = ("classes", "class_names", "categories", "label_names",
 _WRAPPED_DATASET_ATTRIBUTES = ("dataset", "data", "base")
 _MAX_DEPTH = 4
 _MAX_ROWS, _MAX_COLUMNS, _MIN_ROWS = 300, 128, 100
+_MAX_DENSE_ROWS, _MAX_POSITIONS = 600, 4
 _NUM_PERMUTATIONS, _RIDGE_STRENGTH, _MIN_SIGMA = 25, 0.1, 2.0
 _MAX_DRAWS, _MAX_EXTREME_DRAWS, _MAX_EXTRA_BATCHES = 999, 3, 32
 
@@ -136,12 +138,13 @@ class LabelProbe:
     Empty if a split has fewer than 100 samples, or not one class per sample. ``shifted`` is the result for training
     labels shifted by one sample; it is measured if the unshifted labels are not predictable. ``cross_split_confusion``
     is the confusion matrix of validation classes (rows) as predicted by a learner fitted on the training split
-    (columns).
+    (columns). ``is_by_position`` tells whether there is a class at each position, which the neighborhood predicts.
     """
 
     within: dict[str, LabelPredictability]
     shifted: dict[int, LabelPredictability]
     cross_split_confusion: Tensor | None = None
+    is_by_position: bool = False
 
 
 @measurement
@@ -158,25 +161,30 @@ def label_probe(tables: dict[str, SplitTable]) -> LabelProbe:
     if within["train"].sigma < _MIN_SIGMA and tables["train"].is_complete:
         shifted = {shift: _measure_predictability(train, train.shifted_labels(shift), classes) for shift in (-1, 1)}
     comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1]
-    return LabelProbe(within, shifted, _compute_confusion(train, usable["val"], classes) if comparable else None)
+    confusion = _compute_confusion(train, usable["val"], classes) if comparable else None
+    return LabelProbe(within, shifted, confusion, tables["train"].labels is None)
 
 
 @dataclass(frozen=True)
 class _ProbeSample:
-    """Some rows of a table as standardized features, with the labels of all samples."""
+    """Some rows of a table as standardized features, with the labels of all samples at each of their positions.
+
+    ``positions`` are those of these rows; a target of one class has a single position.
+    """
 
     indices: Tensor
     features: Tensor
     all_labels: Tensor
+    positions: Tensor
 
     @property
     def labels(self) -> Tensor:
         """The labels of these rows."""
-        return self.all_labels[self.indices]
+        return self.all_labels[self.indices, self.positions]
 
     def shifted_labels(self, shift: int) -> Tensor:
         """Return the labels of these rows if all labels are shifted by ``shift`` samples."""
-        return torch.roll(self.all_labels, shift)[self.indices]
+        return torch.roll(self.all_labels, shift, 0)[self.indices, self.positions].clamp(min=0)
 
     @cached_property
     def half_prediction_matrix(self) -> Tensor:
@@ -186,17 +194,37 @@ class _ProbeSample:
 
 
 def _draw_probe_sample(table: SplitTable) -> _ProbeSample | None:
-    """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs."""
+    """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs.
+
+    If there is a class at each position, a row is the neighborhood of a position. The rows of a sample are neighbors,
+    so that one half of the rows hardly has samples of the other.
+    """
     labels = table.labels
-    if labels is None or len(table) < _MIN_ROWS or len(set(labels.tolist())) < 2 or int(labels.min()) < 0:
+    classes = labels[:, None] if labels is not None else position_classes(table.targets)
+    if classes is None or not table.inputs or not len(table) or (labels is not None and int(labels.min()) < 0):
         return None
-    if not table.inputs:
+    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
+    drawn = draw_positions(classes, _MAX_POSITIONS)
+    indices, positions = order.repeat_interleave(drawn.shape[1]), drawn[order].flatten()
+    flat_classes = classes.flatten(1)
+    has_class = flat_classes[indices, positions] >= 0
+    row_count = _MAX_ROWS if labels is not None else _MAX_DENSE_ROWS
+    indices, positions = indices[has_class][:row_count], positions[has_class][:row_count]
+    if len(indices) < _MIN_ROWS or len(set(flat_classes[indices, positions].tolist())) < 2:
         return None
-    indices = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:_MAX_ROWS]
-    features = torch.cat([to_features(part[indices]) for part in table.inputs], 1)
-    if not bool(features.isfinite().all()):
+    features = _draw_features(table, classes.shape[1:], indices, positions)
+    if features is None or not bool(features.isfinite().all()):
         return None
-    return _ProbeSample(indices, (features - features.mean(0)) / features.std(0).clamp_min(1e-6), labels)
+    features = (features - features.mean(0)) / features.std(0).clamp_min(1e-6)
+    return _ProbeSample(indices, features, flat_classes, positions)
+
+
+def _draw_features(table: SplitTable, shape: torch.Size, indices: Tensor, positions: Tensor) -> Tensor | None:
+    """Return the features of some rows: the whole inputs, or the neighborhood of a position."""
+    inputs = tuple(part[indices] for part in table.inputs)
+    if table.labels is not None:
+        return torch.cat([to_features(part) for part in inputs], 1)
+    return neighborhoods(inputs, shape, positions)
 
 
 def to_features(part: Tensor) -> Tensor:

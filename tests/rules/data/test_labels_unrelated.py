@@ -48,10 +48,27 @@ def named_classes_builder(train: dict[str, Any], val: dict[str, Any]) -> Callabl
     return lambda: Setup(network(3), DataLoader(datasets[0], 32), DataLoader(datasets[1], 32), loss_fn=CE)
 
 
-def one_split_builder(y: Tensor) -> Callable[[], Setup]:
-    return lambda: Setup(network(3), DataLoader(TensorDataset(X, y), 32), loss_fn=CE)
+def one_split_builder(y: Tensor, model: nn.Module | None = None, x: Tensor = X) -> Callable[[], Setup]:
+    return lambda: Setup(model or network(3), DataLoader(TensorDataset(x, y), 32), loss_fn=CE)
 
 
+class Tagger(nn.Module):
+    """Scores of two classes for each token from the token alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(40, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.embedding(x).transpose(1, 2)
+
+
+SMOOTH = nn.functional.avg_pool2d(torch.randn(800, 1, 10, 10, generator=GENERATOR), 3, 1, 1)
+MASKS = (SMOOTH > 0).float()
+MAPS = MASKS[:, 0].long().index_fill(1, torch.tensor([0, 9]), -100)
+SENTENCES = torch.randint(0, 40, (800, 9), generator=GENERATOR)
+TAGS = (SENTENCES % 7 < 3).long()
+segmenter, mask_model = nn.Conv2d(1, 2, 3, padding=1), nn.Conv2d(1, 1, 3, padding=1)
 image_model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
 token_model = nn.Sequential(nn.Embedding(60, 4), nn.Flatten(), nn.Linear(24, 3))
 NAMES = ["cat", "dog", "fox"]
@@ -63,9 +80,16 @@ UNRELATED_LABELS: dict[str, Callable[[], Setup]] = {
     "real-valued targets": two_split_builder(nn.Linear(4, 2), X, TARGETS[:400][PERMUTATION], TARGETS[400:], MSE),
     "multiple labels": two_split_builder(nn.Linear(4, 3), X, MULTIPLE[:400], MULTIPLE[400:][PERMUTATION], BCE),
     "shuffled validation labels": two_split_builder(network(3), X, Y[:400], Y[400:][PERMUTATION]),
+    "maps of classes": two_split_builder(segmenter, SMOOTH, MAPS[:400][PERMUTATION], MAPS[400:]),
+    "binary masks": two_split_builder(mask_model, SMOOTH, MASKS[:400], MASKS[400:][PERMUTATION], BCE),
+    "tags of tokens": two_split_builder(Tagger(), SENTENCES, TAGS[:400][PERMUTATION], TAGS[400:]),
+    "maps shifted by one sample": one_split_builder(MAPS.roll(1, 0), segmenter, SMOOTH),
     "shifted by one sample": one_split_builder(Y.roll(1)),
 }
 RELATED_LABELS: dict[str, Callable[[], Setup]] = {
+    "maps of classes": two_split_builder(segmenter, SMOOTH, MAPS[:400], MAPS[400:]),
+    "tags of tokens": two_split_builder(Tagger(), SENTENCES, TAGS[:400], TAGS[400:]),
+    "tags of reversed sentences": two_split_builder(Tagger(), SENTENCES, TAGS[:400].flip(1), TAGS[400:].flip(1)),
     "plain": two_split_builder(network(3), X, Y[:400], Y[400:]),
     "a third of labels random": two_split_builder(
         network(3), X, torch.where(torch.rand(400) < 0.3, Y[:400][PERMUTATION], Y[:400]), Y[400:]
