@@ -325,10 +325,13 @@ def _record_gradient_rows(output: Tensor, rows: list[Tensor]) -> None:
 
 
 def _selects_rows(tensor: Tensor) -> bool:
-    """Check whether a tensor of a batch is a mask, or labels of which some are negative, as for unlabeled samples."""
-    if tensor.dtype == torch.bool:
-        return True
-    return tensor.dtype == torch.int64 and tensor.dim() == 1 and bool((tensor < 0).any())
+    """Check whether a tensor of a batch is a mask, or labels of which some are negative, as for unlabeled samples.
+
+    Either has one value for each row: a mask of positions leaves out no whole row.
+    """
+    if not tensor.dim() or tensor.numel() != len(tensor):
+        return False
+    return tensor.dtype == torch.bool or (tensor.dtype == torch.int64 and bool((tensor < 0).any()))
 
 
 def _normalized(scores: Tensor) -> list[Tensor]:

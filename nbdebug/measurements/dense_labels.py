@@ -12,17 +12,20 @@ from torch.nn import functional as F
 _MAX_CLASSES, _MAX_TOKENS = 256, 4096
 
 
-def position_classes(targets: tuple[Tensor, ...]) -> Tensor | None:
+def position_classes(targets: tuple[Tensor, ...], ignored: int | None) -> Tensor | None:
     """Return the only target as classes of shape (samples, *positions); None if it has no class at each position.
 
-    An axis of length one after the samples, as in masks of shape (N, 1, H, W), is removed.
+    An axis of length one after the samples, as in masks of shape (N, 1, H, W), is removed. The class ``ignored`` by
+    the loss becomes -1.
     """
     target = targets[0] if len(targets) == 1 else None
     if target is None or target.dim() < 2 or target.is_complex() or not target.numel():
         return None
     target = target.squeeze(1) if target.shape[1] == 1 else target
     is_whole = target.dim() > 1 and bool((target == target.round()).all())
-    return target.long() if is_whole and float(target.max()) < _MAX_CLASSES else None
+    if not is_whole or float(target.max()) >= _MAX_CLASSES:
+        return None
+    return target.long().masked_fill(target == ignored, -1) if ignored is not None else target.long()
 
 
 def draw_positions(classes: Tensor, count: int) -> Tensor:

@@ -20,6 +20,7 @@ from nbdebug.measurements.dense_labels import draw_positions, neighborhoods, pos
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import MAX_SAMPLER_INDICES, is_map_style, iterate_sampler_indices
+from nbdebug.setup.losses import ignore_index
 from nbdebug.setup.task import LearningTask
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -148,18 +149,19 @@ class LabelProbe:
 
 
 @measurement
-def label_probe(tables: dict[str, SplitTable]) -> LabelProbe:
-    """Accuracy of labels predicted by kernel ridge regression on some hundred samples, within and across splits."""
-    parts = {split: _draw_probe_sample(table) for split, table in tables.items()}
+def label_probe(setup: Setup, tables: dict[str, SplitTable]) -> LabelProbe:
+    """Accuracy of labels predicted by kernel ridge regression on some hundred other samples, within and across splits."""
+    ignored = ignore_index(setup.loss_fn)
+    parts = {split: _draw_probe_sample(table, ignored) for split, table in tables.items()}
     usable = {split: drawn_sample for split, drawn_sample in parts.items() if drawn_sample is not None}
     if "train" not in usable:
         return LabelProbe({}, {})
     classes = 1 + max(int(sample.labels.max()) for sample in usable.values())
-    within = {split: _measure_predictability(sample, sample.labels, classes) for split, sample in usable.items()}
+    within = {split: _measure_predictability(sample, 0, classes) for split, sample in usable.items()}
     shifted: dict[int, LabelPredictability] = {}
     train = usable["train"]
     if within["train"].sigma < _MIN_SIGMA and tables["train"].is_complete:
-        shifted = {shift: _measure_predictability(train, train.shifted_labels(shift), classes) for shift in (-1, 1)}
+        shifted = {shift: _measure_predictability(train, shift, classes) for shift in (-1, 1)}
     comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1]
     confusion = _compute_confusion(train, usable["val"], classes) if comparable else None
     return LabelProbe(within, shifted, confusion, tables["train"].labels is None)
@@ -182,25 +184,31 @@ class _ProbeSample:
         """The labels of these rows."""
         return self.all_labels[self.indices, self.positions]
 
-    def shifted_labels(self, shift: int) -> Tensor:
-        """Return the labels of these rows if all labels are shifted by ``shift`` samples."""
-        return torch.roll(self.all_labels, shift, 0)[self.indices, self.positions].clamp(min=0)
+    def labels_of(self, samples: Tensor) -> Tensor:
+        """Return the labels of these rows if each sample had the labels of another one; negative if it has none."""
+        return self.all_labels[samples[self.indices], self.positions]
 
     @cached_property
-    def half_prediction_matrix(self) -> Tensor:
-        """The matrix that predicts the second half of the rows from the labels of the first."""
-        half = len(self.indices) // 2
-        return _fit_kernel_ridge(self.features[:half], self.features[half:])
+    def left_out_matrix(self) -> Tensor:
+        """The matrix from one-hot labels to the scores of each row by a kernel ridge regression without its sample.
+
+        For a linear smoother these follow from a single fit: y - B⁻¹ A y, where A is the inverse of the regularized
+        kernel, and B is A without the entries between different samples.
+        """
+        inverse = torch.linalg.inv(_regularized_kernel(self.features)[0])
+        same_sample = self.indices[:, None] == self.indices
+        matrix: Tensor = torch.eye(len(inverse)) - torch.linalg.solve(inverse * same_sample, inverse)
+        return matrix
 
 
-def _draw_probe_sample(table: SplitTable) -> _ProbeSample | None:
+def _draw_probe_sample(table: SplitTable, ignored: int | None) -> _ProbeSample | None:
     """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs.
 
     If there is a class at each position, a row is the neighborhood of a position. The rows of a sample are neighbors,
     so that one half of the rows hardly has samples of the other.
     """
     labels = table.labels
-    classes = labels[:, None] if labels is not None else position_classes(table.targets)
+    classes = labels[:, None] if labels is not None else position_classes(table.targets, ignored)
     if classes is None or not table.inputs or not len(table) or (labels is not None and int(labels.min()) < 0):
         return None
     order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
@@ -241,23 +249,31 @@ def to_features(part: Tensor) -> Tensor:
     return projected
 
 
-def _fit_kernel_ridge(x: Tensor, queries: Tensor) -> Tensor:
-    """Return the kernel ridge regression matrix from one-hot labels of ``x`` to scores of ``queries``."""
+def _regularized_kernel(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the Gaussian kernel matrix of some rows plus the ridge, and the kernel's width."""
     squared_distances = torch.cdist(x, x).square()
     width = squared_distances.median().clamp_min(1e-6)
-    kernel = torch.exp(-squared_distances / width) + _RIDGE_STRENGTH * torch.eye(len(x))
+    return torch.exp(-squared_distances / width) + _RIDGE_STRENGTH * torch.eye(len(x)), width
+
+
+def _fit_kernel_ridge(x: Tensor, queries: Tensor) -> Tensor:
+    """Return the kernel ridge regression matrix from one-hot labels of ``x`` to scores of ``queries``."""
+    kernel, width = _regularized_kernel(x)
     matrix: Tensor = torch.linalg.solve(kernel, torch.exp(-torch.cdist(x, queries).square() / width)).t()
     return matrix
 
 
-def _measure_predictability(sample: _ProbeSample, labels: Tensor, classes: int) -> LabelPredictability:
-    """Measure the accuracy of predicting the second half from the first, next to permuted labels."""
-    half = len(sample.indices) // 2
-    generator = torch.Generator().manual_seed(0)
-    orders = [torch.arange(half), *(torch.randperm(half, generator=generator) for _ in range(_NUM_PERMUTATIONS))]
-    permuted_targets = _get_centered_one_hot(labels, classes)[torch.stack(orders, 1)]
-    scores = (sample.half_prediction_matrix @ permuted_targets.flatten(1)).reshape(-1, 1 + _NUM_PERMUTATIONS, classes)
-    accuracy, *permuted_accuracies = (scores.argmax(2) == labels[half:, None]).float().mean(0).tolist()
+def _measure_predictability(sample: _ProbeSample, shift: int, classes: int) -> LabelPredictability:
+    """Measure the accuracy of predicting each sample from the others, next to labels permuted among the samples."""
+    generator, count = torch.Generator().manual_seed(0), len(sample.all_labels)
+    orders = [torch.randperm(count, generator=generator) for _ in range(_NUM_PERMUTATIONS)]
+    labels = torch.stack([sample.labels_of(order) for order in (torch.arange(count).roll(shift), *orders)], 1)
+    has_class = labels >= 0
+    one_hot = F.one_hot(labels.clamp(min=0), classes).float() * has_class[..., None]
+    centered = (one_hot - one_hot.sum(0) / has_class.sum(0)[:, None].clamp(min=1)) * has_class[..., None]
+    scores = (sample.left_out_matrix @ centered.flatten(1)).reshape(centered.shape)
+    is_right = (scores.argmax(2) == labels) & has_class
+    accuracy, *permuted_accuracies = (is_right.sum(0) / has_class.sum(0).clamp(min=1)).tolist()
     return LabelPredictability(
         accuracy, statistics.mean(permuted_accuracies), statistics.stdev(permuted_accuracies), len(labels)
     )
