@@ -150,7 +150,7 @@ class LabelProbe:
 
 @measurement
 def label_probe(setup: Setup, tables: dict[str, SplitTable]) -> LabelProbe:
-    """Accuracy of labels predicted by kernel ridge regression on some hundred other samples, within and across splits."""
+    """Accuracy of labels predicted from some hundred other samples by kernel ridge regression, in and across splits."""
     ignored = ignore_index(setup.loss_fn)
     parts = {split: _draw_probe_sample(table, ignored) for split, table in tables.items()}
     usable = {split: drawn_sample for split, drawn_sample in parts.items() if drawn_sample is not None}
