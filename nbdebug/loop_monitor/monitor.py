@@ -52,10 +52,11 @@ from nbdebug.loop_monitor.modes import (
     DeviceSyncCounter,
     ModeMonitor,
 )
-from nbdebug.loop_monitor.parameter_updates import ParameterTracker
+from nbdebug.loop_monitor.parameter_updates import FrozenStepMonitor, ParameterTracker
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
@@ -110,6 +111,7 @@ class LoopMonitor:
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
+        self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
@@ -169,6 +171,11 @@ class LoopMonitor:
         return sum([tracked.steps for tracked in self.tracked_optimizers.values()]) or self.backward_passes
 
     @property
+    def has_one_optimizer(self) -> bool:
+        """True if one optimizer steps in the program, for this model or another one."""
+        return len(self.tracked_optimizers) == 1 and not self.unrelated_optimizers
+
+    @property
     def is_inspecting(self) -> bool:
         """True if this step is inspected, which synchronizes the device."""
         return self.is_inspection_due and self.inspected_passes < _MAX_INSPECTED_PASSES
@@ -222,7 +229,8 @@ class LoopMonitor:
         is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
         metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages
         is_compared = any(monitor.wants_output for monitor in metric_monitors)
-        return is_tracked or self.mode_monitor.shape is None or is_compared or self.evaluates_with_gradients
+        is_needed = is_tracked or is_compared or self.is_inspecting
+        return is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property
     def evaluates_with_gradients(self) -> bool:
@@ -247,7 +255,10 @@ class LoopMonitor:
         self.batch_alignment.on_forward_end(output)
         if self.evaluates_with_gradients:
             self.retained_graph_counter.mark_evaluation(output, self.steps)
-        elif self.marks_graphs:
+            return
+        if self.is_inspecting:
+            self.homogeneous_losses.on_forward_end(output)
+        if self.marks_graphs:
             self.retained_graph_counter.mark(output, self.steps)
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
@@ -266,6 +277,7 @@ class LoopMonitor:
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
         self.leaf_monitor.on_backward_begin(roots)
+        self.homogeneous_losses.on_backward_begin(roots)
         self.inspect_loss(roots)
         self.backward_line = get_calling_line(sys._getframe(1))
 
@@ -314,6 +326,7 @@ class LoopMonitor:
             self.count_pass(tracked)
         if self.is_inspecting:
             self.parameter_tracker.check_gradients()
+            self.homogeneous_losses.on_backward_end()
             self.gradient_changes.on_backward_end(self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
             if self.rounded_updates.parameter_names and self.is_inspecting:
@@ -377,6 +390,7 @@ class LoopMonitor:
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
         self.double_update_counter.on_step_begin(tracked)
+        self.frozen_steps.on_step_begin(tracked)
         self.grad_scaler_monitor.on_step_begin(tracked.interval)
         self.accumulation_counter.on_step_begin(tracked)
         if self.is_inspecting:

@@ -16,10 +16,11 @@ from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
-from nbdebug.loop_monitor.parameter_updates import UncoveredParameters
+from nbdebug.loop_monitor.parameter_updates import FrozenSteps, UncoveredParameters
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
@@ -94,6 +95,8 @@ class LoopSummary:
     state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
+    homogeneous_loss: HomogeneousLoss | None = None
+    frozen_steps: FrozenSteps | None = None
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -175,6 +178,8 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
             backward.file if (backward := monitor.lines.get("backward")) else None
         ),
         weight_alias=monitor.weight_aliases.summary(),
+        homogeneous_loss=monitor.homogeneous_losses.summary() if monitor.has_one_optimizer else None,
+        frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
