@@ -128,6 +128,7 @@ class LoopMonitor:
             ),
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
+            observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.weight_aliases.on_load)),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
