@@ -53,6 +53,7 @@ from nbdebug.loop_monitor.modes import (
     ModeMonitor,
 )
 from nbdebug.loop_monitor.parameter_updates import FrozenStepMonitor, ParameterTracker
+from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
@@ -111,6 +112,7 @@ class LoopMonitor:
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
+        self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
@@ -129,6 +131,7 @@ class LoopMonitor:
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.weight_aliases.on_load)),
+            *self.restored_weights.hooks(wrap_callback, lambda: self.row_steps),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
@@ -172,9 +175,9 @@ class LoopMonitor:
         return sum([tracked.steps for tracked in self.tracked_optimizers.values()]) or self.backward_passes
 
     @property
-    def has_one_optimizer(self) -> bool:
-        """True if one optimizer steps in the program, for this model or another one."""
-        return len(self.tracked_optimizers) == 1 and not self.unrelated_optimizers
+    def row_steps(self) -> int:
+        """Number of steps of the first optimizer, each of which ends a row of the record."""
+        return self.tracked_optimizers[id(self.first_optimizer)].steps if self.first_optimizer else self.steps
 
     @property
     def is_inspecting(self) -> bool:
@@ -242,6 +245,8 @@ class LoopMonitor:
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
         self.mode_monitor.on_forward_begin()
+        if not torch.is_grad_enabled() or self.mode_monitor.split == "val":
+            self.restored_weights.on_evaluation(self.row_steps)
         self.batch_use_counter.on_forward_begin(self.mode_monitor.split)
         self.correct_counts.on_forward_begin()
         self.decision_monitor.on_forward_begin()
@@ -254,12 +259,11 @@ class LoopMonitor:
         self.decision_monitor.on_forward_end(output)
         self.batch_averages.on_forward_end(output)
         self.batch_alignment.on_forward_end(output)
-        if self.evaluates_with_gradients:
-            self.retained_graph_counter.mark_evaluation(output, self.steps)
-            return
         if self.is_inspecting:
             self.homogeneous_losses.on_forward_end(output)
-        if self.marks_graphs:
+        if self.evaluates_with_gradients:
+            self.retained_graph_counter.mark_evaluation(output, self.steps)
+        elif self.marks_graphs:
             self.retained_graph_counter.mark(output, self.steps)
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
