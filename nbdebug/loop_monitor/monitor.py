@@ -52,10 +52,12 @@ from nbdebug.loop_monitor.modes import (
     DeviceSyncCounter,
     ModeMonitor,
 )
-from nbdebug.loop_monitor.parameter_updates import ParameterTracker
+from nbdebug.loop_monitor.parameter_updates import FrozenStepMonitor, ParameterTracker
+from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
@@ -113,6 +115,8 @@ class LoopMonitor:
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
+        self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
+        self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
@@ -129,6 +133,8 @@ class LoopMonitor:
             ),
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
+            observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.weight_aliases.on_load)),
+            *self.restored_weights.hooks(wrap_callback, lambda: self.row_steps),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
@@ -170,6 +176,11 @@ class LoopMonitor:
     def steps(self) -> int:
         """Number of steps of all optimizers; number of backward passes if none has stepped."""
         return sum([tracked.steps for tracked in self.tracked_optimizers.values()]) or self.backward_passes
+
+    @property
+    def row_steps(self) -> int:
+        """Number of steps of the first optimizer, each of which ends a row of the record."""
+        return self.tracked_optimizers[id(self.first_optimizer)].steps if self.first_optimizer else self.steps
 
     @property
     def is_inspecting(self) -> bool:
@@ -234,7 +245,8 @@ class LoopMonitor:
         is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
         metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages
         is_compared = any(monitor.wants_output for monitor in metric_monitors)
-        return is_tracked or self.mode_monitor.shape is None or is_compared or self.evaluates_with_gradients
+        is_needed = is_tracked or is_compared or self.is_inspecting
+        return is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property
     def evaluates_with_gradients(self) -> bool:
@@ -245,6 +257,8 @@ class LoopMonitor:
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
         self.attempt(self.mode_monitor.on_forward_begin)
+        if not torch.is_grad_enabled() or self.mode_monitor.split == "val":
+            self.attempt(self.restored_weights.on_evaluation, self.row_steps)
         self.attempt(self.batch_use_counter.on_forward_begin, self.mode_monitor.split)
         self.attempt(self.correct_counts.on_forward_begin)
         self.attempt(self.decision_monitor.on_forward_begin)
@@ -257,6 +271,8 @@ class LoopMonitor:
         self.attempt(self.decision_monitor.on_forward_end, output)
         self.attempt(self.batch_averages.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
+        if self.is_inspecting:
+            self.attempt(self.homogeneous_losses.on_forward_end, output)
         if self.evaluates_with_gradients:
             self.attempt(self.retained_graph_counter.mark_evaluation, output, self.steps)
         elif self.marks_graphs:
@@ -278,6 +294,7 @@ class LoopMonitor:
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
         self.attempt(self.leaf_monitor.on_backward_begin, roots)
+        self.attempt(self.homogeneous_losses.on_backward_begin, roots)
         self.inspect_loss(roots)
         self.backward_line = get_calling_line(sys._getframe(1))
 
@@ -326,6 +343,7 @@ class LoopMonitor:
             self.count_pass(tracked)
         if self.is_inspecting:
             self.attempt(self.parameter_tracker.check_gradients)
+            self.attempt(self.homogeneous_losses.on_backward_end)
             self.attempt(self.gradient_changes.on_backward_end, self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
             if self.rounded_updates.parameter_names and self.is_inspecting:
@@ -389,6 +407,7 @@ class LoopMonitor:
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
         self.attempt(self.double_update_counter.on_step_begin, tracked)
+        self.attempt(self.frozen_steps.on_step_begin, tracked)
         self.attempt(self.grad_scaler_monitor.on_step_begin, tracked.interval)
         self.attempt(self.accumulation_counter.on_step_begin, tracked)
         if self.is_inspecting:

@@ -1,4 +1,4 @@
-"""Tracks which parameters receive gradients, which change, and which no optimizer holds."""
+"""Tracks which parameters receive gradients, change, are frozen while their optimizer steps, or have no optimizer."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero
 _MAX_PARAMETERS = 2000  # tracked parameters
 _WORD_BYTES = 8  # bytes of an int64
 _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
+_MIN_FROZEN_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,48 @@ class ParameterTracker:
     def always_with_gradient(self) -> frozenset[str]:
         """Parameters with a nonzero gradient at every check."""
         return frozenset(name for name, count in self.nonzero_gradient_counts.items() if count == self.gradient_checks)
+
+
+@dataclass(frozen=True)
+class FrozenSteps:
+    """The latest ``count`` of ``steps`` of an optimizer, in which none of its ``parameters`` required a gradient."""
+
+    parameters: tuple[str, ...]
+    count: int
+    steps: int
+
+
+@dataclass
+class _StepCounts:
+    """Steps of one optimizer, and those of its latest steps in which all of its parameters were frozen."""
+
+    tracked: TrackedOptimizer
+    steps: int = 0
+    frozen: int = 0
+    has_trained: bool = False
+
+
+class FrozenStepMonitor:
+    """Counts the steps of each optimizer since its parameters were frozen."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, _StepCounts] = {}
+
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
+        """Count a step; usually the first parameter already shows that it trains something."""
+        counts = self.counts.setdefault(id(tracked), _StepCounts(tracked))
+        trains = any(p.requires_grad for group in tracked.optimizer.param_groups for p in group["params"])
+        counts.steps, counts.frozen = counts.steps + 1, 0 if trains else counts.frozen + 1
+        counts.has_trained |= trains
+
+    def summary(self, model: nn.Module) -> FrozenSteps | None:
+        """Return the optimizer that trained something, and then stepped on frozen parameters until the end."""
+        names = {id(p): name for name, p in model.named_parameters()}
+        for counts in self.counts.values():
+            if counts.has_trained and counts.frozen >= _MIN_FROZEN_STEPS:
+                held = tuple(names[id(p)] for p in counts.tracked.parameters if id(p) in names)
+                return FrozenSteps(held, counts.frozen, counts.steps)
+        return None
 
 
 def _live_optimizers() -> list[torch.optim.Optimizer]:

@@ -16,10 +16,12 @@ from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
-from nbdebug.loop_monitor.parameter_updates import UncoveredParameters
+from nbdebug.loop_monitor.parameter_updates import FrozenSteps, UncoveredParameters
+from nbdebug.loop_monitor.restored_weights import RestoredWeights
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
@@ -94,6 +96,9 @@ class LoopSummary:
     state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
+    homogeneous_loss: HomogeneousLoss | None = None
+    frozen_steps: FrozenSteps | None = None
+    restored_weights: RestoredWeights | None = None
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -133,6 +138,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         if tracked.steps >= _MIN_OPTIMIZER_STEPS
         for p in tracked.parameters
     }
+    has_one_optimizer = len(monitor.tracked_optimizers) == 1 and not monitor.unrelated_optimizers
     peak_rate = max(learning_rates, default=0.0)
     return LoopSummary(
         steps=sum(tracked.steps for tracked in monitor.tracked_optimizers.values()),
@@ -175,6 +181,9 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
             backward.file if (backward := monitor.lines.get("backward")) else None
         ),
         weight_alias=monitor.weight_aliases.summary(),
+        homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
+        restored_weights=monitor.restored_weights.summary(monitor.row_steps),
+        frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),

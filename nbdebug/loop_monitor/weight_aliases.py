@@ -6,6 +6,7 @@ import ast
 import gc
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
@@ -22,11 +23,11 @@ from nbdebug.source.references import find_references, user_files
 from nbdebug.source.search import parse_expressions, search_files, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
-MIN_AVERAGED_STEPS = 2
+MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS = 2, 3
 _MAX_PARAMETERS, _MAX_SEARCHES, _MAX_TRACES = 512, 4, 12
 _MAX_COMPARED, _DIRECTION_TOLERANCE = 4, 1e-6  # aliases whose values are compared
 _OWN_REFERENCES = 2  # references to the storage of a parameter that nothing shares
-_ALIASING_CALLS, _COPYING_CALLS = {"detach", "cpu", "to"}, {"clone", "deepcopy", "copy", "tensor"}
+_ALIASING_CALLS, _COPYING_CALLS = {"detach", "cpu", "to", "state_dict", "dict"}, {"clone", "deepcopy", "copy", "tensor"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class WeightAlias:
     """Tensors that share memory with all parameters: the variable or attribute that holds them, and the line.
 
     ``averaged_steps`` of those traced averaged them with the parameters in place.
-    ``restored`` counts copies of a parameter's own values into the parameter.
+    ``restored`` counts copies of a parameter's own values into the parameter. ``collected`` is the largest number of
+    such tensors for each parameter that came to exist at once while the loop ran.
     """
 
     name: str = ""
@@ -42,6 +44,7 @@ class WeightAlias:
     first_parameter: str = ""
     averaged_steps: int = 0
     restored: int = 0
+    collected: int = 0
 
 
 class WeightAliasMonitor:
@@ -54,11 +57,13 @@ class WeightAliasMonitor:
         self.name = ""
         self.line: SourceLine | None = None
         self.trace = _AliasTrace()
+        self.initial_sets, self.collected, self.set_searches = self.reference_sets(), 0, 0
 
     def on_step_end(self, frame: FrameType | None) -> None:
         """Search for aliases after an inspected step, and trace what the loop does with them before the next step."""
         if self.parameters and self.searches < _MAX_SEARCHES and not self.live_aliases() and self.is_shared():
             self.search(frame)
+        self.count_sets(frame)
         if (aliases := self.live_aliases()) and self.averaged_steps < MIN_AVERAGED_STEPS:
             self.trace.start(aliases, self.parameters.values())
 
@@ -66,10 +71,16 @@ class WeightAliasMonitor:
         """Stop to trace, and count a step that averaged the weights with themselves."""
         self.averaged_steps += self.trace.stop()
 
+    def on_load(self, _: tuple[Any, Any, Any]) -> None:
+        """Count the aliases before a state dict is loaded, which may be made of them."""
+        self.count_sets(sys._getframe(1))
+
     def on_copy(self, call: tuple[Any, Any, Any]) -> None:
         """Record a copy of one tensor into another that is about to run."""
         target, args, _ = call
         source = args[0] if args else None
+        if target is next(iter(self.parameters.values()), None):
+            self.count_sets(sys._getframe(1))
         if not is_plain_tensor(source) or not is_plain_tensor(target) or not source.numel():
             return
         if source is not target and _is_same_memory(source, target):
@@ -80,20 +91,42 @@ class WeightAliasMonitor:
 
     def is_shared(self) -> bool:
         """Check whether there are references to the memory of each parameter."""
+        return self.reference_sets() > 0
+
+    def reference_sets(self) -> int:
+        """Return the smallest number of references to the memory of a parameter besides its own."""
         use_count: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
-        storages = [p.untyped_storage() for p in self.parameters.values()]
-        return use_count is not None and all(use_count(storage._cdata) > _OWN_REFERENCES for storage in storages)
+        if use_count is None:
+            return 0
+        storages = (p.untyped_storage() for p in self.parameters.values())
+        return min((use_count(storage._cdata) for storage in storages), default=0) - _OWN_REFERENCES
+
+    def count_sets(self, frame: FrameType | None) -> None:
+        """Count the aliases of each parameter, if many references have been added since the loop began."""
+        sets = self.reference_sets() - self.initial_sets
+        if sets < MIN_COLLECTED_SETS or sets <= self.collected or self.set_searches >= _MAX_SEARCHES:
+            return
+        self.set_searches += 1
+        aliases = self.find_aliases()
+        counts = Counter(alias.data_ptr() for alias in aliases)
+        self.collected = max(self.collected, min((counts[p.data_ptr()] for p in self.parameters.values()), default=0))
+        if self.collected >= MIN_COLLECTED_SETS and not self.name:
+            self.locate(aliases, frame)
 
     def search(self, frame: FrameType | None) -> None:
         """Search all tensors for the aliases of all parameters."""
         self.searches += 1
+        aliases = self.find_aliases()
+        if {alias.data_ptr() for alias in aliases} == {p.data_ptr() for p in self.parameters.values()}:
+            self.aliases = [weakref.ref(alias) for alias in aliases]
+            self.locate(aliases, frame)
+
+    def find_aliases(self) -> list[Tensor]:
+        """Return all tensors besides the parameters that have their memory and shape."""
         own_ids = {id(p) for p in self.parameters.values()}
         addresses = {p.data_ptr(): p.shape for p in self.parameters.values()}
         tensors = (value for value in gc.get_objects() if is_plain_tensor(value))
-        aliases = [t for t in tensors if id(t) not in own_ids and addresses.get(t.data_ptr()) == t.shape]
-        if {alias.data_ptr() for alias in aliases} == addresses.keys():
-            self.aliases = [weakref.ref(alias) for alias in aliases]
-            self.locate(aliases, frame)
+        return [t for t in tensors if id(t) not in own_ids and addresses.get(t.data_ptr()) == t.shape]
 
     def locate(self, aliases: list[Tensor], frame: FrameType | None) -> None:
         """Set the name of what holds some aliases, and the line that makes them."""
@@ -110,8 +143,9 @@ class WeightAliasMonitor:
 
     def summary(self) -> WeightAlias:
         """Return what was observed."""
+        self.count_sets(None)
         first_parameter = next(iter(self.parameters), "")
-        return WeightAlias(self.name, self.line, first_parameter, self.averaged_steps, self.restored)
+        return WeightAlias(self.name, self.line, first_parameter, self.averaged_steps, self.restored, self.collected)
 
 
 class _AliasTrace(CallTrace):
@@ -153,10 +187,14 @@ class _AliasTrace(CallTrace):
         attribute = _accessed_attribute(function)
         if attribute not in ("", "data") or (torch.is_grad_enabled() and not writes and not attribute):
             return
-        ids = {id(tensor) for tensor in tree_tensors(args)}
+        tensors = tree_tensors(args)
+        ids = {id(tensor) for tensor in tensors}
         self.uses_alias |= not ids.isdisjoint(self.alias_ids)
         self.uses_parameter |= not ids.isdisjoint(self.parameter_ids)
-        self.writes |= writes and self.shares_memory(args[0])
+        if writes and self.shares_memory(args[0]):
+            self.writes = True
+            # A parameter may also be read through a tensor that was made in the same line, as by p.detach().
+            self.uses_parameter |= any(_is_same_memory(args[0], tensor) for tensor in tensors if tensor is not args[0])
 
 
 def _accessed_attribute(function: Any) -> str:

@@ -16,8 +16,8 @@ from torch.optim.swa_utils import AveragedModel
 
 from nbdebug.loop_monitor.write_trace import is_plain_tensor
 from nbdebug.source.location import SourceLine, get_calling_line
-from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import matches_call, parse_expressions
+from nbdebug.source.references import frame_variables, user_files, user_frames
+from nbdebug.source.search import find_unique_line, matches_call, parse_expressions
 
 _MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = (
     64,
@@ -84,17 +84,23 @@ def _line_storing_state_dict(load_line: SourceLine | None) -> SourceLine | None:
 
 @dataclass(frozen=True)
 class WeightCopy:
-    """A copy of the model whose weights change while its running statistics do not, by variable name."""
+    """A copy of the model whose weights change while its running statistics do not, by variable name.
+
+    ``module`` is its path if it is a part of the model, ``line`` the one that pairs its parameters with others.
+    """
 
     name: str
     statistics: tuple[str, ...]
+    module: str | None = None
+    line: SourceLine | None = None
 
 
 @dataclass
 class CopyHistory:
-    """A copy as first observed, and its statistics that were constant while it and the model changed."""
+    """A copy as first observed, and its statistics that were constant while it and its source changed."""
 
     module: weakref.ref[nn.Module]
+    source: weakref.ref[nn.Module]
     weights: list[Tensor]
     statistics: dict[str, Tensor]
     model_statistics: dict[str, Tensor]
@@ -102,39 +108,48 @@ class CopyHistory:
 
 
 class WeightCopyMonitor:
-    """Searches the variables of the functions around the loop for copies of the model."""
+    """Searches for copies of the model in the variables of the functions around the loop, and of parts in the model."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model, self.parameter_shapes = model, {name: p.shape for name, p in model.named_parameters()}
         self.has_running_statistics = any(_is_running_statistic(name) for name, _ in model.named_buffers())
         self.histories: dict[str, CopyHistory] = {}
+        self.files: set[str] = set()
 
     @torch.no_grad()
     def inspect(self, frame: FrameType | None) -> None:
         """Inspect all copies in the variables of a stack."""
         if not self.has_running_statistics:
             return
-        for name, module in _modules_in_variables(frame):
+        self.files |= user_files(frame)
+        for name, module in [*self.model.named_children(), *_modules_in_variables(frame)]:
             history = self.histories.get(name)
             if history is not None and history.module() is module:
                 history.stale_statistics = self.stale_statistics(history, module)
-            elif self.is_copy(module):
+            elif (source := self.source_of(module)) is not None:
                 weights, statistics = list(module.parameters()), self.statistics(module)
                 sampled_tensors = (
                     [first_values(weight) for weight in weights[:_MAX_COMPARED_TENSORS]],
                     _first_values_by_name(statistics),
-                    _first_values_by_name(self.statistics(self.model)),
+                    _first_values_by_name(self.statistics(source)),
                 )
-                self.histories[name] = CopyHistory(weakref.ref(module), *sampled_tensors)
+                self.histories[name] = CopyHistory(weakref.ref(module), weakref.ref(source), *sampled_tensors)
 
-    def is_copy(self, module: nn.Module) -> bool:
-        """Check whether a module other than the model or its wrapper has the same parameters, all without gradient."""
+    def source_of(self, module: nn.Module) -> nn.Module | None:
+        """Return what a module is a copy of: the model, or for a part of it another part that has gradients.
+
+        A copy has the same parameters, all without gradient. The model itself and its wrappers are none.
+        """
         if isinstance(module, AveragedModel) or any(submodule is self.model for submodule in module.modules()):
-            return False
-        parameters = dict(module.named_parameters())
-        return {name: p.shape for name, p in parameters.items()} == self.parameter_shapes and all(
-            p.grad is None for p in parameters.values()
-        )
+            return None
+        shapes = {name: p.shape for name, p in module.named_parameters()}
+        if any(p.grad is not None for p in module.parameters()):
+            return None
+        if shapes == self.parameter_shapes:
+            return self.model
+        parts = [part for part in self.model.children() if part is not module] if shapes else []
+        is_part = len(parts) < len([*self.model.children()])
+        return next((part for part in parts if is_part and _is_trained_twin(part, shapes)), None)
 
     def statistics(self, module: nn.Module) -> dict[str, Tensor]:
         """Return some of its running statistics."""
@@ -144,7 +159,7 @@ class WeightCopyMonitor:
         """Return the constant statistics, if all are constant while the weights and the model's statistics changed."""
         current, model_statistics = (
             _first_values_by_name(self.statistics(module)),
-            _first_values_by_name(self.statistics(self.model)),
+            _first_values_by_name(self.statistics(history.source() or self.model)),
         )
         weights_changed = any(
             not torch.equal(initial_values, first_values(p))
@@ -170,11 +185,27 @@ class WeightCopyMonitor:
         """Return the copies with stale statistics, unless the same file or cell calls ``update_bn``."""
         if file is not None and any(matches_call("update_bn")(node) for node in parse_expressions(file)):
             return ()
+        parts = {id(part): name for name, part in self.model.named_children()}
+        line = find_unique_line(_pairs_parameters, self.files)
         return tuple(
-            WeightCopy(name, history.stale_statistics)
+            WeightCopy(name, history.stale_statistics, parts.get(id(history.module())), line)
             for name, history in self.histories.items()
             if history.stale_statistics
         )
+
+
+def _pairs_parameters(node: ast.AST) -> bool:
+    """Match ``zip`` of the parameters of two modules."""
+    calls = [matches_call(name) for name in ("parameters", "named_parameters")]
+    return matches_call("zip")(node) and sum(call(child) for child in ast.walk(node) for call in calls) > 1
+
+
+def _is_trained_twin(part: nn.Module, shapes: dict[str, torch.Size]) -> bool:
+    """Check whether a part has parameters of these shapes, and gradients."""
+    parameters = dict(part.named_parameters())
+    return {name: p.shape for name, p in parameters.items()} == shapes and any(
+        p.grad is not None for p in parameters.values()
+    )
 
 
 def _is_running_statistic(name: str) -> bool:

@@ -48,11 +48,11 @@ def collates_by_user(loader: Any) -> bool:
 
 
 def read_samples(loader: DataLoader[Any], count: int = _MAX_SAMPLES) -> list[Any]:
-    """Return the first samples that a loader's sampler may draw, read within a time limit."""
+    """Return the first samples that a loader's sampler may draw: enough to check, and more within a time limit."""
     deadline, samples = time.perf_counter() + _MAX_SECONDS, list[Any]()
     for index in islice(get_visited_indices(loader), count):
         samples.append(loader.dataset[index])
-        if time.perf_counter() > deadline:
+        if len(samples) >= _MIN_SAMPLES and time.perf_counter() > deadline:
             break
     return samples
 

@@ -48,7 +48,7 @@ def test_out_of_fold_of_random_targets_is_no_better_than_a_constant(kind: Any) -
     x = GENERATOR.normal(size=(500, 20))
     columns = one_hot(GENERATOR.integers(0, 4, 500)) if kind == "classes" else GENERATOR.normal(size=(500, 2))
     targets = Targets(kind, columns)
-    prediction = learner(x, targets).out_of_fold(time.perf_counter() + 0.5)
+    prediction = learner(x, targets).out_of_fold()
     assert prediction.score < targets.constant_score + 0.05
 
 
@@ -68,9 +68,29 @@ def test_out_of_fold_of_steps_in_few_features_prefers_trees(name: str) -> None:
     x = np.random.default_rng(1).normal(size=(600, 8))
     intervals = (np.abs(x[:, 0]) < 0.5) * 2 + (np.abs(x[:, 1]) < 0.5)
     labels = intervals if name == "intervals" else np.floor(2 * x[:, 0]).astype(int) % 2
-    prediction = learner(x, Targets("classes", one_hot(labels))).out_of_fold(time.perf_counter() + 5)
+    prediction = learner(x, Targets("classes", one_hot(labels))).out_of_fold()
     assert prediction.learner == "a random forest"
     assert prediction.score > 0.8
+
+
+@pytest.mark.parametrize("name", ["labels", "values"])
+def test_out_of_fold_on_a_stalled_machine_gives_the_same_predictions(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, targets, _ = LEARNABLE[name]
+    expected = learner(x, targets).out_of_fold()
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    prediction = learner(x, targets).out_of_fold()
+    assert prediction.learner == expected.learner
+    assert np.array_equal(prediction.predictions, expected.predictions)
+
+
+@pytest.mark.parametrize(("rows", "features", "grows"), [(300, 5, True), (2000, 20_000, False)])
+def test_out_of_fold_grows_trees_only_on_tables_of_moderate_size(rows: int, features: int, grows: bool) -> None:
+    x = np.zeros((rows, features), np.float32)
+    reference = ReferenceLearner(x, Targets("values", GENERATOR.normal(size=(rows, 1))))
+    assert (reference._tree_count() >= 4) == grows
 
 
 def test_reference_learner_repeats_itself_and_leaves_the_generators() -> None:

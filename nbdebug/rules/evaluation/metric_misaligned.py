@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.restored_weights import RestoredWeights
 from nbdebug.loss_curves.metric_agreement import (
     MIN_EPOCHS,
     RankDisagreement,
@@ -20,18 +24,22 @@ from nbdebug.records import Record, signal_label
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import gaussian_clusters, mlp, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:
     from nbdebug.watching.watch import Watch
 
+_MIN_EVALUATIONS, _MIN_LOSS_RATIO = 4, 1.5
+
 
 @rule("E707", "warning")
-def metric_misaligned(record: Record) -> Iterator[Finding]:
+def metric_misaligned(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """The validation loss and the reported metric rank the epochs differently.
 
     ## What it does
     Tracks the validation loss and the metrics that you log, ``run.log(accuracy=…)``, and compares which epoch is best.
-    The score of fixed validation samples, which may not be reported anywhere, is a note.
+    The score of fixed validation samples, which may not be reported anywhere, is a note. Also checks which weights a
+    loop restores at its end: those with the highest validation loss are the worst that it evaluated.
 
     ## Why it matters
     Weights that are selected by the loss are not the best by the reported metric, and decreasing the loss further makes
@@ -42,7 +50,9 @@ def metric_misaligned(record: Record) -> Iterator[Finding]:
     Over at least six epochs. The two best epochs are at least three apart. Between them, loss and metric are negatively
     correlated (Spearman, -0.5 or less). From one to the other, each gets worse by more than four times its noise,
     estimated from second differences, and by a fifth of its range. Values are means over three epochs, so that a single
-    lucky epoch is not the best. The name of the metric determines whether larger is better.
+    lucky epoch is not the best. Restored weights are recognized by their values among those of all evaluations, at
+    least four. They are the worst if their validation loss is the highest, 1.5 times the median or more, and the score
+    of fixed validation samples does not speak for them. The name of the metric determines whether larger is better.
 
     ## How to fix
     Select the weights by the metric that you report, or change the loss or the threshold so that they agree.
@@ -54,6 +64,13 @@ def metric_misaligned(record: Record) -> Iterator[Finding]:
     Guo et al. 2017, arXiv:1706.04599, section 3: accuracy improves while the loss overfits. Spearman 1904,
     doi:10.2307/1412159.
     """
+    if (
+        isinstance(loop, LoopSummary)
+        and loop.restored_weights
+        and (worst := _find_worst(record, loop.restored_weights))
+    ):
+        yield _restored_finding(loop.restored_weights, *worst)
+        return
     if validation_loss(record) is None:
         raise NotChecked(f"the validation loss was measured fewer than {MIN_EPOCHS} times")
     logged = [name for name in record.evaluations.columns if metric_direction(name) or name == "sample_val_score"]
@@ -61,6 +78,37 @@ def metric_misaligned(record: Record) -> Iterator[Finding]:
         raise NotChecked(f"no metric was logged at least {MIN_EPOCHS} times; log one with run.log(accuracy=…)")
     for disagreement in find_disagreements(record):
         yield _finding(disagreement)
+
+
+def _find_worst(record: Record, restored: RestoredWeights) -> tuple[float, float, int, int] | None:
+    """Return the loss of restored weights, the lowest one, its step and the number of evaluations.
+
+    None if the loss of the restored weights is not the highest of all by far, or if their score is not poor.
+    """
+    steps, losses = record.series("eval_loss")
+    is_own = steps == restored.step
+    if len(losses) < _MIN_EVALUATIONS or restored.step == 0 or not is_own.any() or not np.isfinite(losses).all():
+        return None
+    loss, median = float(losses[is_own][0]), float(np.median(losses))
+    if loss < losses.max() or loss <= max(median, _MIN_LOSS_RATIO * median):
+        return None
+    score_steps, scores = record.series("sample_val_score")
+    if len(scores) and scores[np.abs(score_steps - restored.step).argmin()] > np.median(scores):
+        return None
+    return loss, float(losses.min()), int(steps[losses.argmin()]), len(losses)
+
+
+def _restored_finding(restored: RestoredWeights, loss: float, lowest: float, best_step: int, count: int) -> Finding:
+    return Finding(
+        message=f"The weights that the loop restored at its end are those of step {restored.step}, whose validation "
+        f"loss, {loss:.4g}, is the highest of {count} evaluations; the lowest is {lowest:.4g}, at step {best_step}.",
+        where=replace(get_location(restored.line), step=restored.step),
+        cause="The comparison that selects the weights has the wrong direction: it fits a score, not a loss.",
+        fix="if val_loss < best:   # from best = float('inf')\n    best, state = val_loss, "
+        "copy.deepcopy(model.state_dict())",
+        evidence={"step": restored.step, "loss": loss, "lowest": lowest, "best step": best_step, "evaluations": count},
+        explains=("R904", "E702", "E703", "E704", "E706", "E709", "T606", "T608", "T610", "T614"),
+    )
 
 
 def _finding(disagreement: RankDisagreement) -> Finding:

@@ -13,6 +13,7 @@ from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
@@ -26,6 +27,7 @@ from nbdebug.source.location import SourceLine, get_location
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
 _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
+_MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
 _CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
 
@@ -56,7 +58,12 @@ def loss_wrong_sign(
     loss compares each output with the target of the same element: exchanging both must have another effect than the
     two exchanges alone. If the output has several parts, such as a mean and
     a variance, each part that can be the target is tried alone. In a watched loop, a loss that falls below zero to
-    10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that. For a distance or
+    10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that. So is a loss that
+    ends below minus three times its initial size and is homogeneous in the outputs: in each inspected step, the product
+    of the outputs and their gradients is once or twice the loss without a constant, to 1 % of the range of the losses,
+    so larger outputs lower it without end. A hinge with its clamp is not, and neither is a likelihood. Losses whose
+    gradients have one sign, such as a negative log-likelihood that the model returns, do not count, nor do loops with
+    several optimizers, such as those of a critic and a generator. For a distance or
     similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient of the loss shows
     the label of the pairs that it pulls together. It is an error if the inputs of those pairs are farther apart than
     those of the others, by five standard errors of the rank sum.
@@ -70,6 +77,10 @@ def loss_wrong_sign(
     ## References
     Documentation of torch.optim.SGD, argument ``maximize``.
     """
+    homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
+    if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
+        yield _margin_finding(loop, homogeneous_loss, last)
+        return
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record)):
         root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
         is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
@@ -164,6 +175,32 @@ def _unbounded_decrease(record: Record) -> tuple[int, float, float] | None:
         (int(steps[np.isfinite(losses)][finite_losses.argmin()]), lowest, initial)
         if lowest < -_UNBOUNDED_FACTOR * initial
         else None
+    )
+
+
+def _end_below_zero(record: Record) -> float | None:
+    """Return the median of the last losses if it lies below zero by a multiple of the size of the first ones."""
+    losses = record.series("loss")[1].astype(np.float64)
+    losses = losses[np.isfinite(losses)]
+    if len(losses) < _MIN_LOSSES:
+        return None
+    last = float(np.median(losses[-max(_MIN_LOSSES, int(_END_SHARE * len(losses))) :]))
+    return last if last < -_MARGIN_FACTOR * max(float(np.abs(losses[:_MIN_LOSSES]).max()), 1.0) else None
+
+
+def _margin_finding(loop: LoopSummary | NotChecked, loss: HomogeneousLoss, last: float) -> Finding:
+    lines = loop.lines if isinstance(loop, LoopSummary) else {}
+    line = lines.get("loss") or lines.get("root")
+    power = "grows in proportion to the outputs" if loss.degree == 1 else "grows with the square of the outputs"
+    return Finding(
+        where=get_location(line),
+        message=f"The loss is unbounded below: it was {loss.first:.3g} at the first step and {last:.3g} at the end. In "
+        f"all {loss.passes} inspected steps it was {loss.margin:.3g} plus a part that {power}, so it can always be "
+        "lowered by larger outputs.",
+        cause="A margin loss without a clamp at zero also rewards pairs that are already far enough apart.",
+        fix="loss = torch.relu(margin - (better - worse)).mean()   # zero once the margin is reached",
+        evidence={"first": loss.first, "last": last, "margin": loss.margin, "degree": loss.degree},
+        explains=(*_CONSEQUENCES, "T606", "T609", "T614", "L208"),
     )
 
 

@@ -10,9 +10,11 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.parameter_updates import FrozenSteps
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
+from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -20,32 +22,39 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line, matches_call
 
+_CONSEQUENCES = ("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
 _INDEX = re.compile(r"\d+")
 
 
 @rule("M302", "note", asked_again=True)
 def frozen_parameter(
-    setup: Setup, parameters: list[ParameterEntry], first_pass: ForwardPass, loop: LoopSummary | NotChecked
+    setup: Setup,
+    parameters: list[ParameterEntry] | NotChecked,
+    first_pass: ForwardPass | NotChecked,
+    loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """Parameters have requires_grad off, so no step updates them.
 
     ## What it does
     Lists the frozen parameters, as a note. If all parameters that the optimizer holds are frozen, this is an error,
-    since no step changes anything. A warning is given if the output module is frozen and only vectors (normalization,
-    biases) are trainable, and if one of several similar parts is frozen although those before and after it are not.
+    since no step changes anything. So is an optimizer whose parameters a watched loop freezes, as while another network
+    takes its turn, and that goes on to step. A warning is given if the output module is frozen and only vectors
+    (normalization, biases) are trainable, and if one of several similar parts is frozen although those before and after
+    it are not.
 
     ## Why it matters
     A frozen head cannot fit the labels, whatever the layers below it do; a frozen layer that was never trained is a
     random projection. The loss changes a little, with the batch statistics, and stays near chance.
 
     ## How it is measured
-    Exactly, by ``requires_grad``. Parameters that a watched loop has changed are not frozen, whatever their flag is at
-    its end, as for two networks that take turns. An optimizer that also trains tensors of another module, such as a
-    head that was replaced, is covered by O503 and O504. The output module is the last module with its own parameters
-    that starts to run in the first forward pass. Similar parts are parameters with two or more axes whose names differ
-    only in numbers; a frozen one is reported if similar ones before and after it are trainable and more of them are
-    trainable than frozen. Frozen backbones under a trainable head and low-rank adapters (whose matrices are trainable)
-    are notes.
+    Exactly, by ``requires_grad``. A watched loop is asked at each step of each optimizer: it is an error if one has
+    trained something and none of its parameters requires a gradient in its last ten steps or more. Otherwise,
+    parameters that the loop has changed are not frozen, whatever their flag is at its end, as for two networks that
+    take turns. An optimizer that also trains tensors of another module, such as a head that was replaced, is covered by
+    O503 and O504. The output module is the last module with its own parameters that starts to run in the first forward
+    pass. Similar parts are parameters with two or more axes whose names differ only in numbers; a frozen one is
+    reported if similar ones before and after it are trainable and more of them are trainable than frozen. Frozen
+    backbones under a trainable head and low-rank adapters (whose matrices are trainable) are notes.
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
@@ -57,6 +66,11 @@ def frozen_parameter(
     PyTorch notes on autograd mechanics: setting requires_grad. Frankle et al. 2021, arXiv:2003.00152: training only the
     normalization layers reaches far less than training the whole model.
     """
+    if isinstance(loop, LoopSummary) and loop.frozen_steps:
+        yield _frozen_in_loop_finding(setup, loop.frozen_steps)
+        return
+    if isinstance(parameters, NotChecked) or isinstance(first_pass, NotChecked):
+        raise parameters if isinstance(parameters, NotChecked) else NotChecked(str(first_pass))
     changed = loop.changed if isinstance(loop, LoopSummary) else frozenset()
     frozen = [entry for entry in parameters if not entry.parameter.requires_grad and entry.name not in changed]
     if not frozen:
@@ -78,6 +92,22 @@ def frozen_parameter(
         entries, severity = between_trainable, "warning"
         headline = "Similar parts before and after it are trainable, but this one is frozen"
     yield _finding(line, entries, headline, trainable, severity)
+
+
+def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:
+    """Report an optimizer whose parameters were frozen while the loop ran, and that steps on."""
+    module = common_parent(name.rpartition(".")[0] for name in frozen.parameters)
+    target = f"model.{module}" if module else "model"
+    return Finding(
+        message=f"In the last {frozen.count} of its {frozen.steps} steps, an optimizer changed nothing: all of its "
+        f"{len(frozen.parameters)} parameters ({join_names(list(frozen.parameters), 3)}) are frozen.",
+        where=get_location(find_unique_line(_freezes_parameters, user_written_objects(setup)), module or None),
+        cause="requires_grad was turned off for them in the loop, and not turned on again before their own step.",
+        fix=f"{target}.requires_grad_(True)   # before the backward pass of its own loss",
+        evidence={"parameters": list(frozen.parameters), "steps": frozen.count, "of": frozen.steps},
+        explains=(*_CONSEQUENCES, "G412", "G415", "R904"),
+        severity="error",
+    )
 
 
 def _freezes_parameters(node: ast.AST) -> bool:
@@ -117,9 +147,7 @@ def _finding(
             "values": values,
             "trainable values": trainable_values,
         },
-        explains=("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
-        if is_fault
-        else (),
+        explains=_CONSEQUENCES if is_fault else (),
         severity=severity,
     )
 

@@ -11,7 +11,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, WeightAlias
+from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS, WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.measurements.weight_copies import StateCopy
 from nbdebug.rule_engine.rule_registry import rule
@@ -28,8 +28,8 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     Looks for states and modules with the names of all parameters of the model: in ``extra_state``, in attributes of the
     model, and among the variables of the notebook. Compares the memory addresses of their tensors. In a loop that is
     watched, it also checks each state that is loaded into the model or a part of it, copies of the model among the
-    local variables of the functions that run the loop, copies of a parameter into itself, and what the loop does
-    between steps with tensors that share memory with all parameters.
+    local variables of the functions that run the loop, parts of the model that are copies of other parts, copies of a
+    parameter into itself, and what the loop does between steps with tensors that share memory with all parameters.
 
     ## Why it matters
     ``model.state_dict()`` returns the live tensors themselves. Saved as the best weights, or as the start of each fold,
@@ -42,8 +42,9 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     running statistics are constant and those of the model are not is a warning, except for torch's own
     ``AveragedModel`` and if ``update_bn`` is called.
 
-    A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors that
-    share memory with all of them, writes to that memory, and leaves the direction of the weights as it is.
+    Weights that the loop collects are no copies if three or more tensors come to share the memory of each parameter
+    at once. A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors
+    that share memory with all of them, writes to that memory, and leaves the direction of the weights as it is.
 
     ## How to fix
     Copy the tensors when you save them.
@@ -60,6 +61,8 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
         yield _reloaded_finding(loop.state_dict_loads)
     elif isinstance(loop, LoopSummary) and _uses_alias(loop.weight_alias):
         yield _used_alias_finding(loop.weight_alias)
+    elif isinstance(loop, LoopSummary) and loop.weight_alias.collected >= MIN_COLLECTED_SETS:
+        yield _collected_finding(loop.weight_alias)
     elif not weight_copies and isinstance(state_copies, NotChecked):
         raise state_copies
     for state in [] if isinstance(state_copies, NotChecked) else state_copies:
@@ -106,17 +109,32 @@ def _used_alias_finding(alias: WeightAlias) -> Finding:
     )
 
 
+def _collected_finding(alias: WeightAlias) -> Finding:
+    """Report weights of several steps that are all the live ones."""
+    holder = f"{alias.name} holds" if alias.name else "The program holds"
+    return Finding(
+        message=f"{holder} the weights {alias.collected} times, and all of them share memory with the live model: they "
+        "are equal, whenever they were taken, and their average is the model itself.",
+        where=get_location(alias.line, None, alias.first_parameter),
+        cause="state_dict(), p.data and p.detach() return tensors that share memory with the model, not copies.",
+        fix="copy.deepcopy(model.state_dict())   # at each time",
+        evidence={"sets": alias.collected, "holder": alias.name},
+        explains=("R904", "T609"),
+    )
+
+
 def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
     """Report an average of the weights whose running statistics are never updated."""
     first = ", ".join(weight_copy.statistics[:3])
     return Finding(
         message=f"The weights of {weight_copy.name}, a copy of the model, change from step to step, but its running "
         f"statistics ({first}) do not: in eval mode it combines its weights with the statistics of other weights.",
-        where=Location(parameter=weight_copy.statistics[0]),
+        where=get_location(weight_copy.line, weight_copy.module, weight_copy.statistics[0]),
         cause="The average iterates over parameters(), which does not include the buffers.",
         fix=f"for kept, live in zip({weight_copy.name}.buffers(), model.buffers()):\n"
         "    kept.copy_(live)   # after each update",
         evidence={"copy": weight_copy.name, "statistics": list(weight_copy.statistics[:8])},
+        explains=("T613", "T609", "E702", "E703", "E706", "R904"),
         severity="warning",
     )
 

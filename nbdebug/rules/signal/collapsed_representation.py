@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, format_module
 from nbdebug.measurements.activations import LayerSpreads, SampleSpread
+from nbdebug.measurements.collapsed_views import CollapsedViews
+from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -16,13 +19,20 @@ from nbdebug.setup import Setup
 
 @rule("G415", "warning", asked_again=True)
 def collapsed_representation(
-    sample_spread: SampleSpread, *, alike: float = 2**-11, different: float = 0.05
+    sample_spread: SampleSpread,
+    collapsed_views: CollapsedViews | NotChecked,
+    record: Record | NotChecked,
+    *,
+    alike: float = 2**-11,
+    different: float = 0.05,
+    agreeing: float = 0.2,
 ) -> Iterator[Finding]:
     """All samples have nearly the same representation from some layer on.
 
     ## What it does
     Follows one batch through the layers. Reported when samples that differ at an early layer are nearly equal at a
-    later one, and stay so up to the output.
+    later one, and stay so up to the output. After a watched run, also reported if a loss that only asks two views of a
+    sample to agree has drawn all samples together.
 
     ## Why it matters
     The last layers cannot learn to distinguish samples that are equal at their input, and the gradient that would
@@ -36,6 +46,12 @@ def collapsed_representation(
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
 
+    A loss asks for nothing but agreement if it stays the same with the targets exchanged among the samples, and does
+    not increase with the mean output in the place of each. After the run, the samples are then alike from ``agreeing``
+    = 20 % on, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without negatives and
+    without a stop-gradient, eight ended at 2 % to 16 % and four kept more than 37 %; those with a stop-gradient and
+    batch normalization ended at 54 % or more. Contrastive and variance terms are excluded by the second test.
+
     ## How to fix
     Initialize for the activation (He for ReLU), or use residual connections with normalization in a deep model.
 
@@ -46,6 +62,10 @@ def collapsed_representation(
     Schoenholz et al. 2017, Deep Information Propagation: in the ordered phase of a random network all inputs converge
     to one point, layer by layer. IEEE 754: binary16 has 11 significant bits.
     """
+    if isinstance(record, Record) and isinstance(collapsed_views, CollapsedViews):
+        if collapsed_views.spread <= agreeing and collapsed_views.earlier_spread > 2 * agreeing:
+            yield _agreement_finding(sample_spread.batch_size, collapsed_views, agreeing)
+        return
     if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
     layers = sample_spread.passes[0].layers
@@ -65,6 +85,24 @@ def collapsed_representation(
             "output": sample_spread.passes[0].output_spread,
         },
         explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
+    )
+
+
+def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
+    return Finding(
+        message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "
+        f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
+        f"in an earlier layer. The loss is {views.loss:.3g}, and {views.constant_loss:.3g} if all outputs are equal.",
+        where=views.where,
+        cause="The loss only asks the views of a sample to agree, and both sides are trained towards each other, so "
+        "one point for all samples is a perfect solution.",
+        fix="target = encoder(view).detach()   # with a predictor on the other side, or negatives as in InfoNCE",
+        evidence={
+            "spread": views.spread,
+            "earlier": views.earlier_spread,
+            "loss": [views.loss, views.constant_loss],
+        },
+        explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E709", "G403", "G409", "G411"),
     )
 
 

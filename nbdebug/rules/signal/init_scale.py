@@ -13,7 +13,8 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
 from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
-from nbdebug.rule_engine.predictions import SLOW_START
+from nbdebug.measurements.hidden_softmax import HiddenSoftmax
+from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
@@ -23,6 +24,7 @@ _CONSEQUENCES = (
     *("O501", "O502", "T601", "T602", "T606", "T607", "T608", "T610", "T614"),
 )
 _MAX_STRETCH = 100.0  # times the gain: more than a matrix of independent weights can stretch its input
+_MAX_INITIAL_RISE = 1.5  # of the loss, if the shares are multiplied: beyond it their scale was not small
 _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initialization: uniform in ±1/√fan_in
 
 
@@ -30,12 +32,14 @@ _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initializati
 def init_scale(
     sample_spread: SampleSpread | NotChecked,
     recurrent_growth: list[RecurrentGrowth] | NotChecked,
+    hidden_softmax: HiddenSoftmax | NotChecked | None,
     *,
     most: float = 1000.0,
     small: float = 0.5,
     large: float = 4.0,
     grown: float = 10.0,
     tiny: float = 0.02,
+    progress: float = 0.25,
 ) -> Iterator[Finding]:
     """The scale of the activations grows or decays from layer to layer, or over the steps of a sequence.
 
@@ -60,6 +64,14 @@ def init_scale(
     leave less than that share of the spread of the inputs. It is withdrawn if a watched run then ends below a tenth of
     the loss of a constant prediction.
 
+    If a layer receives shares that sum to one, as from a softmax over n units, their spread is about 1/n. Two copies of
+    the model are then trained for 60 steps on the first batches with your optimizer, one of them with that input times
+    n. Reported if the loss of the model as it is falls by less than ``progress`` = a quarter of what the other trial
+    gains, and withdrawn if the watched run converges; a note for a layer without a bias, as in a memory that is meant
+    to mix its vectors. The weights of an attention, of a gate or of experts multiply activations and are not tried.
+    The share was 1 % to 23 % in seven networks with a softmax in the place of a ReLU, and 44 % to 93 % in three
+    memories and a topic model trained with Adam.
+
     A recurrent state grows too fast if the second half of a sequence alone multiplies it by more than √``most``, and
     the inputs do not grow: a state that sums its inputs doubles there.
 
@@ -80,6 +92,9 @@ def init_scale(
     )
     if fastest is not None and fastest.factor > math.sqrt(most):
         yield _recurrent_finding(fastest)
+        return
+    if isinstance(hidden_softmax, HiddenSoftmax) and _is_hindered(hidden_softmax, progress):
+        yield _softmax_finding(hidden_softmax)
         return
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
@@ -112,6 +127,35 @@ def _recurrent_finding(growth: RecurrentGrowth) -> Finding:
         fix=f"torch.nn.init.orthogonal_({name}.weight_hh_l0)   # or the identity; or nonlinearity='tanh'",
         evidence={"steps": growth.steps, "factor": growth.factor, "a step": factor_per_step},
         explains=_CONSEQUENCES,
+    )
+
+
+def _is_hindered(softmax: HiddenSoftmax, progress: float) -> bool:
+    """Return whether the model learns only a small part of what it learns if the shares are multiplied."""
+    gain = softmax.initial_loss - softmax.scaled_loss
+    has_comparable_start = softmax.scaled_initial_loss < _MAX_INITIAL_RISE * softmax.initial_loss
+    return has_comparable_start and gain > 0 and softmax.initial_loss - softmax.loss < progress * gain
+
+
+def _softmax_finding(softmax: HiddenSoftmax) -> Finding:
+    """Report a softmax between layers."""
+    name = format_module(softmax.layer.module or "")
+    return Finding(
+        message=f"The input of {name} is a softmax over {softmax.width} units, so its values are about "
+        f"1/{softmax.width}. In a trial of {softmax.steps} steps, the loss fell from {softmax.initial_loss:.3g} to "
+        f"{softmax.loss:.3g}, and to {softmax.scaled_loss:.3g} with that input times {softmax.width}.",
+        where=softmax.where,
+        cause="A softmax stands in the place of an activation function. It divides the signal, and in the backward "
+        "pass the gradient, by the number of units.",
+        fix="act = torch.nn.ReLU()   # instead of a softmax between layers",
+        evidence={
+            "width": softmax.width,
+            "loss": [softmax.initial_loss, softmax.loss],
+            "loss with scaled input": [softmax.scaled_initial_loss, softmax.scaled_loss],
+        },
+        explains=(*_CONSEQUENCES, "G409", "E709"),
+        predicts=POOR_TRAINING.claim,
+        severity="note" if softmax.is_mixture else None,
     )
 
 

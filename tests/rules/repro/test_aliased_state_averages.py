@@ -123,7 +123,7 @@ def test_weight_copy_monitor_trusts_file_that_updates_statistics_later(tmp_path:
     file, model = tmp_path / "loop.py", make_setup().model
     file.write_text("update_bn(loader, average)")
     monitor = WeightCopyMonitor(model)
-    monitor.histories["average"] = CopyHistory(weakref.ref(model), [], {}, {}, ("1.running_mean",))
+    monitor.histories["average"] = CopyHistory(weakref.ref(model), weakref.ref(model), [], {}, {}, ("1.running_mean",))
     assert len(monitor.summary(None)) == 1
     assert monitor.summary(str(file)) == ()
 
@@ -177,3 +177,42 @@ def test_aliased_state_keeps_no_reference_to_released_outputs() -> None:
             average.update(setup.model, buffers=True)
 
     assert loop_findings(loop, make_setup()) == []
+
+
+class TeacherAndStudent(nn.Module):
+    """A student, and a teacher that averages its weights, and its statistics if ``buffers``."""
+
+    def __init__(self, buffers: bool, average: bool = True) -> None:
+        super().__init__()
+        self.student = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        self.teacher = copy.deepcopy(self.student).requires_grad_(False).eval()
+        self.buffers_too, self.average = buffers, average
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = (self.student if self.training else self.teacher)(x)
+        return scores
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        for slow, fast in zip(self.teacher.parameters(), self.student.parameters(), strict=True):
+            slow += 0.1 * (fast - slow) * self.average
+        for slow, fast in zip(self.teacher.buffers(), self.student.buffers(), strict=True) if self.buffers_too else ():
+            slow.copy_(fast)
+
+
+def teacher_findings(model: TeacherAndStudent) -> list[Finding]:
+    def loop(setup: Setup) -> None:
+        for _ in training_steps(setup):
+            model.follow()
+
+    return loop_findings(loop, minimal_setup(model, *points(), nn.CrossEntropyLoss()))
+
+
+def test_aliased_state_of_teacher_in_the_model_with_stale_statistics_is_warning_at_its_line() -> None:
+    (finding,) = teacher_findings(TeacherAndStudent(buffers=False))
+    assert (finding.severity, finding.where.module) == ("warning", "teacher")
+
+
+@pytest.mark.parametrize(("buffers", "average"), [(True, True), (False, False)], ids=["statistics", "fixed teacher"])
+def test_aliased_state_ignores_teacher_in_the_model_with_matching_statistics(buffers: bool, average: bool) -> None:
+    assert teacher_findings(TeacherAndStudent(buffers, average)) == []

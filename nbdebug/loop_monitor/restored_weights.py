@@ -1,0 +1,106 @@
+"""Which step the weights come from that a loop restores at its end."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.hooks.training_events import observe_call_arguments
+from nbdebug.loop_monitor.weight_copies import first_values
+from nbdebug.source.location import SourceLine, get_calling_line
+from nbdebug.source.search import syntax_tree
+
+_MAX_FINGERPRINTS, _FINGERPRINT_TENSORS = 4096, 8
+
+
+@dataclass(frozen=True)
+class RestoredWeights:
+    """Weights that were loaded after the last step: the step they were evaluated at.
+
+    ``line`` is the condition under which they were saved, or else the line that loaded them.
+    """
+
+    step: int
+    line: SourceLine | None
+
+
+class RestoredWeightsMonitor:
+    """Remembers the weights of each evaluation by a fingerprint, and compares the weights that are loaded."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.parameters = dict([*model.named_parameters()][-_FINGERPRINT_TENSORS:])
+        self.steps: dict[bytes, int] = {}
+        self.saving_lines: dict[bytes, SourceLine | None] = {}
+        self.latest_evaluation = -1
+        self.restored: tuple[bytes, int, SourceLine | None] | None = None
+
+    def hooks(
+        self, wrap_callback: Callable[[Callable[[Any], None]], Callable[[Any], None]], step: Callable[[], int]
+    ) -> list[AbstractContextManager[None]]:
+        """Return hooks on states that are taken or loaded; ``step`` returns the number of steps."""
+        return [
+            observe_call_arguments(nn.Module, "state_dict", wrap_callback(self.on_state_dict)),
+            observe_call_arguments(
+                nn.Module, "load_state_dict", wrap_callback(lambda call: self.on_load(call, step()))
+            ),
+        ]
+
+    def on_evaluation(self, step: int) -> None:
+        """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
+        if step != self.latest_evaluation and len(self.steps) < _MAX_FINGERPRINTS:
+            self.latest_evaluation = step
+            self.steps.setdefault(_fingerprint(self.parameters.values()), step)
+
+    def on_state_dict(self, call: tuple[Any, Any, Any]) -> None:
+        """Store the line that first takes the state of evaluated weights."""
+        if call[0] is self.model and self.steps:
+            key = _fingerprint(self.parameters.values())
+            if key in self.steps and key not in self.saving_lines:
+                self.saving_lines[key] = get_calling_line(sys._getframe(1))
+
+    def on_load(self, call: tuple[Any, Any, Any], step: int) -> None:
+        """Compare a state that is about to be loaded with those of the evaluations."""
+        module, args, kwargs = call
+        state = args[0] if args else kwargs.get("state_dict")
+        if module is not self.model or not isinstance(state, Mapping) or not self.steps:
+            return
+        values = [state.get(name) for name in self.parameters]
+        tensors = [value for value in values if isinstance(value, Tensor)]
+        if len(tensors) == len(values):
+            self.restored = _fingerprint(tensors), step, get_calling_line(sys._getframe(1))
+
+    def summary(self, steps: int) -> RestoredWeights | None:
+        """Return the step of the weights that were loaded after the last of ``steps`` steps; None if it is unknown."""
+        if self.restored is None or self.restored[1] != steps or self.restored[0] not in self.steps:
+            return None
+        key, _, load_line = self.restored
+        return RestoredWeights(self.steps[key], _condition_around(self.saving_lines.get(key)) or load_line)
+
+
+@torch.no_grad()
+def _fingerprint(tensors: Iterable[Tensor]) -> bytes:
+    """Return some values of each tensor as bytes."""
+    values = [first_values(tensor).float().cpu() for tensor in tensors]
+    return torch.cat(values).numpy().tobytes() if values else b""
+
+
+def _condition_around(line: SourceLine | None) -> SourceLine | None:
+    """Return the line of the innermost condition whose body contains a line; None if there is none."""
+    tree = syntax_tree(line.file) if line is not None else None
+    if line is None or tree is None:
+        return None
+    numbers = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If)
+        and any(child.lineno <= line.number <= (child.end_lineno or child.lineno) for child in node.body)
+    ]
+    return SourceLine(line.file, max(numbers)) if numbers else None

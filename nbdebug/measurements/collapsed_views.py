@@ -1,0 +1,93 @@
+"""Embeddings that are alike for all samples, under a loss that only asks for agreement between views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
+from nbdebug.measurements.activations import LayerSpread, SampleSpread
+from nbdebug.measurements.batch_independence import has_batch_axis
+from nbdebug.measurements.perturbation import EvalOutputs, compute_loss_value
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import seed_all
+from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.tensors.pytree import tree_map, tree_tensors
+
+_LOSS_TOLERANCE = 1e-3  # relative to the loss
+_NEARLY = 1.5  # times the smallest spread: the first such layer is where the samples have become alike
+
+
+@dataclass(frozen=True)
+class CollapsedViews:
+    """Spreads of the samples at the layer where they are most alike, or in the output, and at an earlier layer.
+
+    ``where`` is the part of the model that makes the values that are alike. ``loss`` is that of the batch,
+    ``constant_loss`` that of the mean of its outputs in the place of each.
+    """
+
+    where: Location
+    spread: float
+    earlier_spread: float
+    loss: float
+    constant_loss: float
+
+
+@slow_measurement
+def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> CollapsedViews:
+    """Where the samples are most alike, for a loss that ignores the targets and that a constant output minimizes.
+
+    Decided by intervention: the targets exchanged among the samples, and each output replaced by the mean output.
+    """
+    loss, constant_loss = _compare_with_constant(eval_outputs)
+    if constant_loss > loss + _LOSS_TOLERANCE * abs(loss):
+        raise NotChecked("the loss is larger for equal outputs, so it keeps the samples apart")
+    spreads = sample_spread.passes[0]
+    layers = spreads.layers
+    output = eval_outputs.outputs[0]
+    if len(layers) < 2:
+        raise NotChecked("needs at least two layers")
+    values = [layer.relative_spread for layer in layers[1:]]
+    if output.numel() > 2 * len(output):  # an output of one or two values for each sample is no embedding
+        values.append(spreads.output_spread)
+    last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
+    spread = values[last - 1]
+    earlier = max(layer.relative_spread for layer in layers[:last])
+    return CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss)
+
+
+def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float]:
+    """Return the loss, and that of the mean output; raise NotChecked if the loss depends on the targets."""
+    setup, batch = answers.setup, answers.batch
+    with torch.no_grad(), in_mode(setup.eager_model, False):
+        seed_all(0)
+        output = setup.predict(batch)
+        exchanged = tree_map(
+            batch.targets, lambda leaf: leaf.roll(1, 0) if isinstance(leaf, Tensor) and leaf.dim() else leaf
+        )
+        constant = tree_map(output, lambda leaf: _mean_rows(leaf, batch.size))
+        loss = compute_loss_value(setup, output, batch)
+        if tree_tensors(batch.targets) and compute_loss_value(setup, output, replace(batch, targets=exchanged)) != loss:
+            raise NotChecked("the loss depends on the targets")
+        return loss, compute_loss_value(setup, constant, batch)
+
+
+def _mean_rows(leaf: object, size: int) -> object:
+    """Return the mean over the samples in the place of each; other values as they are."""
+    if isinstance(leaf, Tensor) and leaf.is_floating_point() and has_batch_axis(leaf, size):
+        return leaf.mean(0, keepdim=True).expand_as(leaf).clone()
+    return leaf
+
+
+def _producer(layers: tuple[LayerSpread, ...], position: int) -> Location:
+    """Return the outermost module that holds the layer before a position, but not the layer there."""
+    producer = layers[position - 1].where
+    if position == len(layers) or not producer.module:
+        return producer
+    consumer = (layers[position].where.module or "").split(".")
+    path = producer.module.split(".")
+    shared = next((i for i, (a, b) in enumerate(zip(path, consumer, strict=False)) if a != b), len(path) - 1)
+    return replace(producer, module=".".join(path[: shared + 1]))

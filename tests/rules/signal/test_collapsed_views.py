@@ -1,0 +1,126 @@
+"""Tests of G415 after a run: embeddings of two views that collapse, and those that stay apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
+
+DIGITS = load_digits()
+IMAGES, LABELS = torch.tensor(DIGITS.data).float()[:1400] / 8 - 1, torch.tensor(DIGITS.target)[:1400]
+Views = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class TwoViews(nn.Module):
+    """Embeds two noisy views of each image, and predicts one embedding from the other."""
+
+    def __init__(self, stops: bool, norm: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        norms = [nn.BatchNorm1d(128)] if norm else []
+        self.encoder = nn.Sequential(nn.Linear(64, 128), *norms, nn.ReLU(), nn.Linear(128, 32))
+        self.predictor = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
+        self.stops = stops
+
+    def forward(self, x: Tensor) -> Views:
+        first, second = (self.encoder(x + 0.3 * torch.randn_like(x)) for _ in range(2))
+        targets = (first.detach(), second.detach()) if self.stops else (first, second)
+        return self.predictor(first), self.predictor(second), *targets
+
+
+class Similarity(TwoViews):
+    """Returns one similarity of the two views for each image."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        first, second, first_target, second_target = super().forward(x)
+        return (F.cosine_similarity(first, second_target) + F.cosine_similarity(second, first_target)) / 2
+
+
+class Autoencoder(nn.Module):
+    """Returns its input with the reconstruction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 64))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layers(x), x
+
+
+def disagreement(views: Views, _: Tensor) -> Tensor:
+    first, second, first_target, second_target = views
+    return -(F.cosine_similarity(first, second_target) + F.cosine_similarity(second, first_target)).mean() / 2
+
+
+def distance(views: Views, _: Tensor) -> Tensor:
+    first, second, first_target, second_target = views
+    return F.mse_loss(first, second_target) + F.mse_loss(second, first_target)
+
+
+def contrast(views: Views, _: Tensor) -> Tensor:
+    logits = F.normalize(views[0]) @ F.normalize(views[1]).T / 0.2
+    return F.cross_entropy(logits, torch.arange(len(logits)))
+
+
+def dissimilarity(similarity: Tensor, _: Tensor) -> Tensor:
+    return 1 - similarity.mean()
+
+
+def reconstruction(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
+    return F.mse_loss(*output)
+
+
+def findings(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
+    """Return the faults of G415 after a watched run."""
+    loader = DataLoader(TensorDataset(IMAGES, LABELS), batch_size=70, shuffle=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with debugger.watch(final_tests=False):
+        for _ in range(12):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss_fn(model(x), y).backward()
+                optimizer.step()
+    return [finding for finding in debugger.findings if finding.code == "G415" and finding.severity != "note"]
+
+
+@pytest.mark.parametrize(
+    ("model", "loss_fn"),
+    [
+        (lambda: TwoViews(stops=False), disagreement),
+        (lambda: TwoViews(stops=False, norm=False), distance),
+        (lambda: Similarity(stops=False), dissimilarity),
+    ],
+    ids=["cosine", "distance", "similarity"],
+)
+def test_collapsed_representation_of_views_without_stop_gradient_is_reported(
+    model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
+) -> None:
+    (finding,) = findings(model(), loss_fn)
+    assert finding.evidence["spread"] < 0.2 < finding.evidence["earlier"]
+    assert "detach()" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("model", "loss_fn"),
+    [
+        (lambda: TwoViews(stops=True), disagreement),
+        (lambda: Similarity(stops=True), dissimilarity),
+        (lambda: TwoViews(stops=False), contrast),
+        (Autoencoder, reconstruction),
+    ],
+    ids=["stop-gradient", "similarity with stop-gradient", "negatives", "autoencoder"],
+)
+def test_collapsed_representation_of_views_that_stay_apart_is_quiet(
+    model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
+) -> None:
+    assert findings(model(), loss_fn) == []
