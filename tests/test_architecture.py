@@ -32,7 +32,6 @@ SMALL_BY_NATURE = {
     "nbdebug.pytest_plugin": "an entry point",
     "nbdebug.sample_display.arrays": "one question that every renderer asks first",
     "nbdebug.setup.class_names": "one value",
-    "nbdebug.source.executed_lines": "one comparison of two calls",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tools.errors.panels.fairness": "one panel",
     "nbdebug.tools.errors.panels.registry": "a list",

@@ -22,12 +22,14 @@ from nbdebug.hooks.training_events import (
     observe_calls,
     observe_clipping,
     observe_grad_scaler,
+    observe_results,
 )
 from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
 from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.event_stacks import OptimizerNames, Stack, user_stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
     AccumulationCounter,
@@ -119,7 +121,8 @@ class LoopMonitor:
         self.is_inspection_due = self.marks_graphs = True
         self.visibility = ALL_EVENTS
         self.backward_line: SourceLine | None = None
-        self.lines: dict[str, SourceLine] = {}
+        self.lines, self.stacks = dict[str, SourceLine](), dict[str, Stack]()
+        self.optimizer_names = OptimizerNames()
 
     def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
         """Return hooks for all events except passes, steps and batches; ``wrap_callback`` wraps each callback."""
@@ -129,6 +132,7 @@ class LoopMonitor:
             ),
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
+            observe_results(nn.Module, "state_dict", wrap_callback(self.state_dict_monitor.origins.record)),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
@@ -139,6 +143,7 @@ class LoopMonitor:
             closing(self.rounded_updates.write_trace),  # type: ignore[list-item]
             closing(self.gradient_changes.write_trace),  # type: ignore[list-item]
             closing(self.weight_aliases.trace),  # type: ignore[list-item]
+            closing(self.weight_copy_monitor.write_trace),  # type: ignore[list-item]
             closing(self.decision_monitor.axis_trace),  # type: ignore[list-item]
         ]
         for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
@@ -268,6 +273,7 @@ class LoopMonitor:
             return
         self.record_line("backward")
         self.attempt(self.root_variables.record, roots, self.setup.files, sys._getframe(1))
+        self.attempt(self.optimizer_names.record, self.setup.optimizers, sys._getframe(1))
         self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         if self.marks_graphs and not self.mode_monitor.current_pass:
@@ -287,8 +293,11 @@ class LoopMonitor:
         self.attempt(self.batch_alignment.on_backward_begin, graph)
         self.loss_weights = LossWeights(graph, roots, self.loss_scale)
         self.loss_operands = self.loss_operands or loss_operands(graph)
-        if self.backward_passes < _ALWAYS_INSPECTED_STEPS and self.normalized_twice is None:
-            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), None)
+        has_line = self.normalized_twice is not None and self.normalized_twice.line is not None
+        if self.backward_passes < _ALWAYS_INSPECTED_STEPS and not has_line:
+            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), self.normalized_twice)
+            names = self.normalized_twice
+            self.batch_alignment.records_lines = names is not None and names.line is None
 
     @property
     def loss_scale(self) -> Tensor | None:
@@ -386,6 +395,7 @@ class LoopMonitor:
             return
         self.record_line("optimizer")
         self.attempt(self.weight_aliases.on_step_begin)
+        self.attempt(self.weight_copy_monitor.write_trace.close)
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
         self.attempt(self.double_update_counter.on_step_begin, tracked)
@@ -433,9 +443,6 @@ class LoopMonitor:
 
     def record_line(self, event: str) -> None:
         """Store the user's line of an event when it first occurs."""
-        if (
-            event not in self.lines
-            and self.backward_passes < _ALWAYS_INSPECTED_STEPS
-            and (line := get_calling_line(sys._getframe(2)))
-        ):
-            self.lines[event] = line
+        if event not in self.stacks:
+            stack = self.stacks[event] = user_stack(sys._getframe(2))
+            self.lines.update({event: stack[0]} if stack else {})

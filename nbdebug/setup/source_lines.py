@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import FunctionType
 from typing import Any, Literal
 
@@ -18,7 +18,15 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import find_function, part_line, part_producer, returned_value
 from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_debugger_code, is_library_code
-from nbdebug.source.search import call_name, find_option_line, find_unique_line, matches_option, search_files
+from nbdebug.source.search import (
+    call_name,
+    find_option_line,
+    find_unique_line,
+    matches_option,
+    read_names,
+    search_files,
+)
+from nbdebug.source.writes import find_write
 
 Origin = Literal["samples", "inputs", "targets", "validation", "loader", "optimizer", "parameters", "scheduler", "loss"]
 _POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1}
@@ -80,15 +88,34 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     return selection or _data_line(setup, loader, _POSITIONS.get(origin))
 
 
+def written_line(
+    setup: Setup, origin: Origin, split: str | None, values: Collection[float], columns: Collection[int] = ()
+) -> SourceLine | None:
+    """Return the line that writes some values, or into some columns, of the data that another line makes."""
+    try:
+        return find_write(origin_line(setup, origin, split), values, columns)
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+
+
 def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
-    """Return the line that selects the samples of a loader: the one that makes its dataset."""
+    """Return the line that selects the samples of a loader: the one that makes its dataset.
+
+    A function that makes it from other data selects what it is passed, so that its call counts.
+    """
     creation = _creation(setup, loader) if loader is not None else None
     argument = creation.argument(loader, "dataset") if creation else None
-    producer = part_producer(creation.file, argument, None) if creation and argument else None
-    if creation and producer and not isinstance(producer, ast.Name):
-        return SourceLine(creation.file, producer.lineno)
+    if creation and argument:
+        producer = part_producer(creation.file, argument, None, enters=_has_constant_arguments)
+        if not isinstance(producer, ast.Name):
+            return SourceLine(creation.file, producer.lineno)
     lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
     return next(filter(None, lines), creation.line if creation else None)
+
+
+def _has_constant_arguments(call: ast.Call) -> bool:
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return not any(read_names(argument) for argument in arguments)
 
 
 def _data_line(setup: Setup, loader: Any, position: int | None) -> SourceLine | None:

@@ -164,6 +164,16 @@ SPLITS = {
         "train_set, val_set = split(TensorDataset(tokens, tokens))\n",
         "train_set, val_set = split(TensorDataset(tokens, tokens))",
     ),
+    "function of both parts": (
+        "def joined(first, second):\n    return TensorDataset(torch.cat([first, second]))\n"
+        "train_set = TensorDataset(tokens[:6])\nval_set = joined(tokens[6:], tokens[:2])\n",
+        "val_set = joined(tokens[6:], tokens[:2])",
+    ),
+    "function without data": (
+        "def held_out(count):\n    return TensorDataset(tokens[-count:])\n"
+        "train_set = TensorDataset(tokens[:6])\nval_set = held_out(2)\n",
+        "return TensorDataset(tokens[-count:])",
+    ),
     "dataset of the user": (
         "class Rows(Dataset):\n    def __init__(self, rows): self.rows = rows\n    def __len__(self): return 2\n"
         "    def __getitem__(self, i): return self.rows[i]\n"
@@ -176,7 +186,7 @@ SPLITS = {
 @pytest.mark.parametrize("name", SPLITS)
 def test_origin_line_of_validation_is_the_line_that_selects_its_samples(name: str, tmp_path: Path) -> None:
     body, expected = SPLITS[name]
-    loaders = "    train, val = DataLoader(train_set, shuffle=True), DataLoader(val_set)\n    return [train, val]\n"
+    loaders = "    train, val = DataLoader(train_set, batch_size=2), DataLoader(val_set)\n    return [train, val]\n"
     header = HEADER.replace("TensorDataset", "TensorDataset, random_split")
     setup = build_setup(tmp_path, f"{header}{body}def build():\n{loaders}")
     setup.train_loader, setup.val_loader = setup.train_loader

@@ -112,7 +112,7 @@ def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
     return Finding(
         message=f"The weights of {weight_copy.name}, a copy of the model, change from step to step, but its running "
         f"statistics ({first}) do not: in eval mode it combines its weights with the statistics of other weights.",
-        where=Location(parameter=weight_copy.statistics[0]),
+        where=get_location(weight_copy.line, None, weight_copy.statistics[0]),
         cause="The average iterates over parameters(), which does not include the buffers.",
         fix=f"for kept, live in zip({weight_copy.name}.buffers(), model.buffers()):\n"
         "    kept.copy_(live)   # after each update",
