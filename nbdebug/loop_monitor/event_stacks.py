@@ -9,7 +9,7 @@ from typing import Any
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import call_name, covers_line, enclosing_loops, enclosing_scope
+from nbdebug.source.search import call_name, covers_line, enclosing_scope
 
 Stack = tuple[SourceLine, ...]  # the innermost line first
 
@@ -37,7 +37,12 @@ def is_in_loops_of(stacks: Mapping[str, Stack], event: str, other: str) -> bool:
     scope = enclosing_scope(line) if line else None
     if line is None or other_line is None or scope is None or line.file != other_line.file:
         return False
-    return {*enclosing_loops(scope, other_line.number)} <= {*enclosing_loops(scope, line.number)}
+    return _loops_around(scope, other_line.number) <= _loops_around(scope, line.number)
+
+
+def _loops_around(scope: ast.AST, number: int) -> set[ast.AST]:
+    loops = (ast.For, ast.AsyncFor, ast.While)
+    return {node for node in ast.walk(scope) if isinstance(node, loops) and covers_line(node, number)}
 
 
 class OptimizerNames:

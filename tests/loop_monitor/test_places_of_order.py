@@ -64,6 +64,12 @@ MISORDERED = {
         "        for x, y in setup.train_loader:\n            adam.zero_grad()\n"
         "            F.cross_entropy(setup.model(x), y).backward()\n        adam.step()  # here\n"
     ),
+    "O506 stepped after the while": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    for _ in range(6):\n"
+        "        rest = iter(setup.train_loader)\n        while batch := next(rest, None):\n"
+        "            x, y = batch\n            adam.zero_grad()\n"
+        "            F.cross_entropy(setup.model(x), y).backward()\n        adam.step()  # here\n"
+    ),
     "O506 a group longer than an epoch": (
         "def train(setup):\n    for _ in range(6):\n        for number, (x, y) in enumerate(setup.train_loader, 1):\n"
         "            F.cross_entropy(setup.model(x), y).backward()\n"
