@@ -14,6 +14,7 @@ from nbdebug.source.search import (
     assigned_names,
     assignment_targets,
     call_name,
+    call_subject,
     covers_line,
     enclosing_loops,
     enclosing_scope,
@@ -22,6 +23,9 @@ from nbdebug.source.search import (
 )
 
 _MAX_STEPS = 8
+_CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
+    *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
+}
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -153,11 +157,13 @@ def part_producer(
     keys: Container[str] = (),
     *,
     enters: Callable[[ast.Call], bool] = lambda _: True,
+    passes_conversions: bool = False,
 ) -> ast.expr:
     """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
 
     Follows variables to their assignments, attributes to the only one in their class, and calls that ``enters`` accepts
-    to what a function of the same file returns.
+    to what a function of the same file returns. With ``passes_conversions``, a conversion to a tensor or another dtype
+    counts as what it converts.
     """
     for _ in range(_MAX_STEPS):
         parts = getattr(value, "elts", None)
@@ -168,11 +174,22 @@ def part_producer(
             value = named[0] if len(named) == 1 else value
         if isinstance(value, ast.Call) and not enters(value):
             return value
+        if passes_conversions and (converted := _converted(value)):
+            value = converted
+            continue
         producer = _producer(SourceLine(file, value.lineno), value, position)
         if producer is None:
             return value
         value, position = producer
     return value
+
+
+def _converted(value: ast.expr) -> ast.expr | None:
+    """Return what a call converts to a tensor or another dtype, with the same values in the same order."""
+    if not isinstance(value, ast.Call) or call_name(value) not in _CONVERSIONS:
+        return None
+    subject = call_subject(value)
+    return subject if subject is not None and (value.args == [subject] or not value.args) else None
 
 
 def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
