@@ -124,13 +124,37 @@ def observe_calls(cls: type, method: str, on_call: Callable[[Any], None]) -> Ite
 @contextmanager
 def observe_call_arguments(cls: type, method: str, on_call: Callable[[Any], None]) -> Iterator[None]:
     """Call ``on_call`` with (object, args, kwargs) before each call of a method of a class within the block."""
+
+    def call_observed(original: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        on_call((owner, args, kwargs))
+        return original(owner, *args, **kwargs)
+
+    with _method_replaced(cls, method, call_observed):
+        yield
+
+
+@contextmanager
+def observe_results(cls: type, method: str, on_result: Callable[[Any], None]) -> Iterator[None]:
+    """Call ``on_result`` with (object, args, kwargs, result) after each call of a method of a class in the block."""
+
+    def call_observed(original: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = original(owner, *args, **kwargs)
+        on_result((owner, args, kwargs, result))
+        return result
+
+    with _method_replaced(cls, method, call_observed):
+        yield
+
+
+@contextmanager
+def _method_replaced(cls: type, method: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    """Replace a method of a class within the block by a function of the method, its object and its arguments."""
     own_method = vars(cls).get(method)
     original = getattr(cls, method)
 
     @functools.wraps(original)
     def observed_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        on_call((self, args, kwargs))
-        return original(self, *args, **kwargs)
+        return replacement(original, self, args, kwargs)
 
     setattr(cls, method, observed_call)
     try:

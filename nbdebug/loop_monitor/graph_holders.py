@@ -76,21 +76,29 @@ def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bo
 def storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
     """Return the only line that stores new values under a name; None if it is ambiguous.
 
-    Searches the file of the reference, or some files if it has none.
+    Searches the file of the reference, and some files if it has none, or if its class does not add to a container.
     """
+    own_files = {reference.file} if reference.file else files
+    other_files = files - own_files if reference.owner else set()
+    lines = _storing_lines(reference, own_files, adds=reference.depth > 0)
+    lines = lines or _storing_lines(reference, other_files, adds=reference.depth > 0)
+    lines = lines or _storing_lines(reference, own_files, adds=False)
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _storing_lines(reference: Referrer, files: set[str], *, adds: bool) -> set[SourceLine]:
+    """Return the lines of some files that most likely store new values under a name, or add them to a container."""
     kind = ast.Attribute if reference.owner else ast.Name
     nodes = [
         (SourceLine(file, getattr(node, "lineno", 0)), node, value)
-        for file in ([reference.file] if reference.file else files)
+        for file in files
         for node in _nodes_in_scope(file, reference)
         for value in _stored_values(node, reference.name, kind)
     ]
-    additions = [item for item in nodes if reference.depth and not _assigns_whole(item[1], kind)]
-    stores = [(line, value) for line, _, value in additions or nodes]
+    stores = [(line, value) for line, node, value in nodes if not (adds and _assigns_whole(node, kind))]
     for keeps in (_is_computed, _keeps_graph, lambda value: reference.name in {*iterate_names(value)}):
         stores = [(line, value) for line, value in stores if keeps(value)] or stores
-    lines = {line for line, _ in stores}
-    return lines.pop() if len(lines) == 1 else None
+    return {line for line, _ in stores}
 
 
 def _nodes_in_scope(file: str, reference: Referrer) -> list[ast.AST]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.setup.losses import NODE_KINDS, LossKind
+from nbdebug.source.location import SourceLine, get_line_from_traceback
 
 _MAX_NODES = 64
 _NORMALIZED_TWICE = (
@@ -78,11 +79,15 @@ def _is_expanded(tensor: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class NormalizedTwice:
-    """A ``producer`` such as softmax whose output a loss normalizes again, and the classes, if torch saved them."""
+    """A ``producer`` such as softmax whose output a loss normalizes again, and the classes, if torch saved them.
+
+    ``line`` is the user's line of the producer, if lines were recorded.
+    """
 
     producer: str
     consumer: str
     classes: int | None
+    line: SourceLine | None = None
 
 
 def find_normalized_twice(graph: Graph) -> list[tuple[Node, NormalizedTwice]]:
@@ -91,10 +96,14 @@ def find_normalized_twice(graph: Graph) -> list[tuple[Node, NormalizedTwice]]:
     The names can be stored; the node would keep the graph alive.
     """
     return [
-        (producer, NormalizedTwice(producer.name, consumer.name, _class_count(consumer)))
+        (producer, NormalizedTwice(producer.name, consumer.name, _class_count(consumer), _recorded_line(producer)))
         for pattern in _NORMALIZED_TWICE
         for producer, consumer in pattern.find_matches(graph)
     ]
+
+
+def _recorded_line(node: Node) -> SourceLine | None:
+    return node.line or get_line_from_traceback(node.function.metadata.get("traceback_") or ())
 
 
 def _class_count(consumer: Node) -> int | None:

@@ -42,8 +42,8 @@ class ForwardPasses:
     ``validation_in_train_mode`` those of them in train mode, and ``validation_with_graph`` those with gradients
     enabled. ``mode_dependent`` are the paths of the submodules whose behavior depends on the mode; ``shape`` is that of
     a floating-point output. ``lines`` are the user's: "forward", "validation", and "train" and "eval", which last
-    switched the mode, and "step in eval mode", which last switched it before the first step in eval mode. ``calls`` are
-    the lines of all passes.
+    changed the mode, "step in eval mode", which last changed it before the first step in eval mode, and "no change",
+    which left it in eval mode in the same function. ``calls`` are the lines of all passes.
     """
 
     mode_dependent: tuple[str, ...] = ()
@@ -71,6 +71,7 @@ class ModeMonitor:
         self.mode_before_step: _ModelMode | None = None
         self.shape: tuple[int, ...] | None = None
         self.lines: dict[str, SourceLine] = {}
+        self.unchanged_line: SourceLine | None = None
         self.calls: dict[tuple[Any, ...], SourceLine | None] = {}
 
     def on_forward_begin(self) -> None:
@@ -108,18 +109,29 @@ class ModeMonitor:
         mode, self.mode_before_step = self.mode_before_step, None
         if mode is None:
             return
-        if not mode.training and "eval" in self.lines:
-            self.lines.setdefault("step in eval mode", self.lines["eval"])
+        if not mode.training and "eval" in self.lines and "step in eval mode" not in self.lines:
+            self.lines["step in eval mode"] = self.lines["eval"]
+            self.lines.update({"no change": self.unchanged_line} if self.unchanged_line else {})
         if self.training_modes and self.training_modes[-1][0] == mode:
             self.training_modes[-1] = mode, self.training_modes[-1][1] + 1
         elif len(self.training_modes) < _MAX_MODULES:
             self.training_modes.append((mode, 1))
 
     def on_mode_switch(self, event: tuple[nn.Module, bool]) -> None:
-        """Record a mode switch; stores the line if the module is the whole model."""
+        """Record a mode switch that is about to run; stores the line if the module is the whole model.
+
+        A call that leaves the mode as it is does not count, but may be meant to put it back: it then follows the one
+        that changed the mode in the same function.
+        """
         module, mode = event
-        if module is self.model and (line := get_calling_line(sys._getframe(1))):
-            self.lines["train" if mode else "eval"] = line
+        if module is not self.model or (line := get_calling_line(sys._getframe(1))) is None:
+            return
+        kind = "train" if mode else "eval"
+        changing = self.lines.get(kind)
+        if module.training != mode or changing is None:
+            self.lines[kind], self.unchanged_line = line, None
+        elif not mode and (line.file, line.function) == (changing.file, changing.function):
+            self.unchanged_line = line if line.number > changing.number else None
 
     def summary(self) -> ForwardPasses:
         """Return all counts."""

@@ -22,12 +22,14 @@ from nbdebug.hooks.training_events import (
     observe_calls,
     observe_clipping,
     observe_grad_scaler,
+    observe_results,
 )
 from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
 from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.event_stacks import OptimizerNames, Stack, user_stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
     AccumulationCounter,
@@ -37,6 +39,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     TrackedOptimizer,
 )
 from nbdebug.loop_monitor.gradient_changes import GradientChangeMonitor
+from nbdebug.loop_monitor.inspection_plan import ALWAYS_INSPECTED_STEPS, InspectionPlan
 from nbdebug.loop_monitor.loss_graph import (
     LossOperands,
     NormalizedTwice,
@@ -64,11 +67,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line
 
-# The first steps are all tracked and their graphs marked; later at least one step in 16.
-_FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = 64, 16
-_ALWAYS_INSPECTED_STEPS = 8  # steps that are all inspected; later ones at powers of two
 _MAX_SAMPLED_PARAMETERS = 64  # parameters whose gradients show whether a backward pass belongs to this model
-_MAX_INSPECTED_PASSES = 32  # inspected backward passes between two steps
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
@@ -86,20 +85,15 @@ class LoopMonitor:
         self.setup, self.parameter_tracker = setup, ParameterTracker(setup.eager_model)
         self.clipping_monitor, self.grad_scaler_monitor = ClippingMonitor(), GradScalerMonitor()
         self.accumulation_counter, self.batch_alignment = AccumulationCounter(), BatchAlignmentMonitor()
-        self.mode_monitor, self.retained_graph_counter, self.rounded_updates = (
-            ModeMonitor(setup.eager_model),
-            RetainedGraphCounter(),
-            RoundedUpdates(setup.eager_model),
-        )
+        self.mode_monitor, self.retained_graph_counter = ModeMonitor(setup.eager_model), RetainedGraphCounter()
+        self.rounded_updates = RoundedUpdates(setup.eager_model)
         self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(setup.schedulers), BatchUseCounter()
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
-        self.state_dict_monitor, self.weight_copy_monitor = (
-            StateDictLoadMonitor(self.own_parameter_shapes),
-            WeightCopyMonitor(setup.eager_model),
-        )
+        self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
+        self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
         self.sampled_parameters = [*setup.eager_model.parameters()][
             :: 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
         ]
@@ -111,7 +105,7 @@ class LoopMonitor:
         self.unrelated_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         for optimizer in setup.optimizers:
             self.track_optimizer(optimizer)
-        self.backward_passes = self.tracked_steps = self.inspected_passes = self.last_marked_step = 0
+        self.backward_passes = self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
@@ -120,10 +114,11 @@ class LoopMonitor:
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
-        self.is_inspection_due = self.marks_graphs = True
+        self.plan = InspectionPlan()
         self.visibility = ALL_EVENTS
         self.backward_line: SourceLine | None = None
-        self.lines: dict[str, SourceLine] = {}
+        self.lines, self.stacks = dict[str, SourceLine](), dict[str, Stack]()
+        self.optimizer_names = OptimizerNames()
 
     def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
         """Return hooks for all events except passes, steps and batches; ``wrap_callback`` wraps each callback."""
@@ -135,6 +130,7 @@ class LoopMonitor:
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.weight_aliases.on_load)),
             *self.restored_weights.hooks(wrap_callback, lambda: self.row_steps),
+            observe_results(nn.Module, "state_dict", wrap_callback(self.state_dict_monitor.origins.record)),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
@@ -145,6 +141,7 @@ class LoopMonitor:
             closing(self.rounded_updates.write_trace),  # type: ignore[list-item]
             closing(self.gradient_changes.write_trace),  # type: ignore[list-item]
             closing(self.weight_aliases.trace),  # type: ignore[list-item]
+            closing(self.weight_copy_monitor.write_trace),  # type: ignore[list-item]
             closing(self.decision_monitor.axis_trace),  # type: ignore[list-item]
         ]
         for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
@@ -165,8 +162,8 @@ class LoopMonitor:
         models take turns.
         """
         return (
-            self.is_inspection_due
-            or self.marks_graphs
+            self.plan.is_inspection_due
+            or self.plan.marks_graphs
             or len(self.tracked_optimizers) != 1
             or not self.is_only_model
             or self.grad_scaler_monitor.scaler is not None
@@ -182,20 +179,10 @@ class LoopMonitor:
         """Number of steps of the first optimizer, each of which ends a row of the record."""
         return self.tracked_optimizers[id(self.first_optimizer)].steps if self.first_optimizer else self.steps
 
-    @property
-    def is_inspecting(self) -> bool:
-        """True if this step is inspected, which synchronizes the device."""
-        return self.is_inspection_due and self.inspected_passes < _MAX_INSPECTED_PASSES
-
     def plan_next_step(self, steps: int) -> None:
-        """Decide after ``steps`` steps whether the next one is inspected and whether its graphs are marked."""
-        self.is_inspection_due = steps < _ALWAYS_INSPECTED_STEPS or steps & (steps - 1) == 0
-        self.last_marked_step = steps if self.marks_graphs and self.visibility is ALL_EVENTS else self.last_marked_step
-        self.marks_graphs, self.inspected_passes = (
-            steps < _FULLY_TRACKED_STEPS or steps - self.last_marked_step >= _MAX_STEPS_BETWEEN_TRACKED,
-            0,
-        )
-        self.batch_alignment.is_active = self.is_inspection_due
+        """Plan the step after ``steps`` steps."""
+        self.plan.plan_next_step(steps, had_all_events=self.visibility is ALL_EVENTS)
+        self.batch_alignment.is_active = self.plan.is_inspection_due
 
     def accepts_optimizer(self, optimizer: torch.optim.Optimizer) -> bool:
         """Check whether an optimizer is one of the user's or holds parameters of the model; if so, track it."""
@@ -242,10 +229,10 @@ class LoopMonitor:
 
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
-        is_tracked = self.marks_graphs and self.visibility is ALL_EVENTS
+        is_tracked = self.plan.marks_graphs and self.visibility is ALL_EVENTS
         metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages
         is_compared = any(monitor.wants_output for monitor in metric_monitors)
-        is_needed = is_tracked or is_compared or self.is_inspecting
+        is_needed = is_tracked or is_compared or self.plan.is_inspecting
         return is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property
@@ -271,11 +258,11 @@ class LoopMonitor:
         self.attempt(self.decision_monitor.on_forward_end, output)
         self.attempt(self.batch_averages.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
-        if self.is_inspecting:
+        if self.plan.is_inspecting:
             self.attempt(self.homogeneous_losses.on_forward_end, output)
         if self.evaluates_with_gradients:
             self.attempt(self.retained_graph_counter.mark_evaluation, output, self.steps)
-        elif self.marks_graphs:
+        elif self.plan.marks_graphs:
             self.attempt(self.retained_graph_counter.mark, output, self.steps)
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
@@ -284,13 +271,14 @@ class LoopMonitor:
             return
         self.record_line("backward")
         self.attempt(self.root_variables.record, roots, self.setup.files, sys._getframe(1))
+        self.attempt(self.optimizer_names.record, self.setup.optimizers, sys._getframe(1))
         self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
-        if self.marks_graphs and not self.mode_monitor.current_pass:
+        if self.plan.marks_graphs and not self.mode_monitor.current_pass:
             self.attempt(self.retained_graph_counter.mark, roots, self.steps)
-        if not self.is_inspecting:
+        if not self.plan.is_inspecting:
             return
-        self.inspected_passes += 1
+        self.plan.inspected_passes += 1
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
         self.attempt(self.leaf_monitor.on_backward_begin, roots)
@@ -304,8 +292,11 @@ class LoopMonitor:
         self.attempt(self.batch_alignment.on_backward_begin, graph)
         self.loss_weights = LossWeights(graph, roots, self.loss_scale)
         self.loss_operands = self.loss_operands or loss_operands(graph)
-        if self.backward_passes < _ALWAYS_INSPECTED_STEPS and self.normalized_twice is None:
-            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), None)
+        has_line = self.normalized_twice is not None and self.normalized_twice.line is not None
+        if self.backward_passes < ALWAYS_INSPECTED_STEPS and not has_line:
+            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), self.normalized_twice)
+            names = self.normalized_twice
+            self.batch_alignment.records_lines = names is not None and names.line is None
 
     @property
     def loss_scale(self) -> Tensor | None:
@@ -336,17 +327,17 @@ class LoopMonitor:
         self.attempt(self.double_update_counter.on_backward_end)
         self.attempt(self.mode_monitor.on_backward_end)
         self.attempt(self.batch_use_counter.on_backward_end, self.mode_monitor.split)
-        if self.marks_graphs:
+        if self.plan.marks_graphs:
             self.attempt(self.retained_graph_counter.on_backward, self.steps)
         for tracked in self.tracked_optimizers.values():
             tracked.interval.on_backward_end()
             self.count_pass(tracked)
-        if self.is_inspecting:
+        if self.plan.is_inspecting:
             self.attempt(self.parameter_tracker.check_gradients)
             self.attempt(self.homogeneous_losses.on_backward_end)
             self.attempt(self.gradient_changes.on_backward_end, self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
-            if self.rounded_updates.parameter_names and self.is_inspecting:
+            if self.rounded_updates.parameter_names and self.plan.is_inspecting:
                 self.attempt(self.rounded_updates.compare_windows, self.setup.eager_model.parameters(), 1.0, self.steps)
             self.attempt(self.mode_monitor.on_step_end)
             self.attempt(self.batch_alignment.on_step_end)
@@ -391,11 +382,11 @@ class LoopMonitor:
         self.record_line(event.kind)
         self.attempt(self.grad_scaler_monitor.record_call, event, self.tracked_optimizers.get(id(event.optimizer)))
         if event.kind == "skipped":
-            self.mode_monitor.mode_before_step, self.inspected_passes = None, 0
+            self.mode_monitor.mode_before_step, self.plan.inspected_passes = None, 0
 
     def on_device_sync(self, sync: SyncCall) -> None:
         """Record that a value was fetched from the device."""
-        if self.is_inspection_due:
+        if self.plan.is_inspection_due:
             self.attempt(self.device_sync_counter.record_sync, sync)
 
     def on_step_begin(self, optimizer: torch.optim.Optimizer) -> None:
@@ -404,15 +395,16 @@ class LoopMonitor:
             return
         self.record_line("optimizer")
         self.attempt(self.weight_aliases.on_step_begin)
+        self.attempt(self.weight_copy_monitor.write_trace.close)
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
         self.attempt(self.double_update_counter.on_step_begin, tracked)
         self.attempt(self.frozen_steps.on_step_begin, tracked)
         self.attempt(self.grad_scaler_monitor.on_step_begin, tracked.interval)
         self.attempt(self.accumulation_counter.on_step_begin, tracked)
-        if self.is_inspecting:
+        if self.plan.is_inspecting:
             self.attempt(self.gradient_changes.on_step_begin, tracked)
-        if self.rounded_updates.parameter_names and self.is_inspecting:
+        if self.rounded_updates.parameter_names and self.plan.is_inspecting:
             self.attempt(self.rounded_updates.on_step_begin, tracked)
 
     def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
@@ -428,13 +420,13 @@ class LoopMonitor:
         self.attempt(self.mode_monitor.on_step_end)
         self.attempt(self.batch_use_counter.on_step_end, optimizer)
         self.attempt(self.batch_alignment.on_step_end)
-        self.device_sync_counter.checked_steps += self.is_inspection_due
+        self.device_sync_counter.checked_steps += self.plan.is_inspection_due
         self.plan_next_step(self.steps)
-        if self.is_inspection_due:
+        if self.plan.is_inspection_due:
             self.attempt(self.retained_graph_counter.count_alive, self.steps)
             self.attempt(self.weight_copy_monitor.inspect, sys._getframe(1))
             self.attempt(self.weight_aliases.on_step_end, sys._getframe(1))
-        if self.steps == _ALWAYS_INSPECTED_STEPS:
+        if self.steps == ALWAYS_INSPECTED_STEPS:
             self.attempt(self.parameter_tracker.check_values)
 
     def count_untracked_backward(self) -> None:
@@ -452,9 +444,6 @@ class LoopMonitor:
 
     def record_line(self, event: str) -> None:
         """Store the user's line of an event when it first occurs."""
-        if (
-            event not in self.lines
-            and self.backward_passes < _ALWAYS_INSPECTED_STEPS
-            and (line := get_calling_line(sys._getframe(2)))
-        ):
-            self.lines[event] = line
+        if event not in self.stacks:
+            stack = self.stacks[event] = user_stack(sys._getframe(2))
+            self.lines.update({event: stack[0]} if stack else {})

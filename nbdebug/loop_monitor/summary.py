@@ -6,10 +6,13 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
+from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
@@ -27,6 +30,7 @@ from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
 
+_MAX_FIRST_RATES = 256
 _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
 
 
@@ -35,9 +39,10 @@ class LoopSummary:
     """Counts of the events of a training loop, and the parameters that it updates.
 
     Of the ``steps``, all events of the ``tracked_steps`` were recorded. Of the ``checked_intervals`` between them,
-    ``uncleared_intervals`` began with the gradients of the previous step; ``cleared_after_backward`` counts steps whose
-    gradients had been cleared after the backward pass. ``closure_steps`` ran several backward passes in their closure;
-    in ``uncleared_closure_steps`` of them, gradients were not cleared between those.
+    ``uncleared_intervals`` began with the gradients of the previous step, those of ``uncleared_parameters``;
+    ``cleared_after_backward`` counts steps whose gradients had been cleared after the backward pass. ``closure_steps``
+    ran several backward passes in their closure; in ``uncleared_closure_steps`` of them, gradients were not cleared
+    between those.
     ``reaches_model`` tells whether any backward pass reached the model; if none did, ``other_leaves`` and
     ``copied_parameters`` count the tensors, and the parameters of the same shapes, that it reached instead, and
     ``new_leaf_line`` is where one of those tensors was created.
@@ -47,8 +52,9 @@ class LoopSummary:
     ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
     ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice`` probabilities that it takes for
     logits. ``low_lr_share`` is the share of steps below a
-    hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest. ``schedulers``
-    are those that the loop stepped or that the user passed.
+    hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest, and
+    ``first_lr_ratios`` those of the first steps, if all were recorded. ``schedulers`` are those that the loop stepped
+    or that the user passed.
 
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
@@ -56,7 +62,9 @@ class LoopSummary:
 
     ``lines`` are the user's own, by event: "batch" (where one is drawn), "backward", "loss" (where it is computed),
     "root" (its last change), "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler,
-    "update" (where an own optimizer changes a weight) and "gradient" (where the loop changes a gradient).
+    "update" (where an own optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks``
+    are the user's stacks at the first of them, and ``skipping_branch`` is the branch around a step of an optimizer that
+    the first backward pass is not in.
     ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
@@ -65,6 +73,7 @@ class LoopSummary:
     backward_passes: int = 0
     checked_intervals: int = 0
     uncleared_intervals: int = 0
+    uncleared_parameters: frozenset[str] = frozenset()
     closure_steps: int = 0
     uncleared_closure_steps: int = 0
     cleared_after_backward: int = 0
@@ -82,7 +91,10 @@ class LoopSummary:
     schedulers: tuple[SchedulerUse, ...] = ()
     low_lr_share: float = 0.0
     final_lr_ratio: float = 1.0
+    first_lr_ratios: tuple[float, ...] = ()
     lines: dict[str, SourceLine] = field(default_factory=dict)
+    stacks: dict[str, Stack] = field(default_factory=dict)
+    skipping_branch: SourceLine | None = None
     clipping: ClippingSummary = field(default_factory=ClippingSummary)
     gradient_changes: GradientChanges = field(default_factory=GradientChanges)
     grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
@@ -140,12 +152,14 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
     }
     has_one_optimizer = len(monitor.tracked_optimizers) == 1 and not monitor.unrelated_optimizers
     peak_rate = max(learning_rates, default=0.0)
+    has_all_rates = len(learning_rates) >= monitor.steps
     return LoopSummary(
         steps=sum(tracked.steps for tracked in monitor.tracked_optimizers.values()),
         tracked_steps=monitor.tracked_steps,
         backward_passes=monitor.backward_passes,
         checked_intervals=most_uncleared.checked_intervals if most_uncleared else 0,
         uncleared_intervals=most_uncleared.uncleared_intervals if most_uncleared else 0,
+        uncleared_parameters=_names_of_parameters(monitor, most_uncleared.parameters if most_uncleared else ()),
         closure_steps=sum(tracked.closure_steps for tracked in monitor.tracked_optimizers.values()),
         uncleared_closure_steps=sum(tracked.uncleared_closure_steps for tracked in monitor.tracked_optimizers.values()),
         cleared_after_backward=sum(tracked.cleared_after_backward for tracked in monitor.tracked_optimizers.values()),
@@ -162,7 +176,12 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         normalized_twice=monitor.normalized_twice,
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
         final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
+        first_lr_ratios=tuple(
+            rate / peak_rate for rate in learning_rates[:_MAX_FIRST_RATES] if peak_rate and has_all_rates
+        ),
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
+        stacks=dict(monitor.stacks),
+        skipping_branch=None if monitor.tracked_steps else monitor.optimizer_names.skipping_branch(),
         lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
         clipping=monitor.clipping_monitor.summary(),
         gradient_changes=monitor.gradient_changes.summary(),
@@ -195,3 +214,9 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )
+
+
+def _names_of_parameters(monitor: LoopMonitor, parameters: Sequence[Tensor]) -> frozenset[str]:
+    ids = {id(parameter) for parameter in parameters}
+    named = monitor.setup.eager_model.named_parameters()
+    return frozenset(name for name, parameter in named if id(parameter) in ids)

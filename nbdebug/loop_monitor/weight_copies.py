@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import sys
 import weakref
-from collections.abc import Container, Iterator, Mapping
+from collections import deque
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -14,11 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from nbdebug.loop_monitor.write_trace import is_plain_tensor
+from nbdebug.loop_monitor.write_trace import WriteTrace, is_plain_tensor
+from nbdebug.source.assignments import loop_over_variable
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.references import frame_variables, user_files, user_frames
 from nbdebug.source.search import find_unique_line, matches_call, parse_expressions
 
+_MAX_STATE_DICTS = 64  # latest calls to ``state_dict()`` whose lines are kept
 _MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = (
     64,
     16,
@@ -39,6 +42,27 @@ class StateDictLoads:
     line: SourceLine | None = None
 
 
+class StateDictOrigins:
+    """The user's lines of the latest calls to ``state_dict()``, by the tensors that these returned."""
+
+    def __init__(self) -> None:
+        self.calls: deque[tuple[list[weakref.ref[Tensor]], SourceLine]] = deque(maxlen=_MAX_STATE_DICTS)
+
+    def record(self, call: tuple[Any, Any, Any, Any]) -> None:
+        """Record a call; those that it makes for the parts of its module pass the dictionary to fill."""
+        _, args, kwargs, result = call
+        if args or kwargs.get("destination") is not None or not isinstance(result, Mapping):
+            return
+        if line := get_calling_line(sys._getframe(1)):
+            tensors = [value for value in result.values() if isinstance(value, Tensor)]
+            self.calls.append(([weakref.ref(tensor) for tensor in tensors[:_MAX_COMPARED_TENSORS]], line))
+
+    def find_line(self, tensors: Sequence[Tensor]) -> SourceLine | None:
+        """Return the line of the call that returned any of some tensors; None for views of them, which are others."""
+        ids = {id(tensor) for tensor in tensors}
+        return next((line for references, line in self.calls if any(id(ref()) in ids for ref in references)), None)
+
+
 class StateDictLoadMonitor:
     """Counts loaded state dicts; ``parameter_ids`` are the ids of the model's parameters."""
 
@@ -46,6 +70,7 @@ class StateDictLoadMonitor:
         self.parameter_ids, self.count, self.live_tensor_loads = parameter_ids, 0, 0
         self.first_parameter = ""
         self.line: SourceLine | None = None
+        self.origins = StateDictOrigins()
 
     def record_load(self, call: tuple[Any, Any, Any]) -> None:
         """Record a state dict that is about to be loaded."""
@@ -59,6 +84,8 @@ class StateDictLoadMonitor:
         if len(shared_names) == len(names):
             self.live_tensor_loads += 1
             self.first_parameter = self.first_parameter or shared_names[0]
+            loaded = [value for name in shared_names if isinstance(value := state_dict[name], Tensor)]
+            self.line = self.line or self.origins.find_line(loaded)
             self.line = self.line or _line_storing_state_dict(get_calling_line(sys._getframe(1)))
 
     def summary(self) -> StateDictLoads:
@@ -86,7 +113,8 @@ def _line_storing_state_dict(load_line: SourceLine | None) -> SourceLine | None:
 class WeightCopy:
     """A copy of the model whose weights change while its running statistics do not, by variable name.
 
-    ``module`` is its path if it is a part of the model, ``line`` the one that pairs its parameters with others.
+    ``module`` is its path if it is a part of the model. ``line`` is the loop over the tensors that writes to the
+    weights, or the line that does, or the only one that pairs its parameters with others.
     """
 
     name: str
@@ -115,6 +143,7 @@ class WeightCopyMonitor:
         self.has_running_statistics = any(_is_running_statistic(name) for name, _ in model.named_buffers())
         self.histories: dict[str, CopyHistory] = {}
         self.files: set[str] = set()
+        self.write_trace = WriteTrace()
 
     @torch.no_grad()
     def inspect(self, frame: FrameType | None) -> None:
@@ -134,6 +163,7 @@ class WeightCopyMonitor:
                     _first_values_by_name(self.statistics(source)),
                 )
                 self.histories[name] = CopyHistory(weakref.ref(module), weakref.ref(source), *sampled_tensors)
+                self.write_trace.open(weights)
 
     def source_of(self, module: nn.Module) -> nn.Module | None:
         """Return what a module is a copy of: the model, or for a part of it another part that has gradients.
@@ -186,7 +216,9 @@ class WeightCopyMonitor:
         if file is not None and any(matches_call("update_bn")(node) for node in parse_expressions(file)):
             return ()
         parts = {id(part): name for name, part in self.model.named_children()}
-        line = find_unique_line(_pairs_parameters, self.files)
+        write_line = self.write_trace.line
+        line = loop_over_variable(write_line) or write_line or find_unique_line(_pairs_parameters, self.files)
+        line = line if len(self.histories) == 1 else None
         return tuple(
             WeightCopy(name, history.stale_statistics, parts.get(id(history.module())), line)
             for name, history in self.histories.items()

@@ -21,6 +21,7 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.pytree import tree_leaves
 
@@ -33,7 +34,8 @@ _Rows = list[Hashable]
 class CollateMisalignment:
     """Samples of a split whose target, in a collated batch, depends on the order in which they are passed.
 
-    ``line`` is the line that makes the targets, or the first line of the collate function.
+    ``line`` is the line that reorders the samples or parts of them, else the one that makes the tensor whose rows do
+    not have the order of the samples, else the first line of the collate function.
     """
 
     split: str
@@ -79,9 +81,9 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
             return None
         generator = torch.Generator().manual_seed(0)
         orders = [torch.randperm(len(samples), generator=generator).tolist() for _ in range(_ORDERS)]
-        lines = CallLines()
+        lines, lists = CallLines(), ListLines(samples)
         with lines:
-            batch = collate(setup, loader, samples)
+            batch = lists.run(lambda: collate(setup, loader, samples))
         others = [collate(setup, loader, [samples[index] for index in order]) for order in orders]
         copies = collate(setup, loader, [samples[0]] * len(samples))
     except Exception:  # samples that are not readable or not collatable are reported elsewhere
@@ -96,8 +98,16 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
     if not min(changes.values()):
         return None
     number = max(changes, key=lambda number: changes[number])
-    line = lines.by_tensor.get(id(_targets(batch)[number])) or get_definition_line(loader.collate_fn)
+    is_input = _follows(targets[number], orders) and not _follows(inputs[widest], orders)
+    moved = _inputs(batch)[widest] if is_input else _targets(batch)[number]
+    line = lists.reordering_line or lines.by_tensor.get(id(moved)) or get_definition_line(loader.collate_fn)
     return CollateMisalignment(split, len(samples), changes[number], line)
+
+
+def _follows(rows: Sequence[_Rows], orders: Sequence[Sequence[int]]) -> bool:
+    """Check whether the rows of a collated tensor have the order in which the samples are passed, in each order."""
+    first, *others = rows
+    return all(other == [first[index] for index in order] for other, order in zip(others, orders, strict=True))
 
 
 def collate(setup: Setup, loader: DataLoader[Any], samples: list[Any]) -> Batch:
@@ -148,13 +158,26 @@ def _count_changed_pairs(inputs: Sequence[_Rows], targets: Sequence[_Rows]) -> i
 
 
 class CallLines(CallRecorder):
-    """Records the line of the user's code that makes each tensor."""
+    """Records the line of the user's code that makes each tensor, and what it is made of."""
 
     def __init__(self) -> None:
         super().__init__(ModuleStack(), self._record)
         self.by_tensor: dict[int, SourceLine] = {}
+        self.operands: dict[int, tuple[Tensor, ...]] = {}
         self._references: list[Tensor] = []
+
+    def viewed(self, tensor: Tensor) -> Tensor:
+        """Return the tensor that a tensor is a view of, such as a transposed one; itself if it is none."""
+        while len(operands := self.operands.get(id(tensor), ())) == 1 and _shares_storage(tensor, operands[0]):
+            tensor = operands[0]
+        return tensor
 
     def _record(self, call: TorchCall) -> None:
         self._references += call.outputs
-        self.by_tensor.update({id(t): call.line for t in call.outputs if call.line is not None})
+        if call.line is not None:
+            self.by_tensor.update({id(t): call.line for t in call.outputs})
+            self.operands.update({id(t): call.inputs for t in call.outputs})
+
+
+def _shares_storage(first: Tensor, second: Tensor) -> bool:
+    return first is not second and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.module_hooks import hooked
-from nbdebug.measurements.perturbation import EvalOutputs, track_change
+from nbdebug.measurements.padding_calls import find_content_call, find_width_call
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.setup import Batch
@@ -25,21 +26,20 @@ _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
 def _find_padding_mixing_call(
     answers: EvalOutputs, padded: Tensor, replace_values: Callable[[Tensor, Tensor], Tensor], mask: Tensor | None
 ) -> TorchCall | None:
-    """Return the call where the padding of the most padded sample first meets real values.
+    """Return the call where the padding of the most padded sample first changes real values, or the mask that feeds it.
 
-    ``replace_values`` gives the padding other values. If an earlier call applies the mask or the lengths in ``mask``,
-    that call is returned instead. None if the call cannot be found.
+    ``replace_values`` gives the padding other values; ``mask`` holds the mask or the lengths. None if the call cannot
+    be found.
     """
     row = int(padded.sum(1).argmax())
-    positions = padded[row].nonzero().flatten().tolist()
     padded_pair = padded[[row, row]]
     try:
         pair = replace(answers, batch=answers.batch.take_samples([row, row]))
         changed = pair.transform_inputs(
             lambda leaf: leaf if _is_repeated_row(leaf, mask, row) else replace_values(leaf, padded_pair)
         )
-        mixing_calls = track_change(pair, changed, positions, padded.shape[1])
-        return _find_mask_application(pair, mask, row, mixing_calls[0].call) if mixing_calls else None
+        row_mask = None if mask is None else mask[[row, row]]
+        return find_content_call(pair, pair.batch, changed, ~padded[row], row_mask)
     except (NotChecked, RuntimeError, ValueError, IndexError):
         return None
 
@@ -47,24 +47,6 @@ def _find_padding_mixing_call(
 def _is_repeated_row(tensor: Tensor, mask: Tensor | None, row: int) -> bool:
     """Return whether a tensor contains one row of ``mask``, twice."""
     return mask is not None and tensor.shape[1:] == mask.shape[1:] and torch.equal(tensor, mask[[row, row]])
-
-
-def _find_mask_application(answers: EvalOutputs, mask: Tensor | None, row: int, mixing_call: TorchCall) -> TorchCall:
-    """Return the last call up to the mixing call that combines the mask with values; else the mixing call."""
-    recorded: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, recorded.append):
-        answers.predict(answers.batch)
-    mask_ids = {id(t) for t in answers.inputs.values() if _is_repeated_row(t, mask, row)}
-    application = mixing_call
-    for call in recorded:
-        mask_inputs = [t for t in call.inputs if id(t) in mask_ids]
-        if mask_inputs and any(id(t) not in mask_ids and t.is_floating_point() for t in call.inputs):
-            application = call
-        elif mask_inputs:
-            mask_ids |= {id(t) for t in call.outputs}
-        if (call.name, call.line) == (mixing_call.name, mixing_call.line):
-            break
-    return application
 
 
 @dataclass(frozen=True)
@@ -243,6 +225,7 @@ class TrailingPadding:
     """Effect on the outputs of trimming ``trimmed_columns`` of the padding from ``rows`` padded by ``token``.
 
     ``changed_rows`` is the number of rows whose output changes; ``widths`` are the widths of the first batches.
+    ``call`` is the one where the padding first changes other values, or the last mask applied before it.
     """
 
     token: int
@@ -250,6 +233,7 @@ class TrailingPadding:
     changed_rows: int
     trimmed_columns: int
     widths: tuple[int, ...]
+    call: TorchCall | None = None
 
 
 def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
@@ -285,8 +269,9 @@ def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> Trailin
         rows = (padded_lengths >= columns).nonzero().flatten().tolist()
         padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
         before = padded_outputs.predict(padded_outputs.batch)[0]
+        trimmed = _trim_columns(padded_outputs.batch, tokens[rows], columns)
         try:
-            after = padded_outputs.predict(_trim_columns(padded_outputs.batch, tokens[rows], columns))[0]
+            after = padded_outputs.predict(trimmed)[0]
         except (RuntimeError, ValueError, IndexError) as error:
             raise NotChecked(f"the model does not accept shorter rows: {error}") from None
         widths = tuple(
@@ -295,7 +280,9 @@ def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> Trailin
             for tensor in [_get_token_input(eval_outputs, batch, name)]
             if tensor is not None
         )
-        return TrailingPadding(token, len(rows), _count_changed_rows(before, after, padded[rows]), columns, widths)
+        changed_rows = _count_changed_rows(before, after, padded[rows])
+        call = find_width_call(padded_outputs, padded_outputs.batch, trimmed) if changed_rows else None
+        return TrailingPadding(token, len(rows), changed_rows, columns, widths, call)
     raise NotChecked("no token fills the ends of the rows, or the model has inputs other than tokens")
 
 

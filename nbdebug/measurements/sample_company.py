@@ -13,6 +13,7 @@ from nbdebug.measurements.collation import CallLines, collate, collates_by_user,
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch
+from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_map
 
@@ -26,7 +27,7 @@ class SampleCompany:
 
     ``index_input`` is the name of an integer input that holds positions within each sample: with the positions of the
     concatenated samples in it, every sample gets the output that it has alone. None if there is no such input.
-    ``line`` is the line that concatenates it.
+    ``line`` is the line that puts its parts into a list, else the one that concatenates it.
     """
 
     samples: int
@@ -43,9 +44,9 @@ def sample_company(eval_outputs: EvalOutputs) -> SampleCompany:
         raise NotChecked("the samples are not joined by a collate function")
     try:
         samples = read_samples(loader, _MAX_SAMPLES)
-        lines = CallLines()
+        lines, lists = CallLines(), ListLines(samples)
         with lines:
-            batch = collate(setup, loader, samples)
+            batch = lists.run(lambda: collate(setup, loader, samples))
         alone = [collate(setup, loader, [sample]) for sample in samples]
         outputs = [eval_outputs.predict(part)[0] for part in alone]
         together = eval_outputs.predict(batch)[0]
@@ -59,7 +60,8 @@ def sample_company(eval_outputs: EvalOutputs) -> SampleCompany:
         raise NotChecked("the output does not have one row per sample")
     affected = _count_affected(together, outputs, eval_outputs.noise)
     name = _find_unshifted_index(joined, parts, outputs) if affected else None
-    line = lines.by_tensor.get(id(joined.inputs[name])) if name is not None else None
+    index = id(lines.viewed(joined.inputs[name])) if name is not None else 0
+    line = lists.storing_line(lines.operands.get(index, ())) or lines.by_tensor.get(index)
     return SampleCompany(len(samples), affected, name, line)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import FunctionType
 from typing import Any, Literal
 
@@ -18,10 +18,21 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import find_function, part_line, part_producer, returned_value
 from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_debugger_code, is_library_code
-from nbdebug.source.search import call_name, find_option_line, find_unique_line, matches_option, search_files
+from nbdebug.source.search import (
+    call_name,
+    find_option_line,
+    find_unique_line,
+    matches_option,
+    read_names,
+    search_files,
+)
+from nbdebug.source.writes import find_write
 
-Origin = Literal["samples", "inputs", "targets", "validation", "loader", "optimizer", "parameters", "scheduler", "loss"]
-_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1}
+Origin = (
+    Literal["samples", "inputs", "targets", "target order", "validation", "loader"]
+    | Literal["optimizer", "parameters", "scheduler", "loss"]
+)
+_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "target order": -1}
 _MAX_NESTING = 8
 
 
@@ -64,7 +75,10 @@ def factor_line(scheduler: LambdaLR) -> SourceLine | None:
 
 
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
-    """Return the line that makes a part of the setup; the data are those of the training split by default."""
+    """Return the line that makes a part of the setup; the data are those of the training split by default.
+
+    A conversion to a tensor or another dtype makes targets, but not their order.
+    """
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
     if origin == "parameters":
         return option_line(setup, optimizer, "params", None) if optimizer is not None else None
@@ -77,21 +91,41 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     if origin == "loader":
         return creation_line(setup, loader)
     selection = _split_line(setup, loader) if origin == "validation" else None
-    return selection or _data_line(setup, loader, _POSITIONS.get(origin))
+    passes_conversions = origin == "target order"
+    return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
+
+
+def written_line(
+    setup: Setup, origin: Origin, split: str | None, values: Collection[float], columns: Collection[int] = ()
+) -> SourceLine | None:
+    """Return the line that writes some values, or into some columns, of the data that another line makes."""
+    try:
+        return find_write(origin_line(setup, origin, split), values, columns)
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
-    """Return the line that selects the samples of a loader: the one that makes its dataset."""
+    """Return the line that selects the samples of a loader: the one that makes its dataset.
+
+    A function that makes it from other data selects what it is passed, so that its call counts.
+    """
     creation = _creation(setup, loader) if loader is not None else None
     argument = creation.argument(loader, "dataset") if creation else None
-    producer = part_producer(creation.file, argument, None) if creation and argument else None
-    if creation and producer and not isinstance(producer, ast.Name):
-        return SourceLine(creation.file, producer.lineno)
+    if creation and argument:
+        producer = part_producer(creation.file, argument, None, enters=_has_constant_arguments)
+        if not isinstance(producer, ast.Name):
+            return SourceLine(creation.file, producer.lineno)
     lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
     return next(filter(None, lines), creation.line if creation else None)
 
 
-def _data_line(setup: Setup, loader: Any, position: int | None) -> SourceLine | None:
+def _has_constant_arguments(call: ast.Call) -> bool:
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return not any(read_names(argument) for argument in arguments)
+
+
+def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conversions: bool) -> SourceLine | None:
     """Return the line that makes the samples of a loader, or their part at a position.
 
     That is what the user's dataset or collate function returns, or the argument that the dataset keeps, else the
@@ -101,11 +135,12 @@ def _data_line(setup: Setup, loader: Any, position: int | None) -> SourceLine | 
     for function in _sample_functions(loader, datasets):
         syntax = find_function(function.__code__)
         if value := returned_value(syntax) if syntax else None:
-            keys = TARGET_KEYS if position == _POSITIONS["targets"] else ()
+            keys = TARGET_KEYS if position == -1 else ()
             file = function.__code__.co_filename
-            producer = part_producer(file, value, position, keys) if position is not None else value
-            return _argument_line(setup, datasets[-1:], producer) or SourceLine(file, producer.lineno)
-    return _created_data_line(setup, loader, datasets, position)
+            if position is not None:
+                value = part_producer(file, value, position, keys, passes_conversions=passes_conversions)
+            return _argument_line(setup, datasets[-1:], value) or SourceLine(file, value.lineno)
+    return _created_data_line(setup, loader, datasets, position, passes_conversions=passes_conversions)
 
 
 def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
@@ -117,14 +152,18 @@ def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> Source
     return None
 
 
-def _created_data_line(setup: Setup, loader: Any, datasets: list[Any], position: int | None) -> SourceLine | None:
+def _created_data_line(
+    setup: Setup, loader: Any, datasets: list[Any], position: int | None, *, passes_conversions: bool
+) -> SourceLine | None:
     """Return the line that makes the tensors of a loader, or that creates its dataset or the loader."""
     for created in [*reversed(datasets), loader]:
         if created is not None and (creation := _creation(setup, created)):
             call = creation.call if created is not loader else _dataset_call(creation, loader)
             parts = call.args if call and isinstance(datasets[-1], TensorDataset) and position is not None else []
             if parts and not any(isinstance(part, ast.Starred) for part in parts):
-                return part_line(creation.file, _without_row_selection(parts)[position or 0], None)
+                part = _without_row_selection(parts)[position or 0]
+                producer = part_producer(creation.file, part, None, passes_conversions=passes_conversions)
+                return SourceLine(creation.file, producer.lineno)
             return creation.line
     return None
 

@@ -9,9 +9,23 @@ from typing import Any
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import SourceScope, assignment_targets, covers_line, enclosing_scope, read_names, syntax_tree
+from nbdebug.source.search import (
+    SourceScope,
+    assigned_names,
+    assignment_targets,
+    call_name,
+    call_subject,
+    covers_line,
+    enclosing_loops,
+    enclosing_scope,
+    read_names,
+    syntax_tree,
+)
 
 _MAX_STEPS = 8
+_CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
+    *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
+}
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -81,6 +95,28 @@ def _reads(statement: ast.stmt, name: str) -> bool:
     return isinstance(statement, ast.AugAssign) or (value is not None and name in read_names(value))
 
 
+def find_argument_assignment(line: SourceLine | None, name: str) -> SourceLine | None:
+    """Return the last assignment of the variable that the call of a function on a line passes as its only argument."""
+    statement = covering_statement(line) if line else None
+    nodes = ast.walk(statement) if statement else ()
+    calls = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == name]
+    arguments = [argument for call in calls for argument in [*call.args, *(k.value for k in call.keywords)]]
+    if line is None or len(arguments) != 1 or not isinstance(arguments[0], ast.Name):
+        return None
+    assigned = _last_assigning_statement(line, arguments[0].id, certain=True)
+    return SourceLine(line.file, assigned.lineno, line.function) if assigned else None
+
+
+def loop_over_variable(line: SourceLine | None) -> SourceLine | None:
+    """Return the innermost ``for`` around a statement whose variables the statement reads."""
+    statement, scope = (covering_statement(line), enclosing_scope(line)) if line else (None, None)
+    if line is None or statement is None or scope is None:
+        return None
+    names = read_names(statement)
+    loops = [loop for loop in enclosing_loops(scope, line.number) if assigned_names(loop.target) & names]
+    return SourceLine(line.file, loops[0].lineno, line.function) if loops else None
+
+
 def find_function(code: CodeType) -> FunctionNode | None:
     """Return the syntax of a function; None if it is ambiguous, as for two lambdas on a line."""
     tree = syntax_tree(code.co_filename)
@@ -114,11 +150,20 @@ def part_line(file: str, value: ast.expr, position: int | None, keys: Container[
     return SourceLine(file, part_producer(file, value, position, keys).lineno)
 
 
-def part_producer(file: str, value: ast.expr, position: int | None, keys: Container[str] = ()) -> ast.expr:
+def part_producer(
+    file: str,
+    value: ast.expr,
+    position: int | None,
+    keys: Container[str] = (),
+    *,
+    enters: Callable[[ast.Call], bool] = lambda _: True,
+    passes_conversions: bool = False,
+) -> ast.expr:
     """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
 
-    Follows variables to their assignments, attributes to the only one in their class, and calls to what a function of
-    the same file returns.
+    Follows variables to their assignments, attributes to the only one in their class, and calls that ``enters`` accepts
+    to what a function of the same file returns. With ``passes_conversions``, a conversion to a tensor or another dtype
+    counts as what it converts.
     """
     for _ in range(_MAX_STEPS):
         parts = getattr(value, "elts", None)
@@ -127,11 +172,24 @@ def part_producer(file: str, value: ast.expr, position: int | None, keys: Contai
         elif isinstance(value, ast.Dict):
             named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
             value = named[0] if len(named) == 1 else value
+        if isinstance(value, ast.Call) and not enters(value):
+            return value
+        if passes_conversions and (converted := _converted(value)):
+            value = converted
+            continue
         producer = _producer(SourceLine(file, value.lineno), value, position)
         if producer is None:
             return value
         value, position = producer
     return value
+
+
+def _converted(value: ast.expr) -> ast.expr | None:
+    """Return what a call converts to a tensor or another dtype, with the same values in the same order."""
+    if not isinstance(value, ast.Call) or call_name(value) not in _CONVERSIONS:
+        return None
+    subject = call_subject(value)
+    return subject if subject is not None and (value.args == [subject] or not value.args) else None
 
 
 def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:

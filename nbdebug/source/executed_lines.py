@@ -1,13 +1,15 @@
-"""Compare the lines of the user's code that two calls execute."""
+"""The lines of the user's code that calls execute: where two differ, and which one leaves a loop too early."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.search import covers_line, enclosing_scope
 
 _Instruction = tuple[str, str, int, int]  # file, function, line, offset of the instruction in the function
 
@@ -53,3 +55,39 @@ def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
     finally:
         sys.settrace(None)
     return instructions
+
+
+def find_early_return(call: Callable[[], object]) -> SourceLine | None:
+    """Return the only ``return`` in the user's code that ends a loop in its first round, whatever the data.
+
+    That is one that a call executes and that is a statement of the body of the loop itself, not of a branch in it.
+    None if there are more, or if a debugger traces this thread.
+    """
+    if sys.gettrace() is not None:
+        return None
+    returns: set[SourceLine] = set()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if is_library_code(file) or is_debugger_code(file):
+            return None
+        if event == "return":
+            returns.add(SourceLine(file, frame.f_lineno, frame.f_code.co_name))
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Exception:
+        return None
+    finally:
+        sys.settrace(None)
+    early = [line for line in returns if _is_in_body_of_loop(line)]
+    return early[0] if len(early) == 1 else None
+
+
+def _is_in_body_of_loop(line: SourceLine) -> bool:
+    scope = enclosing_scope(line)
+    loops = [node for node in (ast.walk(scope) if scope else ()) if isinstance(node, (ast.For, ast.While))]
+    statements = [statement for loop in loops for statement in loop.body if isinstance(statement, ast.Return)]
+    return any(covers_line(statement, line.number) for statement in statements)

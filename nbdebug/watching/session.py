@@ -111,8 +111,8 @@ class FastPath:
         recorder.finish_step(optimizer, now)
         session.at_boundary = True
         if (
-            loop_monitor.is_inspection_due
-            or loop_monitor.marks_graphs
+            loop_monitor.plan.is_inspection_due
+            or loop_monitor.plan.marks_graphs
             or not self.time_budget.stays_loss_and_replay(recorder.step, now)
         ):
             session.prepare_step()
@@ -129,7 +129,7 @@ class FastPath:
         session.at_boundary = True
         if session.epoch_ended:
             session.measure_at_epoch_end()
-        if loop_monitor.is_inspection_due or not self.time_budget.stays_loss_only(self.recorder.step, now):
+        if loop_monitor.plan.is_inspection_due or not self.time_budget.stays_loss_only(self.recorder.step, now):
             session.prepare_step()
 
 

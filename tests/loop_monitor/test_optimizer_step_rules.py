@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import nbdebug
-from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.loop_monitor.inspection_plan import InspectionPlan
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import (
@@ -241,7 +241,7 @@ def test_error_of_loop_monitor_does_not_reach_loop(monkeypatch: pytest.MonkeyPat
     setup = classifier()
     watch = nbdebug.watch(setup.model, setup.optimizers[0])
     with watch:
-        monkeypatch.setattr(LoopMonitor, "is_inspecting", property(lambda self: 1 / 0))
+        monkeypatch.setattr(InspectionPlan, "is_inspecting", property(lambda self: 1 / 0))
         train_without_schedule(setup)
     assert watch.result is not None
     assert "ZeroDivisionError" in watch.result.errors

@@ -134,6 +134,21 @@ def test_loss_detached_leaves_a_function_mode_of_the_user_in_place(tmp_path: Pat
     assert torch._C._len_torch_function_stack() == 0
 
 
+def test_growing_memory_names_the_line_that_stores_in_an_object_of_another_file(tmp_path: Path) -> None:
+    body = (
+        "def train(setup):\n    run = Run()\n    for x, y in batches(setup):\n"
+        "        run.extras['log'].append(update(setup, F.cross_entropy(setup.model(x), y)))  # here\n"
+    )
+    scope: dict[str, Any] = {"__name__": "run"}
+    source = "class Run:\n    def __init__(self):\n        self.extras = {'log': [], 'other': {}}\n"
+    file = tmp_path / "run.py"
+    file.write_text(source, encoding="utf-8")
+    exec(compile(source, str(file), "exec"), scope)
+    train = load_loop(tmp_path / "loop.py", HEADER + body)
+    train.__globals__["Run"] = scope["Run"]
+    assert_marked(all_findings(train, classifier()), "P804")
+
+
 @pytest.mark.parametrize("name", STORING)
 def test_growing_memory_names_the_line_that_stores_the_losses(name: str, tmp_path: Path) -> None:
     assert_marked(findings_in_file(tmp_path, STORING[name]), "P804")

@@ -140,6 +140,42 @@ def test_origin_line_of_inputs_and_targets_is_the_line_that_makes_them(name: str
     assert [line.text.strip() if line else None for line in lines] == [inputs, targets]
 
 
+# By name: the program, and the text of the line that decides the order of the targets.
+ORDERS = {
+    "helper before the conversion": (
+        "def clean(x, y):\n    kept = x[::2]\n    return kept, y[: len(kept)]\n"
+        "def build():\n    x, y = clean(tokens, tokens)\n    x, y = torch.as_tensor(x), torch.as_tensor(y)\n"
+        "    return DataLoader(TensorDataset(x, y))\n",
+        "return kept, y[: len(kept)]",
+    ),
+    "conversion of the dtype": (
+        "def build():\n    x = tokens\n    y = tokens[torch.randperm(8)]\n    labels = y.float().clone()\n"
+        "    return DataLoader(TensorDataset(x, labels))\n",
+        "y = tokens[torch.randperm(8)]",
+    ),
+    "operation with an argument": (
+        "def build():\n    x = tokens\n    y = x.roll(1, 0)\n    labels = torch.as_tensor(y + 1)\n"
+        "    return DataLoader(TensorDataset(x, labels))\n",
+        "labels = torch.as_tensor(y + 1)",
+    ),
+    "dataset of the user": (
+        "class Pairs(Dataset):\n    def __init__(self, rows):\n        self.rows = rows\n"
+        "        self.labels = torch.tensor(sorted(rows[:, 0].tolist()))\n    def __len__(self): return 8\n"
+        "    def __getitem__(self, i):\n        return self.rows[i], self.labels[i]\n"
+        "def build():\n    return DataLoader(Pairs(tokens))\n",
+        "self.labels = torch.tensor(sorted(rows[:, 0].tolist()))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_origin_line_of_the_target_order_passes_conversions(name: str, tmp_path: Path) -> None:
+    body, expected = ORDERS[name]
+    line = origin_line(build_setup(tmp_path, HEADER + body), "target order")
+    assert line is not None
+    assert line.text.strip() == expected
+
+
 def test_origin_line_of_validation_data_and_loss_is_the_line_that_makes_them(tmp_path: Path) -> None:
     text = (
         "def build():\n    train_loader = DataLoader(TensorDataset(tokens))\n"
@@ -164,6 +200,16 @@ SPLITS = {
         "train_set, val_set = split(TensorDataset(tokens, tokens))\n",
         "train_set, val_set = split(TensorDataset(tokens, tokens))",
     ),
+    "function of both parts": (
+        "def joined(first, second):\n    return TensorDataset(torch.cat([first, second]))\n"
+        "train_set = TensorDataset(tokens[:6])\nval_set = joined(tokens[6:], tokens[:2])\n",
+        "val_set = joined(tokens[6:], tokens[:2])",
+    ),
+    "function without data": (
+        "def held_out(count):\n    return TensorDataset(tokens[-count:])\n"
+        "train_set = TensorDataset(tokens[:6])\nval_set = held_out(2)\n",
+        "return TensorDataset(tokens[-count:])",
+    ),
     "dataset of the user": (
         "class Rows(Dataset):\n    def __init__(self, rows): self.rows = rows\n    def __len__(self): return 2\n"
         "    def __getitem__(self, i): return self.rows[i]\n"
@@ -176,7 +222,7 @@ SPLITS = {
 @pytest.mark.parametrize("name", SPLITS)
 def test_origin_line_of_validation_is_the_line_that_selects_its_samples(name: str, tmp_path: Path) -> None:
     body, expected = SPLITS[name]
-    loaders = "    train, val = DataLoader(train_set, shuffle=True), DataLoader(val_set)\n    return [train, val]\n"
+    loaders = "    train, val = DataLoader(train_set, batch_size=2), DataLoader(val_set)\n    return [train, val]\n"
     header = HEADER.replace("TensorDataset", "TensorDataset, random_split")
     setup = build_setup(tmp_path, f"{header}{body}def build():\n{loaders}")
     setup.train_loader, setup.val_loader = setup.train_loader

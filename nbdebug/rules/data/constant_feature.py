@@ -12,12 +12,14 @@ from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import written_line
+from nbdebug.source.location import get_location
 
 _FIX = "varying = x_train.std(0) > 0\nx_train, x_val = x_train[:, varying], x_val[:, varying]"
 
 
 @rule("D112", "note", origin="inputs")
-def constant_feature(train_features: list[FeatureValues]) -> Iterator[Finding]:
+def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Iterator[Finding]:
     """A feature has the same value in every training sample.
 
     ## What it does
@@ -44,16 +46,17 @@ def constant_feature(train_features: list[FeatureValues]) -> Iterator[Finding]:
         is_constant = features.values.amax(1) == features.values.amin(1)
         if features.is_target or not bool(is_constant.any()):
             continue
-        yield _finding(features, is_constant.nonzero().flatten().tolist())
+        yield _finding(setup, features, is_constant.nonzero().flatten().tolist())
 
 
-def _finding(features: FeatureValues, constant: list[int]) -> Finding:
+def _finding(setup: Setup, features: FeatureValues, constant: list[int]) -> Finding:
     row_values = [float(features.values[row, 0]) + 0.0 for row in constant]  # -0 becomes 0
     listed = ", ".join(f"{row} (always {value:.4g})" for row, value in zip(constant[:5], row_values, strict=False))
     kind = ("column" if features.is_table else "channel") + "s" * (len(constant) > 1)
     return Finding(
         message=f"{features.name.capitalize()} has {len(constant)} constant {kind} of {len(features.values)} in the "
         f"{len(features.part):,} samples read: {listed}{', ...' if len(constant) > 5 else ''}.",
+        where=get_location(written_line(setup, "inputs", "train", row_values, constant)),
         cause="The feature was filled with one value, or it does not vary in these samples.",
         fix=_FIX,
         evidence={"features": constant, "values": row_values, "samples": len(features.part)},

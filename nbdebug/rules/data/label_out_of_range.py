@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import LABELS_OUT_OF_RANGE
 from nbdebug.measurements.dataset_rows import SplitRows
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
@@ -18,6 +18,8 @@ from nbdebug.measurements.non_finite import find_ignored_labels, find_wrapped_la
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup, losses
+from nbdebug.setup.source_lines import written_line
+from nbdebug.source.location import get_location
 
 
 @rule("D101", "error", origin="targets")
@@ -66,7 +68,7 @@ def label_out_of_range(
     train_values = _wrong_values(by_split.get("train", []))
     for split, parts in by_split.items():
         if values := _wrong_values(parts):
-            finding = _finding(split, parts, classes)
+            finding = _finding(setup, split, parts, classes)
             other_axis = next((a for a in get_extra_axes(scores, first_pass.batch.target) if a != class_axis), None)
             if other_axis is not None and 0 <= min(values) <= max(values) < scores.shape[other_axis]:
                 finding = _blame_axis(finding, class_axis, other_axis)
@@ -124,7 +126,7 @@ def _wrapped_label_findings(
         if wrapped and part.split not in reported_splits:
             reported_splits.add(part.split)
             wrong = torch.isin(labels, torch.tensor(sorted(wrapped)).to(labels))
-            yield _finding(part.split, [_PartLabels(labels, wrong, part.indices)], classes)
+            yield _finding(setup, part.split, [_PartLabels(labels, wrong, part.indices)], classes)
 
 
 def _ignored_label(setup: Setup, first_pass: ForwardPass) -> int:
@@ -138,16 +140,17 @@ def _ignored_label(setup: Setup, first_pass: ForwardPass) -> int:
     return number if isinstance(number, int) else losses.ignore_index(setup.loss_fn)
 
 
-def _finding(split: str, parts: list[_PartLabels], classes: int) -> Finding:
+def _finding(setup: Setup, split: str, parts: list[_PartLabels], classes: int) -> Finding:
     """Report the wrong labels of all parts of a split at once."""
     samples = sorted(index for part in parts for index in part.wrong_samples)
     values = sorted({value for part in parts for value in part.labels[part.wrong].tolist()})
     max_label, min_label = max(int(part.labels.max()) for part in parts), min(int(part.labels.min()) for part in parts)
+    line = written_line(setup, "targets", split, values)
     from_one = max_label == classes and min_label == 1
     return Finding(
         message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {split} samples are outside "
         f"0…{classes - 1}: the output has {classes} classes.",
-        where=Location(sample=samples[0] if samples else None),
+        where=replace(get_location(line), sample=samples[0] if samples else None),
         cause="Labels start at 1." if from_one else "The head has fewer outputs than there are classes.",
         fix="labels = labels - 1" if from_one else f"# give the head {max_label + 1} outputs, or renumber the labels",
         evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20]},

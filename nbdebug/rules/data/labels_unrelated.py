@@ -26,7 +26,7 @@ _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the 
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "D111")
 
 
-@rule("D105", "error", origin="targets")
+@rule("D105", "error", origin="target order")
 def labels_unrelated(
     label_probe: LabelProbe | NotChecked,
     target_relations: dict[str, LabelPredictability] | NotChecked,

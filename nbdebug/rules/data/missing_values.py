@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import FirstLayerCall
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.source_lines import written_line
+from nbdebug.source.location import get_location
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_DISTINCT_VALUES, _MIN_REPETITIONS = 20, 3
@@ -34,6 +36,7 @@ class _Sentinel:
 
 @rule("D113", "warning", origin="inputs")
 def missing_values(
+    setup: Setup,
     train_features: list[FeatureValues],
     batches: list[Batch],
     first_layer_calls: list[FirstLayerCall],
@@ -76,7 +79,7 @@ def missing_values(
             if features.part.dim() < 2 or not _is_padding(features.part == sentinel.value)
         ]
         if sentinels:
-            yield _finding(features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
+            yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
 
 
 def _find_sentinels(row: int, values: Tensor, share: float) -> Iterator[_Sentinel]:
@@ -121,16 +124,17 @@ def _is_replaced(sentinels: list[_Sentinel], batch: Batch, calls: list[FirstLaye
     return bool(calls) and bool(received) and not reaching
 
 
-def _finding(features: FeatureValues, sentinels: list[_Sentinel], is_replaced: bool) -> Finding:
+def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], is_replaced: bool) -> Finding:
     worst = max(sentinels, key=lambda item: item.count)
     sample = features.sample_index(worst.position)
     others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
     tensor = "y" if features.is_target else "x"
+    line = written_line(setup, "targets" if features.is_target else "inputs", "train", [s.value for s in sentinels])
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)}, and all other values lie between {worst.low:.4g} and {worst.high:.4g}."
         f"{others}",
-        where=Location(sample=sample),
+        where=replace(get_location(line), sample=sample),
         cause="Missing entries were stored as a number, and are used as if they were measured.",
         fix=f"{tensor} = torch.where({tensor} == {worst.value:g}, torch.nan, {tensor})\n"
         f"{tensor} = torch.where({tensor}.isnan(), {tensor}_train.nanmedian(0).values, {tensor})   # for both splits",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitRows
 from nbdebug.measurements.non_finite import (
     NON_FINITE_CONSEQUENCES,
@@ -19,6 +21,8 @@ from nbdebug.measurements.non_finite import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.source_lines import written_line
+from nbdebug.source.location import get_location
 
 
 @rule("D103", "error", origin="samples")
@@ -67,13 +71,15 @@ def _tensor_findings(
     samples = [int(part.indices[row]) for row in wrong.nonzero().flatten().tolist() if row < len(part.indices)]
     columns = _non_finite_columns(setup, ~finite) if tensor.dim() == 2 and not name.startswith("target") else []
     kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
+    written = {math.nan} if kind == "NaN" else {math.inf, -math.inf}
+    line = written_line(setup, "targets" if name.startswith("target") else "inputs", part.split, written)
     listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""
     yield Finding(
         message=f"The {tensor_name} contains {kind} in {len(samples)} of {len(tensor)} {part.split} samples: "
         f"{listed}{column}" + ("; model and loss mask these values." if is_masked else "."),
-        where=Location(sample=samples[0] if samples else None),
+        where=replace(get_location(line), sample=samples[0] if samples else None),
         cause="The data contain missing values or values that overflowed.",
         fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or impute: torch.nan_to_num(x)",
         evidence={

@@ -8,18 +8,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.autograd import Graph
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import argument_unchanged
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_places import selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 
 @rule("D126", "error", origin="targets")
 def targets_not_shifted(
-    next_token_offset: NextTokenOffset, future_influence: FutureInfluence, eval_outputs: EvalOutputs
+    next_token_offset: NextTokenOffset,
+    future_influence: FutureInfluence,
+    eval_outputs: EvalOutputs,
+    first_pass: ForwardPass | NotChecked,
+    graph: Graph | NotChecked,
 ) -> Iterator[Finding]:
     """The targets of an autoregressive model are its own inputs, or are shifted by more than one token.
 
@@ -54,10 +63,14 @@ def targets_not_shifted(
         return
     if next_token_offset.total_offset == 0 and not depends_on_current_input(eval_outputs, next_token_offset):
         return
+    line = None
+    if next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
+        line = selection_line(first_pass, graph)
     yield Finding(
         message=f"The targets are {next_token_offset.total_offset} tokens ahead of the inputs "
         f"(the dataset shifts them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
         "an autoregressive model needs a shift of 1 in total.",
+        where=get_location(line),
         cause="Neither the data nor the loss shifts the targets, so the model sees the token that it should predict."
         if next_token_offset.total_offset == 0
         else "The targets are shifted more than once, for example by the data and again by the loss.",

@@ -17,6 +17,7 @@ from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import find_argument_assignment
 from nbdebug.source.location import get_location
 
 _NORM_TYPES = nn.modules.batchnorm._NormBase
@@ -174,6 +175,8 @@ def _left_in_eval_finding(
     whole = all(p.requires_grad for p in setup.eager_model.parameters())
     line = passes.lines.get("step in eval mode", passes.lines.get("eval"))
     cause = "eval() was called, and train() was not." if line else "The model was passed in eval mode, and train() was"
+    if flag_line := find_argument_assignment(passes.lines.get("no change"), "train"):
+        line, cause = flag_line, "The mode was stored after eval() was called, so train() restores eval mode."
     return Finding(
         message=f"{off} of {total} training steps ran in eval mode, in which {len(affected_layers)} layers "
         f"({', '.join(affected_layers[:4])}) drop nothing or ignore the batch statistics.",

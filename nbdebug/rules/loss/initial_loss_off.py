@@ -10,12 +10,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 from nbdebug.setup.losses import score_tensor
 from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
@@ -103,7 +104,8 @@ def initial_loss_off(
         is_far |= expected_loss.std > larger * max(output_size, _USUAL_OUTPUT)
     if is_far:
         is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
-        where = Location(module=_last_wide_layer(setup.eager_model, wide))
+        module = _last_wide_layer(setup.eager_model, wide)
+        where = get_location(initialization_line(setup, module) if module is not None else None, module)
         yield replace(_finding(initial_loss, expected_loss), where=where, severity="note" if is_pretrained else None)
 
 

@@ -14,22 +14,24 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_places import early_return_line, ignored_part, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
+from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, get_location
 
-_SELECTIONS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
 
 
 @rule("L214", "error")
 def loss_ignores_samples(
+    setup: Setup,
     first_pass: ForwardPass | NotChecked,
     graph: Graph | NotChecked,
     output_influence: OutputInfluence | NotChecked,
+    parameters: list[ParameterEntry] | NotChecked,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -73,7 +75,14 @@ def loss_ignores_samples(
         raise graph
     if isinstance(output_influence, NotChecked):
         raise output_influence
-    yield from _first_batch_findings(first_pass, graph, output_influence, share)
+    line = early_return_line(setup, first_pass)
+    for finding in _first_batch_findings(first_pass, graph, output_influence, share):
+        columns = [column for column, has_influence in output_influence.columns.items() if not has_influence]
+        is_of_outputs = "outputs without influence" in finding.evidence
+        entries = parameters if is_of_outputs and not isinstance(parameters, NotChecked) else []
+        module = ignored_part(first_pass, columns, entries)
+        located = line.where(module) if line else replace(finding.where, module=module)
+        yield replace(finding, where=replace(located, sample=finding.where.sample))
 
 
 def _first_batch_findings(
@@ -111,19 +120,12 @@ def _is_constant_target(target: Any, step: int) -> bool:
     return isinstance(target, Tensor) and bool((target[:, step] == target[:1, step]).all())
 
 
-def _selection_line(first_pass: ForwardPass, graph: Graph) -> SourceLine | None:
-    root = getattr(score_tensor(first_pass.output), "grad_fn", None)
-    output = next((node for node in graph.nodes if root is not None and node.function is root), None)
-    selection_lines = (node.line for node in (output.users if output else ()) if node.name in _SELECTIONS)
-    return next((line for line in selection_lines if line), None)
-
-
 def _is_masked(target: Tensor) -> bool:
     return not target.is_floating_point() and bool((target < 0).all())
 
 
 def _finding(first_pass: ForwardPass, graph: Graph, count: str, part: str, sample: int | None) -> Finding:
-    line = _selection_line(first_pass, graph)
+    line = selection_line(first_pass, graph)
     return Finding(
         message=f"{count} of the first batch have no influence on the loss: changing their output does not change it.",
         where=replace(get_location(line), sample=sample),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.forward_pass import ForwardPass
@@ -16,6 +17,7 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import score_tensor
 
 if TYPE_CHECKING:
     from nbdebug.tools.overfit.loss_floor import HeadFloor
@@ -61,7 +63,14 @@ def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near
     if floor.any_output_loss < min(floor.in_range_loss, 0) - _UNBOUNDED_FACTOR * abs(run_summary.start):
         raise NotChecked("the loss has no minimum unless the outputs are restricted to a range")
     if _is_on_floor(run_summary, floor, near):
-        yield _finding(run_summary, floor)
+        yield replace(_finding(run_summary, floor), where=_activation_location(first_pass, floor.activation))
+
+
+def _activation_location(first_pass: ForwardPass, activation: str) -> Location:
+    """Return the location of the activation nearest to the output."""
+    output = score_tensor(first_pass.output)
+    nodes = first_pass.trace.get_graph(output).nodes if isinstance(output, Tensor) else ()
+    return next((node.where for node in nodes if node.name == activation), Location())
 
 
 def _is_on_floor(run_summary: RunSummary, floor: HeadFloor, near: float) -> bool:

@@ -15,6 +15,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_places import producing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.records import Record
@@ -219,7 +220,7 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
 
 
 def _root_line(graph: Graph | NotChecked) -> SourceLine | None:
-    return graph.root.line if isinstance(graph, Graph) and graph.root else None
+    return producing_line(graph) if isinstance(graph, Graph) else None
 
 
 def bad() -> Setup:

@@ -20,6 +20,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind
+from nbdebug.source.location import get_location
 
 _CALLS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
 _CALL_NAMES = {"softmax", "log_softmax", "sigmoid", "Softmax"}
@@ -82,7 +83,8 @@ def softmax_before_cross_entropy(
         yield replace(_finding(NormalizedTwice("Softmax", "LogSoftmax", None)), where=output_range.where)
     if isinstance(loop, LoopSummary):
         if loop.normalized_twice and not pairs:
-            yield _finding(loop.normalized_twice)  # the report adds the line that calls the loss
+            # Without a line, the report adds the one that calls the loss.
+            yield replace(_finding(loop.normalized_twice), where=get_location(loop.normalized_twice.line))
     elif isinstance(graph, NotChecked):
         raise graph
 

@@ -16,6 +16,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
+from nbdebug.measurements.loss_places import early_return_line, is_returned, producing_line
 from nbdebug.measurements.parameter_coverage import ConditionalRouting, ParameterEntry, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -120,7 +121,8 @@ def _findings_in_batches(
             groups.setdefault(re.sub(r"\d+", "*", path), []).append((path, entry))
     for similar in groups.values():
         path = similar[0][0]
-        yield _finding([entry for _, entry in similar], *_unused_part(setup, first_pass, path), path)
+        unused = _lost_by_loss(setup, graph, first_pass, similar[0][1]) or _unused_part(setup, first_pass, path)
+        yield _finding([entry for _, entry in similar], *unused, path)
 
 
 def _detached_findings(
@@ -189,6 +191,23 @@ def _unselected_message(entries: list[ParameterEntry]) -> str:
 
 def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
     return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
+
+
+def _lost_by_loss(
+    setup: Setup, graph: Graph, first_pass: ForwardPass, entry: ParameterEntry
+) -> tuple[str, SourceLine | None, str, str] | None:
+    """Reason, line, cause and fix for a part whose result the model returns, and the loss ignores."""
+    if setup.step_fn is not None or not is_returned(first_pass, entry):
+        return None
+    early_line = early_return_line(setup, first_pass)
+    return (
+        "the model returns their output, but the loss does not use it",
+        early_line or producing_line(graph),
+        "The loss returns in the first round of its loop over the outputs."
+        if early_line
+        else "The loss is computed from only a part of the output.",
+        "return total   # after the loop" if early_line else "loss = loss + loss_fn(...)   # for each output",
+    )
 
 
 def _unused_part(setup: Setup, first_pass: ForwardPass, path: str) -> tuple[str, SourceLine | None, str, str]:

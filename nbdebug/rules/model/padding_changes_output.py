@@ -109,6 +109,7 @@ def _batch_width_finding(trailing_padding: TrailingPadding) -> Finding:
         f"changes the output for {trailing_padding.changed_rows} of {trailing_padding.rows} padded samples. Batches "
         f"are padded to their longest sample, here to widths of {min(trailing_padding.widths)} to "
         f"{max(trailing_padding.widths)}.",
+        where=trailing_padding.call.where if trailing_padding.call else Location(),
         cause="Padded positions take part in an attention, a mean or a state; the model receives no mask.",
         fix=f"mask = tokens == {trailing_padding.token}\nx = encoder(x, "
         "src_key_padding_mask=mask)   # average over ~mask only",

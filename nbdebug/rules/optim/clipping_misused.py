@@ -10,6 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.event_stacks import ordering_line
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.rule_engine.rule_registry import rule
@@ -72,9 +73,10 @@ def clipping_misused(
     calls = clips.calls + clips.calls_without_parameters
     if calls < least and not changes.changed_steps:
         raise NotChecked(f"gradients were clipped only {clips.calls} times in your loop; at least {least} are needed")
-    texts = None
+    texts = misplaced = None
     if calls >= least:
-        texts = _misplaced_clipping(clips, share, least) or _limit_too_small(clips, shrunk, dust)
+        texts = misplaced = _misplaced_clipping(clips, share, least)
+        texts = texts or _limit_too_small(clips, shrunk, dust)
     if texts is None and (own_clips := _own_clipping(changes)):
         texts = _limit_too_small(own_clips, shrunk, dust, _MIN_OWN_NORMS, changes.loss_factor)
         texts = texts or _small_gradients_enlarged(own_clips, changes)
@@ -83,9 +85,11 @@ def clipping_misused(
     if texts is None:
         return
     message, cause, fix = texts
+    is_order = misplaced is not None or changes.loss_factor >= _MIN_LOSS_FACTOR
+    line = ordering_line(loop.stacks, "clip", "optimizer") if is_order else loop.lines.get("clip")
     yield Finding(
         message=message,
-        where=get_location(loop.lines.get("clip") or loop.lines.get("gradient")),
+        where=get_location(line or loop.lines.get("gradient")),
         cause=cause,
         fix=fix,
         evidence={

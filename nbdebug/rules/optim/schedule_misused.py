@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sized
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import ReduceLROnPlateau
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
@@ -17,9 +18,10 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
-from nbdebug.setup.source_lines import creation_line, option_line
+from nbdebug.setup.source_lines import creation_line, factor_line, option_line
 from nbdebug.source.location import get_location
 
+_SLOW = 0.01  # of the highest rate
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
 
 
@@ -104,9 +106,11 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
     elif loop.low_lr_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
-        texts = _too_fast(kind, loop, use, max_slow_share)
-        if not _steps_per_batch(loop, use):
-            line = creation_line(setup, use.scheduler) or use.line
+        is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
+        texts = _too_fast(kind, loop, use, max_slow_share, is_per_batch)
+        if not is_per_batch:
+            is_function = isinstance(use.scheduler, LambdaLR)
+            line = (factor_line(use.scheduler) if is_function else None) or creation_line(setup, use.scheduler) or line
     elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
         epochs = loop.steps / _batches_per_epoch(setup)
         texts = (
@@ -114,7 +118,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "The loop never calls the scheduler's step().",
             "scheduler.step()   # once per epoch",
         )
-        line = loop.lines.get("optimizer")
+        line = creation_line(setup, use.scheduler) or loop.lines.get("optimizer")
     elif length and 0 < use.steps < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
         texts = (
             f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
@@ -138,9 +142,20 @@ def _steps_per_batch(loop: LoopSummary, use: SchedulerUse) -> bool:
     return use.steps >= 0.9 * loop.steps
 
 
-def _too_fast(kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> tuple[str, str, str]:
+def _is_slow_per_epoch(setup: Setup, loop: LoopSummary, max_slow_share: float) -> bool:
+    """Check whether the rates of a schedule that steps per batch would be as low if it stepped per epoch.
+
+    The rate of epoch k would then be that of step k.
+    """
+    epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
+    ratios = loop.first_lr_ratios[:epochs]
+    return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
+
+
+def _too_fast(
+    kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float, is_per_batch: bool
+) -> tuple[str, str, str]:
     """Message, cause and fix for a schedule that reduces the rate too early."""
-    is_per_batch = _steps_per_batch(loop, use)
     return (
         f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.low_lr_share:.0%} of them "
         f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",

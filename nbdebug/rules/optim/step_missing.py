@@ -9,6 +9,7 @@ from dataclasses import replace
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
@@ -67,6 +68,7 @@ def step_missing(
             yield _unused_batches_finding(loop)
             return
         raise NotChecked(f"only {loop.backward_passes} backward passes were recorded; at least {least} are needed")
+    steps_in_loop = is_in_loops_of(loop.stacks, "optimizer", "backward")
     evidence = {
         "backward passes": loop.backward_passes,
         "steps": loop.steps,
@@ -78,16 +80,20 @@ def step_missing(
             "because they were cleared after backward()",
             "zero_grad() runs between backward() and step().",
             "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
-            loop.lines.get("zero_grad"),
+            ordering_line(loop.stacks, "zero_grad", "optimizer"),
             evidence,
         )
     elif loop.steps and loop.discarded_batches >= max(least, share * loop.batches_with_backward):
         yield _finding(
             f"The gradients of {loop.discarded_batches} of {loop.batches_with_backward} batches were cleared before "
             "any step used them",
-            "zero_grad() runs for each batch, but step() does not: it is called after the loop over the batches.",
-            "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
-            loop.lines.get("backward"),
+            "zero_grad() runs for each batch, but step() runs only for some of them."
+            if steps_in_loop
+            else "zero_grad() runs for each batch, but step() does not: it is called after the loop over the batches.",
+            "if number % k == 0:\n    optimizer.step()\n    optimizer.zero_grad()   # only after a step"
+            if steps_in_loop
+            else "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
+            ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward"))),
             {**evidence, "discarded batches": loop.discarded_batches},
         )
     elif (
@@ -109,9 +115,11 @@ def step_missing(
     elif setup.optimizers and not loop.steps and not loop.changed and not loop.grad_scaler.skipped_steps:
         yield _finding(
             f"{loop.backward_passes} backward passes ran, but the optimizer never stepped",
-            "The loop does not call step() of the optimizer that was passed.",
+            "The condition of step() is never true."
+            if loop.skipping_branch
+            else "The loop does not call step() of the optimizer that was passed.",
             "loss.backward()\noptimizer.step()",
-            loop.lines.get("backward"),
+            loop.skipping_branch or loop.lines.get("backward"),
             evidence,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -19,7 +20,14 @@ _CONSEQUENCES = (
 
 
 @rule("O505", "error")
-def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5, some: float = 0.2) -> Iterator[Finding]:
+def zero_grad_missing(
+    loop: LoopSummary,
+    parameters: list[ParameterEntry] | NotChecked,
+    *,
+    least: int = 3,
+    share: float = 0.5,
+    some: float = 0.2,
+) -> Iterator[Finding]:
     """Gradients accumulate from step to step: nothing clears them.
 
     ## What it does
@@ -60,7 +68,7 @@ def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5, 
     yield Finding(
         message=f"Gradients accumulate: in {loop.uncleared_intervals} of {loop.checked_intervals} inspected steps, the "
         "previous step's gradients had not been cleared before backward().",
-        where=get_location(line),
+        where=get_location(line, _uncleared_part(loop, parameters)),
         cause="Nothing in the loop calls zero_grad() between one step and the next."
         if not is_rare
         else "zero_grad() runs only for some of the batches, but step() for each.",
@@ -69,6 +77,15 @@ def zero_grad_missing(loop: LoopSummary, *, least: int = 3, share: float = 0.5, 
         explains=_CONSEQUENCES,
         severity="warning" if is_rare else None,
     )
+
+
+def _uncleared_part(loop: LoopSummary, parameters: list[ParameterEntry] | NotChecked) -> str | None:
+    """Return the largest part of the model with the gradients that pile up; None if that is the whole model."""
+    entries = [] if isinstance(parameters, NotChecked) else parameters
+    uncleared = [entry for entry in entries if entry.name in loop.uncleared_parameters]
+    if not uncleared or len(uncleared) == len(entries):
+        return None
+    return largest_part(uncleared[0], uncleared, entries) or None
 
 
 def _closure_finding(loop: LoopSummary) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -18,6 +19,7 @@ from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 
 _CONSEQUENCES = (
     *("L208", "M306", "M307", "G401", "G402", "G403", "G404", "G415", "G416"),
@@ -30,6 +32,7 @@ _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initializati
 
 @rule("G408", "warning", prediction=SLOW_START)
 def init_scale(
+    setup: Setup,
     sample_spread: SampleSpread | NotChecked,
     recurrent_growth: list[RecurrentGrowth] | NotChecked,
     hidden_softmax: HiddenSoftmax | NotChecked | None,
@@ -100,7 +103,7 @@ def init_scale(
         raise sample_spread
     layers = [layer for layer in sample_spread.passes[0].layers if layer.gain is not None]
     if len(layers) > 1 and _is_tiny(layers, tiny):
-        yield _tiny_finding(layers, tiny)
+        yield _at_initialization(setup, _tiny_finding(layers, tiny))
         return
     if len(layers) < 3 or not layers[1].std:
         raise NotChecked("needs at least three layers, and samples that still differ after the first one")
@@ -114,7 +117,14 @@ def init_scale(
         raise NotChecked("the samples are equal in one layer and differ in the next")
     is_growing = ratio > most or (ratio > grown and min(layer.gain or 0.0 for layer in layers) > large)
     if is_growing or (ratio < 1 / most and _mean_gain(layers) < small * _DEFAULT_GAIN):
-        yield _finding(layers, ratio)
+        yield _at_initialization(setup, _finding(layers, ratio))
+
+
+def _at_initialization(setup: Setup, finding: Finding) -> Finding:
+    """Return a finding at the line that initializes its layer, if that is certain."""
+    module = finding.where.module
+    line = initialization_line(setup, module) if module is not None else None
+    return replace(finding, where=line.where(module)) if line else finding
 
 
 def _recurrent_finding(growth: RecurrentGrowth) -> Finding:

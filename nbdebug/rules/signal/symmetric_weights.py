@@ -8,13 +8,14 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
 from nbdebug.measurements.parameter_coverage import common_parent, format_names
 from nbdebug.measurements.symmetric_branches import SymmetricBranches
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_line_in_class
 
@@ -63,18 +64,19 @@ def symmetric_weights(
             continue
         module = setup.eager_model.get_submodule(early.entry.module)
         if not isinstance(module, _EMBEDDINGS) and (early.entry.module != head or early.distinct_rows == 1):
-            yield _finding(early, early.compared_rows, early.distinct_rows)
+            yield _finding(setup, early, early.compared_rows, early.distinct_rows)
     for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
         yield _branches_finding(setup.eager_model, branches)
 
 
-def _finding(early: EarlyGradient, rows: int, distinct: int) -> Finding:
+def _finding(setup: Setup, early: EarlyGradient, rows: int, distinct: int) -> Finding:
     value = float(early.entry.parameter.detach().flatten()[0])
+    line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
     return Finding(
         message=f"All {len(early.entry.parameter)} units of {early.entry.name} start with the same weights. After "
         f"{EARLY_STEPS} steps, {rows} compared units have only {distinct} distinct weight "
         f"vector{'s' * (distinct > 1)}.",
-        where=Location(early.entry.module or None, early.entry.name),
+        where=get_location(line, early.entry.module or None, early.entry.name),
         cause=f"The weights were set to one value ({value:.3g}) instead of random values.",
         fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({early.entry.name!r}))",
         evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},

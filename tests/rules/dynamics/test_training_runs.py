@@ -125,7 +125,8 @@ def test_stopped_early_after_keyboard_interrupt_is_quiet() -> None:
 
 
 def test_loss_on_floor_of_softmax_before_cross_entropy_gives_both_floors() -> None:
-    report = watch_report(*classifier_run(1e-2, 14, tail=nn.Softmax(1)))
-    finding = next(finding for finding in report if finding.code == "L218")
+    setup, loop = classifier_run(1e-2, 14, tail=nn.Softmax(1))
+    finding = next(finding for finding in watch_report(setup, loop) if finding.code == "L218")
     assert finding.evidence["floor of the head"] == pytest.approx(0.3133, abs=1e-3)
     assert finding.evidence["floor"] == pytest.approx(0, abs=1e-3)
+    assert finding.where.module == str(len(setup.eager_model) - 1)  # type: ignore[arg-type]

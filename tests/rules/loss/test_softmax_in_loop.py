@@ -58,6 +58,30 @@ def test_softmax_before_cross_entropy_in_loop_is_found_by_its_graph(name: str) -
     assert [finding.severity for finding in watch_findings(loss_fn)] == ([] if severity is None else [severity])
 
 
+class Agreement(nn.Module):
+    """A loss as a module, with the softmax on a line of its own."""
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        probabilities = output.softmax(1)  # softmax
+        return F.cross_entropy(probabilities, target)
+
+
+def normalized(output: Tensor) -> Tensor:
+    scaled = output / 2
+    return torch.softmax(scaled, 1)  # softmax
+
+
+def helper_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(normalized(output), target)
+
+
+@pytest.mark.parametrize("loss_fn", [Agreement(), helper_loss])
+def test_softmax_before_cross_entropy_in_loop_names_the_line_of_the_softmax(loss_fn: Any) -> None:
+    (finding,) = watch_findings(loss_fn)
+    assert (finding.where.source or "").endswith("# softmax")
+    assert not torch.is_anomaly_enabled()
+
+
 def test_softmax_before_cross_entropy_in_loop_names_the_smallest_loss() -> None:
     (finding,) = watch_findings(lambda z, y: CROSS_ENTROPY(torch.softmax(z, 1), y))
     assert "with 3 classes the loss cannot fall below 0.551" in finding.message

@@ -59,6 +59,16 @@ def join_graphs(graphs: list[dict[str, Any]], *, offset: bool, columns: bool = F
     return torch.cat([graph["nodes"] for graph in graphs]), edges.T if columns else edges, owner, labels
 
 
+def join_appended(graphs: list[dict[str, Any]]) -> tuple[Tensor, ...]:
+    nodes, edges, owner, labels = [], [], [], []
+    for number, graph in enumerate(graphs):
+        nodes.append(graph["nodes"])
+        edges.append(graph["edges"])  # here
+        owner.append(torch.full((len(graph["nodes"]),), number))
+        labels.append(graph["label"])
+    return torch.cat(nodes), torch.cat(edges, 1), torch.cat(owner), torch.tensor(labels)
+
+
 def join_bags(bags: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor, Tensor]:
     sizes = torch.tensor([len(tokens) for tokens, _ in bags])
     return torch.cat([tokens for tokens, _ in bags]), sizes.cumsum(0) - sizes, torch.tensor([y for _, y in bags])
@@ -77,7 +87,12 @@ def graph_setup(**options: bool) -> Setup:
 def test_batch_mixing_of_edges_without_offset_names_the_input_and_the_line(columns: bool) -> None:
     (finding,) = rule_faults(graph_setup(offset=False, columns=columns), "M304")
     assert "input '1'" in finding.message
-    assert finding.where.line is not None
+    assert 'graph["edges"] + start' in (finding.where.source or "")
+
+
+def test_batch_mixing_of_edges_without_offset_names_the_line_that_appends_them() -> None:
+    (finding,) = rule_faults(joined_setup(GraphNet(), GRAPHS, join_appended), "M304")
+    assert (finding.where.source or "").endswith("# here")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
 from nbdebug.measurements.padding import find_trailing_padding
 
 
@@ -25,21 +26,91 @@ class MeanOfEmbeddings(nn.Module):
         return scores
 
 
+class MaskedWithZero(nn.Module):
+    """Attention whose scores are zero at padding, by a helper; or without any mask."""
+
+    def __init__(self, masked: bool) -> None:
+        super().__init__()
+        self.masked, self.embed, self.score = masked, nn.Embedding(12, 8), nn.Linear(8, 1)
+        self.head = nn.Linear(8, 2)
+
+    def hide(self, scores: Tensor, real: Tensor) -> Tensor:
+        return scores.masked_fill(~real, 0.0)  # mask
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        h = self.embed(tokens)
+        scores = self.score(h).squeeze(2)
+        if self.masked:
+            scores = self.hide(scores, tokens != 0)
+        weights = scores.softmax(1)  # softmax
+        logits: Tensor = self.head((weights.unsqueeze(2) * h).sum(1))
+        return logits
+
+
+class LastState(nn.Module):
+    """A GRU whose last state is that of the padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.body, self.head = nn.Embedding(12, 8), nn.GRU(8, 8, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        _, last = self.body(self.embed(tokens))  # state
+        logits: Tensor = self.head(last[-1])
+        return logits
+
+
 def collate(batch: list[Any]) -> tuple[Tensor, Tensor]:
     rows = pad_sequence([row for row, _ in batch], batch_first=True)
     return rows, torch.tensor([label for _, label in batch])
 
 
-@pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
-def test_padding_changes_output_of_mean_is_warning_unless_masked(masked: bool, severities: list[str]) -> None:
+def padding_findings(model: nn.Module) -> list[Finding]:
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(3, 20, (96,), generator=generator).tolist()
     data = [(torch.randint(1, 12, (n,), generator=generator), n % 2) for n in lengths]
-    model = MeanOfEmbeddings(masked)
     loader: Any = DataLoader(data, batch_size=8, collate_fn=collate)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(model.parameters())
     debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
-    assert [finding.severity for finding in debugger.checkup(select=["M310"])] == severities
+    return list(debugger.checkup(select=["M310"]))
+
+
+@pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
+def test_padding_changes_output_of_mean_is_warning_unless_masked(masked: bool, severities: list[str]) -> None:
+    assert [finding.severity for finding in padding_findings(MeanOfEmbeddings(masked))] == severities
+
+
+@pytest.mark.parametrize(
+    ("model", "marker"),
+    [
+        (MaskedWithZero(masked=True), "# mask"),
+        (MaskedWithZero(masked=False), "# softmax"),
+        (LastState(), "# state"),
+        (MeanOfEmbeddings(masked=False), "self.head((self.embed(tokens) * weights).sum(1) / weights.sum(1))"),
+    ],
+)
+def test_padding_changes_output_names_the_mask_or_the_call_that_mixes(model: nn.Module, marker: str) -> None:
+    (finding,) = padding_findings(model)
+    assert (finding.where.source or "").endswith(marker)
+
+
+class WidthDependent(nn.Module):
+    """A model that takes another path for short rows, so that its calls cannot be compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(12, 8), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        h = self.embed(tokens)
+        pooled = h.mean(1) if tokens.shape[1] > 11 else h.sum(1) / 20
+        logits: Tensor = self.head(pooled)
+        return logits
+
+
+def test_padding_changes_output_names_no_line_if_the_calls_differ() -> None:
+    (finding,) = padding_findings(WidthDependent())
+    assert finding.where.line is None
 
 
 def test_find_trailing_padding_excludes_end_token_and_common_word() -> None:

@@ -1,0 +1,99 @@
+"""The user's stacks at the events of a loop: where the order of two events is decided, and why one never occurs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from nbdebug.source.location import SourceLine
+from nbdebug.source.references import frame_variables, user_frames
+from nbdebug.source.search import call_name, covers_line, enclosing_scope
+
+Stack = tuple[SourceLine, ...]  # the innermost line first
+
+
+def user_stack(frame: FrameType | None) -> Stack:
+    """Return the user's lines on the stack that ends in ``frame``."""
+    return tuple(
+        SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
+        for user_frame in user_frames(frame)
+    )
+
+
+def ordering_line(stacks: Mapping[str, Stack], event: str, other: str) -> SourceLine | None:
+    """Return the line of an event in the innermost function that also leads to another event.
+
+    That function decides the order of the two. None if the event has not occurred.
+    """
+    stack, functions = stacks.get(event, ()), {(line.file, line.function) for line in stacks.get(other, ())}
+    return next((line for line in stack if (line.file, line.function) in functions), stack[0] if stack else None)
+
+
+def is_in_loops_of(stacks: Mapping[str, Stack], event: str, other: str) -> bool:
+    """Check whether an event is in all loops around another one, in the function that leads to both."""
+    line, other_line = ordering_line(stacks, event, other), ordering_line(stacks, other, event)
+    scope = enclosing_scope(line) if line else None
+    if line is None or other_line is None or scope is None or line.file != other_line.file:
+        return False
+    return _loops_around(scope, other_line.number) <= _loops_around(scope, line.number)
+
+
+def _loops_around(scope: ast.AST, number: int) -> set[ast.AST]:
+    loops = (ast.For, ast.AsyncFor, ast.While)
+    return {node for node in ast.walk(scope) if isinstance(node, loops) and covers_line(node, number)}
+
+
+class OptimizerNames:
+    """The names of the optimizers in the functions that run the first backward pass."""
+
+    def __init__(self) -> None:
+        self.by_line: dict[SourceLine, frozenset[str]] = {}
+
+    def record(self, optimizers: Collection[Any], frame: FrameType | None) -> None:
+        """Record the variables, and the attributes of variables, that hold an optimizer."""
+        ids = {id(optimizer) for optimizer in optimizers}
+        for user_frame in user_frames(frame) if ids and not self.by_line else ():
+            line = SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
+            variables = {**user_frame.f_globals, **frame_variables(user_frame)}
+            used = {name: variables[name] for name in _names_in(user_frame) if name in variables}
+            self.by_line[line] = frozenset(_names_of(ids, used))
+
+    def skipping_branch(self) -> SourceLine | None:
+        """Return the only branch around a ``step()`` of an optimizer that does not contain the backward pass.
+
+        The caller knows that no optimizer has stepped, so that its condition was never true.
+        """
+        branches = {branch for line, names in self.by_line.items() for branch in _step_branches(line, names)}
+        return branches.pop() if len(branches) == 1 else None
+
+
+def _names_in(frame: FrameType) -> Sequence[str]:
+    code = frame.f_code
+    return [*code.co_varnames, *code.co_freevars, *code.co_cellvars, *code.co_names]
+
+
+def _names_of(ids: Collection[int], variables: Mapping[str, Any]) -> list[str]:
+    """Return the variables, and the attributes of variables, that hold an object with one of some ids."""
+    names = [name for name, value in variables.items() if id(value) in ids]
+    for name, value in variables.items():
+        attributes = getattr(value, "__dict__", None) if type(value).__dictoffset__ else None
+        if isinstance(attributes, dict):
+            names += [f"{name}.{key}" for key, attribute in [*attributes.items()] if id(attribute) in ids]
+    return names
+
+
+def _step_branches(line: SourceLine, names: Collection[str]) -> list[SourceLine]:
+    """Return the branches around the steps in the function of a line that do not contain the line."""
+    scope = enclosing_scope(line)
+    nodes = [*ast.walk(scope)] if scope and names else []
+    steps = [node.lineno for node in nodes if isinstance(node, ast.Call) and _is_step_of(node, names)]
+    choices = [node for node in nodes if isinstance(node, ast.If) and not covers_line(node, line.number)]
+    around = [choice.lineno for choice in choices if any(covers_line(choice, number) for number in steps)]
+    return [SourceLine(line.file, number, line.function) for number in around]
+
+
+def _is_step_of(call: ast.Call, names: Collection[str]) -> bool:
+    """Check whether a call is the step of an object with one of some names."""
+    return call_name(call) == "step" and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in names

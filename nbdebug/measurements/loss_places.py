@@ -1,0 +1,75 @@
+"""The places in a loss and a model where a part of the output is lost, or where the loss gets its sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd import Graph
+from nbdebug.autograd.graph import build_graph
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
+from nbdebug.setup import Setup
+from nbdebug.setup.losses import score_tensor
+from nbdebug.source.executed_lines import find_early_return
+from nbdebug.source.location import SourceLine
+from nbdebug.tensors.pytree import tree_tensors
+
+_SELECTIONS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
+_REDUCTIONS = ("Mean", "Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze")
+
+
+def selection_line(first_pass: ForwardPass, graph: Graph) -> SourceLine | None:
+    """Return the line that selects a part of the output."""
+    root = getattr(score_tensor(first_pass.output), "grad_fn", None)
+    output = next((node for node in graph.nodes if root is not None and node.function is root), None)
+    selection_lines = (node.line for node in (output.users if output else ()) if node.name in _SELECTIONS)
+    return next((line for line in selection_lines if line), None)
+
+
+def early_return_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
+    """Return the line of the loss that returns in the first round of a loop, if it has one."""
+    if setup.step_fn is not None or first_pass.output is None:
+        return None
+    return find_early_return(lambda: setup.loss(first_pass.output, first_pass.batch))
+
+
+def ignored_part(first_pass: ForwardPass, columns: Sequence[int], parameters: list[ParameterEntry]) -> str | None:
+    """Return the largest part of the model that makes some columns of the output and has no gradient from the loss."""
+    output, entries = score_tensor(first_pass.output), [entry for entry in parameters if entry.parameter.requires_grad]
+    if first_pass.loss is None or not isinstance(output, Tensor) or not entries:
+        return None
+    tensors = [entry.parameter for entry in entries]
+    roots = (first_pass.loss, output[:, list(columns)].sum())
+    of_loss, of_columns = (torch.autograd.grad(r, tensors, retain_graph=True, allow_unused=True) for r in roots)
+    group = [
+        entry
+        for entry, own, other in zip(entries, of_columns, of_loss, strict=True)
+        if _is_nonzero(own) and not _is_nonzero(other)
+    ]
+    return (largest_part(group[0], group, parameters) or None) if group else None
+
+
+def _is_nonzero(gradient: Tensor | None) -> bool:
+    return gradient is not None and bool(gradient.to_dense().any())
+
+
+def is_returned(first_pass: ForwardPass, entry: ParameterEntry) -> bool:
+    """Check whether the output of the model depends on a parameter, so that only the loss can ignore it."""
+    roots = [tensor.grad_fn for tensor in tree_tensors(first_pass.output)]
+    return any(leaf is entry.parameter for root in roots for leaf in build_graph(root, []).leaves)
+
+
+def producing_line(graph: Graph) -> SourceLine | None:
+    """Return the line that makes the values which the loss only averages or sums.
+
+    That differs from the line of the loss if another function makes them.
+    """
+    root = node = graph.root
+    while node is not None and node.name in _REDUCTIONS and len(node.inputs) == 1:
+        node = node.inputs[0]
+    if root is None or root.line is None or node is None or node.line is None:
+        return root.line if root else None
+    return root.line if node.line.function == root.line.function else node.line

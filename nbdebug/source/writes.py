@@ -1,0 +1,93 @@
+"""Find the statement that writes some values into the data that another line makes, such as ``x[:, 5] = 1.0``."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import assignment_targets, enclosing_scope
+
+_MAX_STEPS = 4
+_NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
+
+
+def find_write(line: SourceLine | None, values: Collection[float], columns: Collection[int] = ()) -> SourceLine | None:
+    """Return the only statement that writes a value, or into a column, of what a line makes; None if it is not certain.
+
+    Searches the function, file or cell of the line for writes to the variables that it assigns, and to those that these
+    are computed from. Only numbers in the source count: the written value, or the column in the index.
+    """
+    scope, statement = (enclosing_scope(line), covering_statement(line)) if line else (None, None)
+    if line is None or scope is None or statement is None:
+        return None
+    statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)]
+    names = _related_names(statement, statements)
+    writes = [write for node in statements for write in _writes(node) if _base(write[0]) in names]
+    lines = {
+        SourceLine(line.file, target.lineno, line.function)
+        for target, value in writes
+        if any(_equals(_number(value), number) for number in values) or {*_indices(target)} & {*columns}
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _related_names(statement: ast.stmt, statements: list[ast.stmt]) -> set[str]:
+    """Return the variables and attributes that a statement assigns, and those that they are computed from."""
+    names = {_text(target) for target in assignment_targets(statement)} | _read_texts(statement)
+    for _ in range(_MAX_STEPS):
+        makers = [node for node in statements if {_text(target) for target in assignment_targets(node)} & names]
+        names |= {name for maker in makers for name in _read_texts(maker)}
+    return names
+
+
+def _read_texts(statement: ast.stmt) -> set[str]:
+    value = getattr(statement, "value", None)
+    nodes = ast.walk(value) if isinstance(value, ast.expr) else ()
+    return {_text(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute))}
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+
+
+def _writes(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets and values of writes in place: to an item, or by a method such as ``fill_``."""
+    value = getattr(statement, "value", None)
+    if isinstance(statement, (ast.Assign, ast.AugAssign)) and isinstance(value, ast.expr):
+        yield from ((target, value) for target in assignment_targets(statement) if isinstance(target, ast.Subscript))
+    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr.endswith("_"):
+        yield from ((value.func.value, argument) for argument in value.args or [value])
+
+
+def _base(target: ast.expr) -> str:
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return _text(target)
+
+
+def _indices(target: ast.expr) -> Iterator[int]:
+    """Yield the numbers that an index has on axes after the first."""
+    index = target.slice if isinstance(target, ast.Subscript) else None
+    for element in index.elts[1:] if isinstance(index, ast.Tuple) else ():
+        if isinstance(element, ast.Constant) and type(element.value) is int:
+            yield element.value
+
+
+def _number(value: ast.expr) -> float | None:
+    """Return the number that an expression writes, also NaN and infinity by name."""
+    sign = -1 if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub) else 1
+    node: Any = value.operand if isinstance(value, ast.UnaryOp) else value
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "float" and len(node.args) == 1:
+        node = node.args[0]
+    content = getattr(node, "attr", getattr(node, "value", None))
+    if isinstance(content, str):
+        return math.nan if content in _NOT_A_NUMBER else sign * math.inf if content.strip("-+") in _INFINITY else None
+    return sign * float(content) if isinstance(content, (int, float)) and not isinstance(content, bool) else None
+
+
+def _equals(number: float | None, value: float) -> bool:
+    return number is not None and (number == value or (math.isnan(number) and math.isnan(value)))

@@ -1,0 +1,75 @@
+"""Tests of the line that O507 and O502 name for a schedule: its function, its creation, or its step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbdebug.finding import Finding
+from nbdebug.rules.examples import classifier
+from tests.loop_monitor.test_places import assert_marked
+from tests.loop_monitor.watched_loops import all_findings, load_loop
+
+HEADER = """\
+import torch
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, StepLR
+def epochs(setup, count=8):
+    for number in range(count):
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            F.cross_entropy(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+            yield number
+"""
+
+# The line with "here" makes the schedule wrong.
+SCHEDULES = {
+    "factor that is zero for whole epochs": (
+        "def ramp(step):\n    return (step % 12 + 1) // 12  # here\n"
+        "def train(setup):\n    schedule = LambdaLR(setup.optimizers[0], ramp)\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+    "factor of a method": (
+        "class Trainer:\n    def factor(self, step):\n        share = step / 100\n"
+        "        return 1.0 if step > 25 else 1e-4 * share  # here\n"
+        "    def fit(self, setup):\n        schedule = LambdaLR(setup.optimizers[0], self.factor)\n"
+        "        for _ in epochs(setup):\n            schedule.step()\n"
+        "def train(setup):\n    Trainer().fit(setup)\n"
+    ),
+    "decay per epoch that steps per batch": (
+        "def train(setup):\n    schedule = LambdaLR(setup.optimizers[0], lambda epoch: 0.6**epoch)\n"
+        "    for _ in epochs(setup):\n        schedule.step()  # here\n"
+    ),
+    "steps per epoch that step per batch": (
+        "def train(setup):\n    schedule = StepLR(setup.optimizers[0], 3)\n"
+        "    for _ in epochs(setup):\n        schedule.step()  # here\n"
+    ),
+    "decay that is too fast at any rhythm": (
+        "def train(setup):\n    schedule = ExponentialLR(setup.optimizers[0], 0.01)  # here\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+}
+
+
+def findings_in_file(tmp_path: Path, body: str) -> list[Finding]:
+    return all_findings(load_loop(tmp_path / "loop.py", HEADER + body), classifier())
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_fast_schedule_names_its_function_its_creation_or_its_step(name: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, SCHEDULES[name]), "O507")
+
+
+def test_schedule_that_never_steps_is_named_where_it_is_created(tmp_path: Path) -> None:
+    file = tmp_path / "loop.py"
+    body = (
+        "def make(optimizer):\n    return StepLR(optimizer, 3)  # here\n"
+        "def train(setup):\n    for _ in epochs(setup):\n        pass\n"
+    )
+    train = load_loop(file, HEADER + body)
+    setup = classifier()
+    setup.scheduler = train.__globals__["make"](setup.optimizers[0])
+    setup.files.add(str(file))
+    assert_marked(all_findings(train, setup), "O507")

@@ -1,0 +1,129 @@
+"""Tests of the line that R905 names: the one that made the state, or the loop that writes the average."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from nbdebug.finding import Finding
+from nbdebug.loop_monitor.weight_copies import StateDictOrigins
+from nbdebug.rules.examples import classifier, minimal_setup, points
+from nbdebug.setup import Setup
+from nbdebug.source.assignments import loop_over_variable
+from nbdebug.source.location import SourceLine
+from tests.loop_monitor.test_places import assert_marked
+from tests.loop_monitor.watched_loops import ModeDependentNetwork, all_findings, load_loop
+
+HEADER = """\
+__name__ = "loop"
+import copy
+import torch
+from torch.nn import functional as F
+def epochs(setup):
+    for number in range(6):
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            F.cross_entropy(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+            yield number
+"""
+
+# The line with "here" makes the state that is loaded later.
+STATES = {
+    "comprehension in a method": (
+        "class Keeper:\n    def __init__(self, model):\n        self.model = model\n    def keep(self):\n"
+        "        return {name: tensor for name, tensor in self.model.state_dict().items()}  # here\n"
+        "def train(setup):\n    keeper = Keeper(setup.model)\n    for _ in epochs(setup):\n"
+        "        weights = keeper.keep()\n    setup.model.load_state_dict(weights)\n"
+    ),
+    "moved to the device": (
+        "def snapshot(model):\n    return {key: value.cpu() for key, value in model.state_dict().items()}  # here\n"
+        "def train(setup):\n    best = {}\n"
+        "    for _ in epochs(setup):\n        best['weights'] = snapshot(setup.model)\n"
+        "    setup.model.load_state_dict(best['weights'])\n"
+    ),
+    "the last of two": (
+        "def train(setup):\n    start = setup.model.state_dict()\n    for _ in epochs(setup):\n"
+        "        best = setup.model.state_dict()  # here\n    setup.model.load_state_dict(best)\n"
+    ),
+    "another line saves a copy": (
+        "def train(setup):\n    for _ in epochs(setup):\n        copied = copy.deepcopy(setup.model.state_dict())\n"
+        "    named = dict(setup.model.named_parameters())\n    buffers = dict(setup.model.named_buffers())\n"
+        "    setup.model.load_state_dict({**named, **buffers})  # here\n"
+    ),
+}
+# The line with "here" goes through the weights of the average, but not through its statistics.
+AVERAGES = {
+    "a loop in a method": (
+        "class Average:\n    def __init__(self, live):\n"
+        "        self.copy = copy.deepcopy(live).requires_grad_(False)\n"
+        "    def update(self, live):\n"
+        "        for slow, fast in zip(self.copy.parameters(), live.parameters()):  # here\n"
+        "            slow.lerp_(fast.detach(), 0.1)\n"
+        "def train(setup):\n    average = Average(setup.model)\n    for _ in epochs(setup):\n"
+        "        average.update(setup.model)\n"
+    ),
+    "several statements": (
+        "def train(setup):\n    teacher = copy.deepcopy(setup.model).requires_grad_(False)\n"
+        "    for _ in epochs(setup):\n        for name, slow in teacher.named_parameters():  # here\n"
+        "            slow.data.mul_(0.9)\n            slow.data.add_(setup.model.get_parameter(name).data, alpha=0.1)\n"
+    ),
+    "one call for all": (
+        "def train(setup):\n    teacher = copy.deepcopy(setup.model).requires_grad_(False)\n"
+        "    slow, fast = [*teacher.parameters()], [*setup.model.parameters()]\n    for _ in epochs(setup):\n"
+        "        with torch.no_grad():\n            torch._foreach_lerp_(slow, fast, 0.1)  # here\n"
+    ),
+}
+
+
+def findings_in_file(tmp_path: Path, body: str, setup: Setup) -> list[Finding]:
+    return all_findings(load_loop(tmp_path / "loop.py", HEADER + body), setup)
+
+
+def setup_with_statistics() -> Setup:
+    return minimal_setup(ModeDependentNetwork(), *points(), nn.CrossEntropyLoss())
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_loaded_live_state_names_the_line_that_made_it(name: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, STATES[name], classifier()), "R905")
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_average_without_statistics_names_the_loop_that_writes_it(name: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, AVERAGES[name], setup_with_statistics()), "R905")
+    assert torch._C._len_torch_function_stack() == 0
+
+
+def test_two_averages_without_statistics_name_no_line(tmp_path: Path) -> None:
+    body = (
+        "def train(setup):\n    copies = first, second = [copy.deepcopy(setup.model) for _ in range(2)]\n"
+        "    for _ in epochs(setup):\n        for average in copies:\n"
+        "            for slow, fast in zip(average.parameters(), setup.model.parameters()):\n"
+        "                slow.data.lerp_(fast.data, 0.1)\n"
+    )
+    found = [finding for finding in findings_in_file(tmp_path, body, setup_with_statistics()) if finding.code == "R905"]
+    assert {finding.where.line for finding in found} == {None}
+
+
+def test_state_dict_origins_know_only_the_tensors_that_were_returned() -> None:
+    model, origins = nn.Linear(2, 2), StateDictOrigins()
+    state = model.state_dict()
+    origins.record((model, (), {}, state))
+    line = origins.find_line([state["weight"]])
+    assert line is not None
+    assert line.text.strip() == "origins.record((model, (), {}, state))"
+    assert origins.find_line([model.weight, state["weight"].detach()]) is None
+    origins.record((model, (), {"destination": {}}, state))
+    assert len(origins.calls) == 1
+
+
+def test_loop_over_variable_without_a_loop_that_the_statement_reads_is_none() -> None:
+    for _ in range(1):
+        line = SourceLine(__file__, sys._getframe().f_lineno)
+    assert loop_over_variable(line) is None
+    assert loop_over_variable(None) is None

@@ -1,0 +1,95 @@
+"""Tests of initialization_line: the line whose values a parameter has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
+from tests.loop_monitor.watched_loops import source_line
+from tests.rules.rule_findings import rule_findings
+
+HEADER = """\
+import torch
+from torch import nn
+from torch.nn import init
+torch.manual_seed(0)
+"""
+NETWORK = "nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))"
+# The line with "here" initializes the weights of layer 2.
+INITIALIZED = {
+    "constant in apply": (
+        "def start(layer):\n    if isinstance(layer, nn.Linear):\n"
+        f"        nn.init.constant_(layer.weight, 0.1)  # here\n        nn.init.zeros_(layer.bias)\nmodel = {NETWORK}\n"
+        "model.apply(start)\n"
+    ),
+    "filled": f"model = {NETWORK}\nfor p in model.parameters():\n    p.data.fill_(-0.5)  # here\n",
+    "zeros beside ones": (
+        f"model = {NETWORK}\ninit.ones_(model[0].weight)\nwith torch.no_grad():\n    model[2].weight.zero_()  # here\n"
+    ),
+    "normal, not the other one": (
+        f"model = {NETWORK}\ninit.normal_(model[0].weight, std=0.02)\ninit.normal_(model[2].weight, 0.0, 3.0)  # here\n"
+    ),
+    "method": f"model = {NETWORK}\nmodel[2].weight.data.normal_(0, 2)  # here\n",
+    "uniform": f"model = {NETWORK}\ninit.uniform_(model[2].weight, -4, 4)  # here\n",
+    "multiplied": f"model = {NETWORK}\nfor p in model.parameters():\n    p.data.mul_(10)  # here\n",
+    "multiplied by an operator": (
+        f"model = {NETWORK}\nwith torch.no_grad():\n    for layer in model[::2]:\n        layer.weight *= 8  # here\n"
+    ),
+}
+UNKNOWN = {
+    "torch's own": f"model = {NETWORK}\nnn.init.normal_(torch.empty(3), std=5.0)\n",
+    "two lines": (
+        f"model = {NETWORK}\nif True:\n    init.zeros_(model[2].weight)\nelse:\n"
+        "    init.constant_(model[2].weight, 0.0)\n"
+    ),
+    "computed": f"model = {NETWORK}\nstd = 10.0\ninit.normal_(model[2].weight, std=std)\n",
+    "changed later": f"model = {NETWORK}\ninit.zeros_(model[2].weight)\nmodel[2].weight.data += 1\n",
+}
+
+
+def build_setup(tmp_path: Path, text: str) -> Setup:
+    file = tmp_path / "program.py"
+    file.write_text(HEADER + text, encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(HEADER + text, str(file), "exec"), scope)
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(64, 20, generator=generator), torch.randint(0, 3, (64,), generator=generator)
+    setup = minimal_setup(scope["model"], x, y, torch.nn.CrossEntropyLoss())
+    setup.files = {str(file)}
+    return setup
+
+
+@pytest.mark.parametrize("name", INITIALIZED)
+def test_initialization_line_writes_the_values_of_the_parameter(name: str, tmp_path: Path) -> None:
+    setup = build_setup(tmp_path, INITIALIZED[name])
+    state = torch.get_rng_state()
+    line = initialization_line(setup, "2")
+    assert line is not None
+    assert line.text.endswith("# here")
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_initialization_line_that_is_not_certain_is_none(name: str, tmp_path: Path) -> None:
+    assert initialization_line(build_setup(tmp_path, UNKNOWN[name]), "2") is None
+
+
+def test_initialization_line_of_an_unknown_parameter_is_none(tmp_path: Path) -> None:
+    setup = build_setup(tmp_path, UNKNOWN["torch's own"])
+    assert initialization_line(setup, "2", "scale") is None
+    assert initialization_line(setup, "9") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("G407", "constant in apply"), ("G407", "filled"), ("L208", "multiplied"), ("L208", "multiplied by an operator")],
+)
+def test_findings_on_initial_weights_name_the_line_that_initializes_them(code: str, name: str, tmp_path: Path) -> None:
+    findings = rule_findings(build_setup(tmp_path, INITIALIZED[name]), code)
+    assert {source_line(finding).endswith("# here") for finding in findings} == {True}
