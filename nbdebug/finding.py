@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -39,9 +40,10 @@ class Finding:
     """A fault with its numbers, location, cause and fix.
 
     The registry adds ``code``, ``name`` and the default ``severity``. ``explains`` holds the codes of findings that are
-    consequences of this one. ``assumes`` names assumptions about the user's loop; the finding is withdrawn if a watched
-    loop has disproved all of them. ``predicts`` is its claim about the run to come; the finding becomes a note if a
-    watched run has disproved it.
+    consequences of this one, or ``code:aspect`` for those of one ``aspect`` only: a rule that reports several kinds of
+    faults names them so if not all are consequences of the same causes. ``assumes`` names assumptions about the user's
+    loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim
+    about the run to come; the finding becomes a note if a watched run has disproved it.
     """
 
     message: str
@@ -52,6 +54,7 @@ class Finding:
     explains: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
     predicts: str = ""
+    aspect: str = ""
     code: str = ""
     name: str = ""
     severity: Severity | None = None
@@ -69,6 +72,11 @@ class Finding:
             lines.append(f"         {self.where.source.strip()}")
         lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix)) if text]
         return "\n".join(line.replace("\n", "\n         ") for line in lines)
+
+
+def is_consequence(code: str, aspect: str, explains: Collection[str]) -> bool:
+    """Return whether the entries of ``explains`` name findings of a code and an aspect."""
+    return code in explains or (bool(aspect) and f"{code}:{aspect}" in explains)
 
 
 def format_module(path: str) -> str:

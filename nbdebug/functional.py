@@ -434,8 +434,8 @@ def assert_healthy(
     if allow not in ("note", "warning"):
         raise SetupError(f"allow is {allow!r}; expected 'note' or 'warning'. Leave it out for 'note'.")
     report = _run(Debugger.checkup, locals())
-    if report.loss_error:
-        raise SetupError(report.loss_error)
+    if report.pass_error:
+        raise SetupError(report.pass_error)
     worse_severities = SEVERITIES[: SEVERITIES.index(allow)]
     if any(finding.severity in worse_severities for finding in report):
         raise Unhealthy(report)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from nbdebug.finding import SEVERITIES, Finding, Location
+from nbdebug.finding import SEVERITIES, Finding, Location, is_consequence
 from nbdebug.result import Result
 from nbdebug.views.images import named_bars
 
@@ -41,8 +41,8 @@ class Report(Result):
     input in one line, ``seconds`` is the duration, ``stopped`` whether it was stopped early. ``disproved`` holds the
     assumptions and predictions of findings that a watched run has disproved, each with what the run showed instead.
     ``asked_again`` are rules whose earlier findings no longer count, since training changed what they judge.
-    ``loss_error`` is the error of the user's loss, if it raised when called with output and target, so that rules about
-    it could not be checked.
+    ``pass_error`` is the error of the model or the loss, if it raised when called with a batch as the loader yields it,
+    although the user's loop may call it differently; rules that need such a pass could not be checked.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -54,7 +54,7 @@ class Report(Result):
     stopped: bool = False
     disproved: Mapping[str, str] = field(default_factory=dict)
     asked_again: frozenset[str] = frozenset()
-    loss_error: str = ""
+    pass_error: str = ""
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -129,15 +129,17 @@ def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """
     unranked = list(findings)
     faults = [finding for finding in unranked if finding.severity != "note"]
-    explained = {code for cause in faults for code in cause.explains}
-    has_cause = any(cause.code not in _OUTCOMES | explained for cause in faults)
+    explained = {entry for cause in faults for entry in cause.explains}
+    has_cause = any(
+        cause.code not in _OUTCOMES and not is_consequence(cause.code, cause.aspect, explained) for cause in faults
+    )
 
     def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, int]:
-        consequences = [fault for fault in faults if fault.code in finding.explains]
+        consequences = [fault for fault in faults if is_consequence(fault.code, fault.aspect, finding.explains)]
         return (
             finding.severity == "note",
             has_cause and finding.code in _OUTCOMES,
-            finding.code in explained,
+            is_consequence(finding.code, finding.aspect, explained),
             min(map(_severity_rank, [finding, *consequences])),
             _severity_rank(finding),
             FAMILY_ORDER.find(finding.code[:1]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.hooks.training_events import ClippingCall
+from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.schedules import ThinnedStream
 from nbdebug.source.location import SourceLine
 
 _MAX_MOMENTUM = 0.999
+_WEIGHT_TOLERANCE = 0.02  # of the weight of a divided loss
 
 
 @torch.no_grad()
@@ -71,9 +74,11 @@ class StepInterval:
 
     If the interval is ``inspected``, ``passes`` counts the backward passes that reached its parameters.
     ``scaled_passes`` of them started from a loss scaled by a GradScaler, ``undivided_passes`` from a loss that was not
-    divided; ``lines`` are their lines in the user's code. ``closure_passes`` ran inside the step, in its closure;
-    ``uncleared_closure_passes`` of them began with the gradients of another one. ``batches`` counts drawn
-    batches. ``unscaled`` and ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and made the step.
+    divided; ``largest_weights`` are those of the losses in each pass. ``lines`` are their lines in the user's code.
+    ``closure_passes`` ran inside the step, in its closure; ``uncleared_closure_passes`` of them began with the
+    gradients of another one. ``batches`` counts drawn batches. ``is_clipped`` tells whether gradients were clipped
+    after a backward pass. ``unscaled`` and ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and
+    made the step.
     """
 
     cleared: bool | None = None
@@ -83,11 +88,13 @@ class StepInterval:
     passes: int = 0
     scaled_passes: int = 0
     undivided_passes: int = 0
+    largest_weights: list[float] = field(default_factory=list)
     batches: int = 0
     unscaled: bool = False
     stepped_by_scaler: bool = False
     skipped: bool = False
     clip: ClippingCall | None = None
+    is_clipped: bool = False
     lines: set[SourceLine | None] = field(default_factory=set)
     is_stepping: bool = False
     closure_passes: int = 0
@@ -111,7 +118,10 @@ class StepInterval:
 
 @dataclass
 class TrackedOptimizer:
-    """An optimizer with its current interval, the ``previous`` one, and counts over all finished intervals."""
+    """An optimizer with its current interval, the ``previous`` one, and counts over all finished intervals.
+
+    ``was_clipped`` tells whether the gradients of the last step were clipped.
+    """
 
     optimizer: torch.optim.Optimizer
     interval: StepInterval = field(default_factory=StepInterval)
@@ -124,6 +134,7 @@ class TrackedOptimizer:
     closure_steps: int = 0
     uncleared_closure_steps: int = 0
     skipped_steps: int = 0
+    was_clipped: bool = False
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -149,6 +160,18 @@ class TrackedOptimizer:
         interval.uncleared_closure_passes += interval.has_closure_gradients and self.has_gradients
         self.gradient_versions = GradientVersions(self.parameters)
 
+    def count_pass(self, is_scaled: bool, loss_weights: LossWeights, line: SourceLine | None) -> None:
+        """Record the end of a backward pass; count it if it added to the gradients of this optimizer."""
+        self.interval.on_backward_end()
+        gradient_versions, self.gradient_versions = self.gradient_versions, None
+        self.interval.inspected &= gradient_versions is not None
+        if gradient_versions is not None and gradient_versions.have_changed:
+            self.interval.passes += 1
+            self.interval.scaled_passes += is_scaled
+            self.interval.undivided_passes += loss_weights.is_undivided()
+            self.interval.largest_weights.append(max(loss_weights.values(), default=0.0))
+            self.interval.lines.add(line)
+
     @property
     def adds_to_gradients(self) -> bool:
         """True unless no backward pass added to the gradients, which are then assigned, not accumulated."""
@@ -167,7 +190,14 @@ class TrackedOptimizer:
         if self.steps > 1 and self.interval.cleared is not None and self.adds_to_gradients:
             self.checked_intervals += 1
             self.uncleared_intervals += not self.interval.cleared
+        self.was_clipped = self.interval.is_clipped
         self.previous_interval, self.interval = self.interval, StepInterval()
+
+    def on_untracked_step_end(self) -> None:
+        """Record the end of a step whose events were only counted, and reset the interval."""
+        self.steps += 1
+        self.was_clipped, interval = self.interval.is_clipped, self.interval
+        interval.has_backward, interval.batches, interval.clip, interval.is_clipped = False, 0, None, False
 
     def on_step_skipped(self) -> None:
         """Record that a GradScaler skipped the step because of a non-finite gradient."""
@@ -181,7 +211,9 @@ class GradientAccumulation:
     """Counts of the inspected steps, and of those that accumulated several backward passes.
 
     ``undivided_steps`` of them summed the undivided losses of several batches at one ``line``; ``passes`` is their
-    typical number of passes. ``adaptive`` tells whether the optimizer is invariant to a constant factor.
+    typical number of passes. In ``divided_steps`` and ``twice_divided_steps``, each of ``divided_passes`` losses
+    entered with one over that number, and over its square. ``adaptive`` tells whether the optimizer is invariant to a
+    constant factor.
     """
 
     checked_steps: int = 0
@@ -189,6 +221,9 @@ class GradientAccumulation:
     passes: int = 0
     line: SourceLine | None = None
     adaptive: bool = False
+    divided_steps: int = 0
+    twice_divided_steps: int = 0
+    divided_passes: int = 0
 
 
 class AccumulationCounter:
@@ -197,6 +232,7 @@ class AccumulationCounter:
     def __init__(self) -> None:
         self.checked_steps = 0
         self.undivided_steps: Counter[int] = Counter()
+        self.divided_steps: dict[int, Counter[int]] = {1: Counter(), 2: Counter()}
         self.line: SourceLine | None = None
         self.adaptive = False
 
@@ -207,22 +243,39 @@ class AccumulationCounter:
             return
         self.checked_steps += 1
         pass_count, lines = interval.passes, interval.lines
-        if (
-            pass_count > 1
-            and interval.undivided_passes == pass_count
-            and interval.batches >= pass_count
-            and len(lines) == 1
-        ):
-            self.undivided_steps[pass_count] += 1
-            (self.line,) = lines
-            self.adaptive = _is_adaptive(tracked)
+        if pass_count < 2 or interval.batches < pass_count or len(lines) > 1:
+            return
+        is_undivided = interval.undivided_passes == pass_count
+        self.undivided_steps[pass_count] += is_undivided
+        power = next((power for power in (1, 2) if _are_close(interval.largest_weights, pass_count**-power)), 0)
+        if power and not is_undivided:
+            self.divided_steps[power][pass_count] += 1
+        (self.line,), self.adaptive = lines, _is_adaptive(tracked)
 
     def summary(self) -> GradientAccumulation:
         """Return all counts."""
         typical_passes = max(self.undivided_steps, key=lambda pass_count: self.undivided_steps[pass_count], default=0)
+        divided, twice = self.divided_steps[1], self.divided_steps[2]
         return GradientAccumulation(
-            self.checked_steps, sum(self.undivided_steps.values()), typical_passes, self.line, self.adaptive
+            self.checked_steps,
+            self.undivided_steps.total(),
+            typical_passes,
+            self.line,
+            self.adaptive,
+            divided.total(),
+            twice.total(),
+            next((count for count, _ in (divided + twice).most_common(1)), 0),
         )
+
+
+def _are_close(weights: Sequence[float], expected: float) -> bool:
+    return bool(weights) and all(abs(weight - expected) <= _WEIGHT_TOLERANCE * expected for weight in weights)
+
+
+def repeated_parameters(tracked_optimizers: Iterable[TrackedOptimizer]) -> frozenset[int]:
+    """Return the identities of the parameters that one optimizer holds more than once."""
+    counts = [Counter(id(p) for p in tracked.parameters) for tracked in tracked_optimizers]
+    return frozenset(key for count in counts for key, number in count.items() if number > 1)
 
 
 def _is_adaptive(tracked: TrackedOptimizer) -> bool:
@@ -253,6 +306,11 @@ class DoubleUpdateCounter:
     def track_optimizer(self, tracked: TrackedOptimizer) -> None:
         """Track an optimizer."""
         self.parameter_ids[id(tracked)] = frozenset(id(p) for p in tracked.parameters)
+
+    def forget(self, tracked: TrackedOptimizer) -> None:
+        """Forget an optimizer that has been replaced."""
+        self.parameter_ids.pop(id(tracked), None)
+        self.stepped_since_backward = [other for other in self.stepped_since_backward if other is not tracked]
 
     def on_backward_end(self) -> None:
         """Record a backward pass, which provides new gradients."""
@@ -289,7 +347,8 @@ def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
 class ClippingSummary:
     """Counts of the calls that clip gradients of the monitored optimizers.
 
-    ``late_calls`` had no backward pass between them and the previous step. Of the ``checked_calls``, whose backward
+    ``late_calls`` had no backward pass between them and the previous step; ``missed_calls`` are those of them with a
+    finite limit after a step whose gradients had not been clipped. Of the ``checked_calls``, whose backward
     pass was inspected, ``scaled_calls`` clipped gradients that a GradScaler had scaled and not yet unscaled.
     ``calls_without_parameters`` had an empty parameter list. ``norms`` and ``limits`` are those of evenly spread calls
     that clip by norm. ``update_share`` is the step size at the limit relative to the weight norm under plain gradient
@@ -299,6 +358,7 @@ class ClippingSummary:
 
     calls: int = 0
     late_calls: int = 0
+    missed_calls: int = 0
     checked_calls: int = 0
     scaled_calls: int = 0
     calls_without_parameters: int = 0
@@ -312,7 +372,8 @@ class ClippingMonitor:
     """Counts clipping calls."""
 
     def __init__(self) -> None:
-        self.calls = self.late_calls = self.checked_calls = self.scaled_calls = self.calls_without_parameters = 0
+        self.calls = self.late_calls = self.missed_calls = self.checked_calls = self.scaled_calls = 0
+        self.calls_without_parameters = 0
         self.norms: ThinnedStream[tuple[Tensor, float]] = ThinnedStream()
         self.last_tracked: TrackedOptimizer | None = None
 
@@ -324,9 +385,11 @@ class ClippingMonitor:
         self.calls += 1
         self.last_tracked, interval = tracked, tracked.interval
         self.late_calls += not interval.has_backward
+        is_missed = tracked.steps > 0 and not tracked.was_clipped and math.isfinite(clip.limit)
+        self.missed_calls += is_missed and not interval.has_backward
         self.checked_calls += interval.passes > 0
         self.scaled_calls += interval.scaled_passes > 0 and not interval.unscaled
-        interval.clip = clip
+        interval.clip, interval.is_clipped = clip, interval.is_clipped or interval.has_backward
         if clip.norm is not None and interval.has_backward:
             self.norms.add((clip.norm, clip.limit))
 
@@ -340,6 +403,7 @@ class ClippingMonitor:
         return ClippingSummary(
             self.calls,
             self.late_calls,
+            self.missed_calls,
             self.checked_calls,
             self.scaled_calls,
             self.calls_without_parameters,

@@ -58,14 +58,18 @@ class LossWeights:
 
         Losses of single rows count as one loss. Unless the loss is one of torch's, its graph decides.
         """
+        if not (weights := self.values()):
+            return self.reads_as_undivided
+        lowest, highest = _MEAN_WEIGHTS
+        return any(lowest <= weight <= highest for weight in weights)
+
+    def values(self) -> list[float]:
+        """Return the weights of all losses, without the factor of a GradScaler; synchronizes the device."""
         weights = list(self.weights)
         if self.weights_of_single_rows:
             weights.append(torch.stack(self.weights_of_single_rows).sum())
-        if not weights:
-            return self.reads_as_undivided
         scale = float(self.scale) if self.scale is not None else 1.0
-        lowest, highest = _MEAN_WEIGHTS
-        return any(lowest <= float(weight) / scale <= highest for weight in weights)
+        return [float(weight) / scale for weight in weights]
 
 
 def _is_divided(root: Tensor, is_scaled: bool) -> bool:

@@ -20,17 +20,23 @@ from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_MODULES = 200  # modules whose mode is recorded
+_MAX_ROUNDS = 10_000  # rounds of validation
 _COMPARED_BATCHES = 2  # first batches of an epoch that are compared with those of the previous epoch
 _MAX_INSPECTED_COMPARISONS = 64  # such comparisons whose values are inspected
+_Evaluation = tuple[int, bool, bool]  # steps before a pass over validation data, in train mode, with gradients enabled
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
 @dataclass(frozen=True)
 class _ModelMode:
-    """The mode of the whole model, and of each submodule whose behavior depends on the mode."""
+    """The mode of the whole model, and of each submodule whose behavior depends on the mode.
+
+    ``trainable`` tells which of these submodules have trainable parameters, or follow some if they have none.
+    """
 
     training: bool
     submodule_training: tuple[bool, ...]
+    trainable: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,12 @@ class ForwardPasses:
     ``training_modes`` are the modes of the last pass before each step, in order, each with the number of steps it
     lasted. ``validation_passes`` counts the passes over batches of the validation loader without a backward pass,
     ``validation_in_train_mode`` those of them in train mode, and ``validation_with_graph`` those with gradients
-    enabled. ``mode_dependent`` are the paths of the submodules whose behavior depends on the mode; ``shape`` is that of
-    a floating-point output. ``lines`` are the user's: "forward", "validation", and "train" and "eval", which last
-    changed the mode, "step in eval mode", which last changed it before the first step in eval mode, and "no change",
-    which left it in eval mode in the same function. ``calls`` are the lines of all passes.
+    enabled. All such passes between two steps are one of the ``validation_rounds``, and most of those of
+    ``rounds_in_train_mode`` ran in train mode. ``mode_dependent`` are the paths of the submodules whose behavior
+    depends on the mode; ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward",
+    "validation", and "train" and "eval", which last changed the mode, "step in eval mode", which last changed it before
+    the first step in eval mode, and "no change", which left it in eval mode in the same function. ``calls`` are the
+    lines of all passes.
     """
 
     mode_dependent: tuple[str, ...] = ()
@@ -51,6 +59,8 @@ class ForwardPasses:
     validation_passes: int = 0
     validation_in_train_mode: int = 0
     validation_with_graph: int = 0
+    validation_rounds: int = 0
+    rounds_in_train_mode: int = 0
     shape: tuple[int, ...] | None = None
     lines: dict[str, SourceLine] = field(default_factory=dict)
     calls: tuple[SourceLine, ...] = ()
@@ -64,35 +74,42 @@ class ModeMonitor:
         self.modules = dict(
             [(name, module) for name, module in model.named_modules() if _depends_on_mode(module)][:_MAX_MODULES]
         )
+        self.parameters = [_own_or_adjacent_parameters(model, name) for name in self.modules]
         self.training_modes: list[tuple[_ModelMode, int]] = []
-        self.counts: Counter[str] = Counter()
+        self.evaluations: Counter[_Evaluation] = Counter()
         self.split = ""
         self.current_pass: tuple[_ModelMode, str, bool] | None = None
+        self.steps_before_pass = 0
         self.mode_before_step: _ModelMode | None = None
         self.shape: tuple[int, ...] | None = None
         self.lines: dict[str, SourceLine] = {}
         self.unchanged_line: SourceLine | None = None
         self.calls: dict[tuple[Any, ...], SourceLine | None] = {}
 
-    def on_forward_begin(self) -> None:
+    def on_forward_begin(self, split: str, steps: int) -> None:
         """Record the start of a pass of the whole model; a previous pass without a backward pass was an evaluation."""
-        self.counts, self.current_pass = self.final_counts, None
-        mode = _ModelMode(self.model.training, tuple([module.training for module in self.modules.values()]))
-        self.current_pass = mode, self.split, torch.is_grad_enabled()
-        call_kind = self.split, torch.is_grad_enabled(), mode.training
+        self.evaluations.update(self.unfinished_evaluation)
+        self.current_pass = None
+        mode = _ModelMode(
+            self.model.training,
+            tuple([module.training for module in self.modules.values()]),
+            tuple([any(p.requires_grad for p in parameters) for parameters in self.parameters]),
+        )
+        self.current_pass, self.steps_before_pass = (mode, split, torch.is_grad_enabled()), steps
+        call_kind = split, torch.is_grad_enabled(), mode.training
         if call_kind not in self.calls:
             line = self.calls[call_kind] = get_calling_line(sys._getframe(1))
             if line:
-                self.lines.setdefault("validation" if self.split == "val" else "forward", line)
+                self.lines.setdefault("validation" if split == "val" else "forward", line)
 
     @property
-    def final_counts(self) -> Counter[str]:
-        """Counts that include the latest pass if it was over validation data without a backward pass."""
+    def unfinished_evaluation(self) -> tuple[_Evaluation, ...]:
+        """The latest pass if it was over validation data; a backward pass may still follow it."""
         if not self.current_pass or self.current_pass[1] != "val":
-            return self.counts
+            return ()
         mode, _, with_graph = self.current_pass
-        in_train_mode = mode.training and any(mode.submodule_training)
-        return self.counts + Counter({"validated": 1, "in train": int(in_train_mode), "with graph": int(with_graph)})
+        round_number = self.steps_before_pass if len(self.evaluations) < _MAX_ROUNDS else -1
+        return ((round_number, mode.training and any(mode.submodule_training), with_graph),)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a pass."""
@@ -135,87 +152,102 @@ class ModeMonitor:
 
     def summary(self) -> ForwardPasses:
         """Return all counts."""
-        counts, lines = self.final_counts, dict(self.lines)
-        calls = tuple({line: None for line in self.calls.values() if line})
-        validation_counts = counts["validated"], counts["in train"], counts["with graph"]
+        evaluations = self.evaluations + Counter(self.unfinished_evaluation)
+        in_train_mode, rounds = Counter[int](), Counter[int]()
+        for (round_number, is_training, _), passes in evaluations.items():
+            rounds[round_number] += passes
+            in_train_mode[round_number] += passes * is_training
         return ForwardPasses(
-            tuple(self.modules), tuple(self.training_modes), *validation_counts, self.shape, lines, calls
+            tuple(self.modules),
+            tuple(self.training_modes),
+            rounds.total(),
+            in_train_mode.total(),
+            sum(passes for (_, _, with_graph), passes in evaluations.items() if with_graph),
+            len(rounds),
+            sum(in_train_mode[round_number] > passes / 2 for round_number, passes in rounds.items()),
+            self.shape,
+            dict(self.lines),
+            tuple({line: None for line in self.calls.values() if line}),
         )
 
 
-class BatchUseCounter:
-    """Counts what becomes of batches: which loader those of a step come from, and whether a step uses their gradients.
+def _own_or_adjacent_parameters(model: nn.Module, path: str) -> list[nn.Parameter]:
+    """Return the parameters of a module, or if it has none those of the last module with some before it.
 
-    A step counts for validation if only validation batches were drawn since the previous step, and each of them had a
-    backward pass; so batches of an evaluation, or drawn beside training batches, do not. A training batch is discarded
+    Without one in the same parent, they are those of the parent.
+    """
+    module, parent = model.get_submodule(path), model.get_submodule(path.rpartition(".")[0])
+    before: list[nn.Parameter] = []
+    for child in parent.children():
+        if child is module:
+            break
+        before = [*child.parameters()] or before
+    return [*module.parameters(recurse=False)] or before or [*parent.parameters()]
+
+
+class BatchUseCounter:
+    """Counts what becomes of training batches: whether a step uses their gradients.
+
+    A training batch is discarded
     if its gradients are cleared, and the next batch is drawn before any step: several backward passes for one step on
     one batch, as in adversarial training, do not count, and neither do the gradients that another network's loss leaves
-    after the step.
+    after the step. Of the ``summing_steps``, which used several batches, the ``incomplete_steps`` came after batches
+    that were discarded since the previous step.
     """
 
     def __init__(self) -> None:
-        self.drawn, self.backward = Counter[str](), Counter[str]()
-        self.steps: dict[int, Counter[str]] = {}
         self.batch = self.backward_batch = 0  # numbers of the latest training batch, and of that of the latest backward
         self.cleared_batch: int | None = None
         self.stepped_batch = -1
         self.has_gradients = False
         self.batches_with_backward = self.discarded_batches = self.training_passes = 0
+        self.summed = self.cleared_batches = self.discarded_in_step = self.summing_steps = self.incomplete_steps = 0
 
     def on_forward_begin(self, split: str) -> None:
-        """Record a forward pass by the split of the latest batch."""
+        """Record a forward pass by the split of its input."""
         self.training_passes += split != "val"
 
     def on_batch(self, split: str) -> None:
         """Record a batch by its split: "train", "val" or "" for another loader."""
-        self.drawn[split] += 1
         self.batch += split == "train"
         self._count_discarded()
 
     def on_backward_end(self, split: str) -> None:
         """Record a backward pass by the split of the latest batch."""
-        self.backward[split] += 1
         if split == "train":
             self.batches_with_backward += self.backward_batch != self.batch
+            self.summed += self.backward_batch != self.batch
             self.backward_batch, self.has_gradients = self.batch, self.batch != self.stepped_batch
 
     def on_gradients_cleared(self) -> None:
         """Record that gradients were cleared."""
         if self.has_gradients:
             self.cleared_batch, self.has_gradients = self.backward_batch, False
+            self.cleared_batches, self.summed = max(self.summed, 1), 0
             self._count_discarded()
 
     def _count_discarded(self) -> None:
         if self.cleared_batch is not None and self.cleared_batch < self.batch:
-            self.discarded_batches += 1
+            self.discarded_batches += self.cleared_batches
+            self.discarded_in_step += self.cleared_batches
             self.cleared_batch = None
 
-    def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
+    def on_step_end(self) -> None:
         """Record a step."""
-        only_validation = self.drawn.total() == self.drawn["val"] > 0 and self.backward["val"] >= self.drawn["val"]
-        split = "val" if only_validation else "train" if self.drawn["train"] else ""
-        self.steps.setdefault(id(optimizer), Counter())[split] += 1
         self.stepped_batch = self.batch
+        self.summing_steps += self.summed > 1
+        self.incomplete_steps += self.summed > 1 and self.discarded_in_step > 0
         self.reset()
 
     def reset(self) -> None:
         """Forget the batches since the previous step."""
-        self.drawn, self.backward = Counter(), Counter()
         self.cleared_batch, self.has_gradients = None, False
+        self.summed = self.discarded_in_step = 0
 
     @property
     def unused_batches(self) -> int:
         """Training batches that were drawn, if no forward pass followed any of them."""
         return 0 if self.training_passes else self.batch
-
-    @property
-    def validation_steps(self) -> int:
-        """Steps on validation batches by optimizers that also step on training batches; all if none does.
-
-        An optimizer with validation batches of its own, such as that of an architecture search, does not count.
-        """
-        trains = any(steps["train"] for steps in self.steps.values())
-        return sum(steps["val"] for steps in self.steps.values() if steps["train"] or not trains)
 
 
 def _depends_on_mode(module: nn.Module) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Any
@@ -34,7 +33,6 @@ from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
     AccumulationCounter,
     ClippingMonitor,
-    DoubleUpdateCounter,
     GradientVersions,
     TrackedOptimizer,
 )
@@ -55,11 +53,14 @@ from nbdebug.loop_monitor.modes import (
     DeviceSyncCounter,
     ModeMonitor,
 )
-from nbdebug.loop_monitor.parameter_updates import FrozenStepMonitor, ParameterTracker
+from nbdebug.loop_monitor.optimizers import OptimizerTracking
+from nbdebug.loop_monitor.parameter_updates import ClearedGradientMonitor, FrozenStepMonitor, ParameterTracker
+from nbdebug.loop_monitor.pass_data import SplitMemory
 from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
@@ -71,7 +72,7 @@ _MAX_SAMPLED_PARAMETERS = 64  # parameters whose gradients show whether a backwa
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
-class LoopMonitor:
+class LoopMonitor(OptimizerTracking):
     """Records backward passes, cleared gradients, optimizer steps and scheduler steps, and counts them in order.
 
     The steps of the ``first_optimizer`` optimizer count as those of the loop. The caller sets the ``visibility`` of
@@ -81,30 +82,26 @@ class LoopMonitor:
     """
 
     def __init__(self, setup: Setup, errors: dict[str, str] | None = None) -> None:
+        super().__init__(setup)
         self.errors = {} if errors is None else errors
-        self.setup, self.parameter_tracker = setup, ParameterTracker(setup.eager_model)
+        self.parameter_tracker = ParameterTracker(setup.eager_model)
         self.clipping_monitor, self.grad_scaler_monitor = ClippingMonitor(), GradScalerMonitor()
         self.accumulation_counter, self.batch_alignment = AccumulationCounter(), BatchAlignmentMonitor()
         self.mode_monitor, self.retained_graph_counter = ModeMonitor(setup.eager_model), RetainedGraphCounter()
         self.rounded_updates = RoundedUpdates(setup.eager_model)
-        self.device_sync_counter, self.double_update_counter = DeviceSyncCounter(), DoubleUpdateCounter()
+        self.device_sync_counter = DeviceSyncCounter()
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
-        self.scheduler_monitor, self.batch_use_counter = SchedulerMonitor(setup.schedulers), BatchUseCounter()
+        self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
-        self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
-        self.sampled_parameters = [*setup.eager_model.parameters()][
-            :: 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
-        ]
+        stride = 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
+        self.sampled_parameters = [*setup.eager_model.parameters()][::stride]
+        self.step_groups, self.split_memory = StepGroupMonitor(self.sampled_parameters), SplitMemory(setup)
+        self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
-        self.first_optimizer: torch.optim.Optimizer | None = None
-        self.tracked_optimizers: dict[int, TrackedOptimizer] = {}
-        self.optimizer_by_parameter: dict[int, TrackedOptimizer] = {}
-        self.unrelated_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        for optimizer in setup.optimizers:
-            self.track_optimizer(optimizer)
+        self.batch_use_counter = BatchUseCounter()
         self.backward_passes = self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
@@ -136,14 +133,16 @@ class LoopMonitor:
             observe_clipping(wrap_callback(self.on_clipping)),
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
-            closing(self.batch_alignment),  # type: ignore[list-item]
             self.leaf_monitor.tracing_ended(),
-            closing(self.rounded_updates.write_trace),  # type: ignore[list-item]
-            closing(self.gradient_changes.write_trace),  # type: ignore[list-item]
-            closing(self.weight_aliases.trace),  # type: ignore[list-item]
-            closing(self.weight_copy_monitor.write_trace),  # type: ignore[list-item]
-            closing(self.decision_monitor.axis_trace),  # type: ignore[list-item]
         ]
+        traces = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
+        for trace in (
+            self.batch_alignment,
+            *traces,
+            self.weight_copy_monitor.write_trace,
+            self.decision_monitor.axis_trace,
+        ):
+            hooks.append(closing(trace))  # type: ignore[arg-type]
         for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
             hooks.append(observe_call_arguments(Tensor, method, callback))
         if (device_type := self.setup.model_device.type) == "cuda":
@@ -184,27 +183,6 @@ class LoopMonitor:
         self.plan.plan_next_step(steps, had_all_events=self.visibility is ALL_EVENTS)
         self.batch_alignment.is_active = self.plan.is_inspection_due
 
-    def accepts_optimizer(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Check whether an optimizer is one of the user's or holds parameters of the model; if so, track it."""
-        if id(optimizer) in self.tracked_optimizers:
-            return True
-        if optimizer not in self.unrelated_optimizers:
-            parameter_ids = {id(p) for group in optimizer.param_groups for p in group.get("params", ())}
-            # Also those that came into the model while the loop ran.
-            self.own_parameter_shapes.update((id(p), tuple(p.shape)) for p in self.setup.eager_model.parameters())
-            if not self.own_parameter_shapes.keys().isdisjoint(parameter_ids):
-                self.track_optimizer(optimizer)
-                return True
-        self.unrelated_optimizers.add(optimizer)
-        return False
-
-    def track_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Track the steps of an optimizer."""
-        tracked = self.tracked_optimizers[id(optimizer)] = TrackedOptimizer(optimizer)
-        self.first_optimizer = self.first_optimizer or optimizer
-        self.double_update_counter.track_optimizer(tracked)
-        self.optimizer_by_parameter.update((id(p), tracked) for p in tracked.parameters)
-
     def attempt(self, method: Callable[..., Any], *args: Any) -> None:
         """Call a method of a monitor, unless that monitor has raised before: its failure must not end the others."""
         name = type(method.__self__).__name__  # type: ignore[attr-defined]
@@ -216,13 +194,12 @@ class LoopMonitor:
 
     def on_batch(self, event: tuple[Any, Any, float]) -> None:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
-        self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
-        self.attempt(self.batch_use_counter.on_batch, self.mode_monitor.split)
-        self.attempt(self.batch_alignment.on_batch, self.mode_monitor.split, event[1])
-        self.attempt(self.correct_counts.on_batch, self.mode_monitor.split, event[1])
-        self.attempt(self.decision_monitor.on_batch, self.mode_monitor.split, event[1])
-        self.attempt(self.batch_averages.on_batch, self.mode_monitor.split, event[1])
-        if self.mode_monitor.split == "train":
+        split = self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
+        self.attempt(self.batch_use_counter.on_batch, split)
+        self.attempt(self.step_groups.on_batch, split, event[0])
+        for monitor in (self.batch_alignment, self.correct_counts, self.decision_monitor, self.batch_averages):
+            self.attempt(monitor.on_batch, split, event[1])
+        if split == "train":
             self.record_line("batch")
             for tracked in self.tracked_optimizers.values():
                 tracked.interval.batches += 1
@@ -243,20 +220,20 @@ class LoopMonitor:
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""
-        self.attempt(self.mode_monitor.on_forward_begin)
-        if not torch.is_grad_enabled() or self.mode_monitor.split == "val":
+        split = self.split_memory.find_split(args, kwargs, self.mode_monitor.split)
+        self.attempt(self.mode_monitor.on_forward_begin, split, self.steps)
+        if not torch.is_grad_enabled() or split == "val":
             self.attempt(self.restored_weights.on_evaluation, self.row_steps)
-        self.attempt(self.batch_use_counter.on_forward_begin, self.mode_monitor.split)
+        self.attempt(self.batch_use_counter.on_forward_begin, split)
+        self.attempt(self.step_groups.on_forward_begin, split)
         self.attempt(self.correct_counts.on_forward_begin)
         self.attempt(self.decision_monitor.on_forward_begin)
         self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
-        self.attempt(self.mode_monitor.on_forward_end, output)
-        self.attempt(self.correct_counts.on_forward_end, output)
-        self.attempt(self.decision_monitor.on_forward_end, output)
-        self.attempt(self.batch_averages.on_forward_end, output)
+        for monitor in (self.mode_monitor, self.correct_counts, self.decision_monitor, self.batch_averages):
+            self.attempt(monitor.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
         if self.plan.is_inspecting:
             self.attempt(self.homogeneous_losses.on_forward_end, output)
@@ -270,6 +247,7 @@ class LoopMonitor:
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("backward")
+        self.attempt(self.step_groups.on_backward_begin)
         self.attempt(self.root_variables.record, roots, self.setup.files, sys._getframe(1))
         self.attempt(self.optimizer_names.record, self.setup.optimizers, sys._getframe(1))
         self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
@@ -330,10 +308,9 @@ class LoopMonitor:
         if self.plan.marks_graphs:
             self.attempt(self.retained_graph_counter.on_backward, self.steps)
         for tracked in self.tracked_optimizers.values():
-            tracked.interval.on_backward_end()
-            self.count_pass(tracked)
+            tracked.count_pass(self.is_scaled_loss, self.loss_weights, self.backward_line)
         if self.plan.is_inspecting:
-            self.attempt(self.parameter_tracker.check_gradients)
+            self.attempt(self.cleared_gradients.on_backward_end)
             self.attempt(self.homogeneous_losses.on_backward_end)
             self.attempt(self.gradient_changes.on_backward_end, self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
@@ -342,16 +319,6 @@ class LoopMonitor:
             self.attempt(self.mode_monitor.on_step_end)
             self.attempt(self.batch_alignment.on_step_end)
             self.plan_next_step(self.steps)
-
-    def count_pass(self, tracked: TrackedOptimizer) -> None:
-        """Count the pass for an optimizer if it added to that optimizer's gradients."""
-        gradient_versions, tracked.gradient_versions = tracked.gradient_versions, None
-        tracked.interval.inspected &= gradient_versions is not None
-        if gradient_versions is not None and gradient_versions.have_changed:
-            tracked.interval.passes += 1
-            tracked.interval.scaled_passes += self.is_scaled_loss
-            tracked.interval.undivided_passes += self.loss_weights.is_undivided()
-            tracked.interval.lines.add(self.backward_line)
 
     def traced_lines(self) -> dict[str, SourceLine]:
         """Return the user's lines that write to weights or gradients, by event."""
@@ -383,6 +350,7 @@ class LoopMonitor:
         self.attempt(self.grad_scaler_monitor.record_call, event, self.tracked_optimizers.get(id(event.optimizer)))
         if event.kind == "skipped":
             self.mode_monitor.mode_before_step, self.plan.inspected_passes = None, 0
+            self.attempt(self.step_groups.on_step_skipped)
 
     def on_device_sync(self, sync: SyncCall) -> None:
         """Record that a value was fetched from the device."""
@@ -391,6 +359,8 @@ class LoopMonitor:
 
     def on_step_begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Record the start of an optimizer step."""
+        if optimizer is not self.first_optimizer:
+            self.follow_successor(self.tracked_optimizers[id(optimizer)])
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("optimizer")
@@ -403,7 +373,10 @@ class LoopMonitor:
         self.attempt(self.grad_scaler_monitor.on_step_begin, tracked.interval)
         self.attempt(self.accumulation_counter.on_step_begin, tracked)
         if self.plan.is_inspecting:
+            if not tracked.interval.has_backward:  # the loop computes gradients without backward()
+                self.attempt(self.parameter_tracker.check_gradients)
             self.attempt(self.gradient_changes.on_step_begin, tracked)
+            self.attempt(self.cleared_gradients.on_step_begin, tracked)
         if self.rounded_updates.parameter_names and self.plan.is_inspecting:
             self.attempt(self.rounded_updates.on_step_begin, tracked)
 
@@ -415,10 +388,11 @@ class LoopMonitor:
         tracked.on_step_end()
         self.attempt(self.double_update_counter.on_step_end, tracked)
         self.tracked_steps += 1
+        self.attempt(self.step_groups.on_step_end, optimizer)
         self.attempt(self.leaf_monitor.on_step_end)
         self.attempt(self.rounded_updates.on_step_end)
         self.attempt(self.mode_monitor.on_step_end)
-        self.attempt(self.batch_use_counter.on_step_end, optimizer)
+        self.attempt(self.batch_use_counter.on_step_end)
         self.attempt(self.batch_alignment.on_step_end)
         self.device_sync_counter.checked_steps += self.plan.is_inspection_due
         self.plan_next_step(self.steps)
@@ -432,14 +406,15 @@ class LoopMonitor:
     def count_untracked_backward(self) -> None:
         """Count a backward pass whose events are not tracked."""
         self.backward_passes += 1
+        self.attempt(self.step_groups.on_backward_begin)
         for tracked in self.tracked_optimizers.values():
             tracked.interval.has_backward = True
 
     def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
         """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
-        tracked.steps += 1
         self.batch_use_counter.reset()
-        tracked.interval.has_backward, tracked.interval.batches, tracked.interval.clip = False, 0, None
+        self.attempt(self.step_groups.on_step_end, tracked.optimizer)
+        tracked.on_untracked_step_end()
         self.plan_next_step(tracked.steps)
 
     def record_line(self, event: str) -> None:

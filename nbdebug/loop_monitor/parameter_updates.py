@@ -1,4 +1,4 @@
-"""Tracks which parameters receive gradients, change, are frozen while their optimizer steps, or have no optimizer."""
+"""Tracks which parameters receive, lose or lack gradients, change, are frozen, or have no optimizer."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ class ParameterTracker:
         self.changed: set[str] = set()
         self.parameters_with_gradient: set[str] = set()
         self.gradient_checks = 0
+        self.with_gradient_now: set[str] = set()
 
     def check_gradients(self) -> None:
         """Record which parameters have a gradient, and which have a nonzero one."""
         self.gradient_checks += 1
         self.parameters_with_gradient.update(name for name, p in self.parameters.items() if p.grad is not None)
         has_gradient = zip(self.parameters, nonzero_gradients([*self.parameters.values()]), strict=True)
-        self.nonzero_gradient_counts.update(name for name, is_nonzero in has_gradient if is_nonzero)
+        self.with_gradient_now = {name for name, is_nonzero in has_gradient if is_nonzero}
+        self.nonzero_gradient_counts.update(self.with_gradient_now)
 
     def check_values(self) -> None:
         """Record which parameters have changed."""
@@ -76,9 +78,16 @@ class ParameterTracker:
         )
 
     def uncovered_parameters(
-        self, model: nn.Module, loss_fn: object, tracked: Iterable[TrackedOptimizer]
+        self,
+        model: nn.Module,
+        loss_fn: object,
+        tracked: Iterable[TrackedOptimizer],
+        replaced_optimizers: Container[torch.optim.Optimizer] = (),
     ) -> UncoveredParameters:
-        """Return the parameters with a gradient that no optimizer holds, although the ``tracked`` ones step."""
+        """Return the parameters with a gradient that no optimizer holds, although the ``tracked`` ones step.
+
+        The ``replaced_optimizers`` no longer step.
+        """
         if not any(item.steps for item in tracked) or len(self.parameters) == _MAX_PARAMETERS:
             return UncoveredParameters()
         loss_parameters = loss_fn.named_parameters(recurse=False) if isinstance(loss_fn, nn.Module) else ()
@@ -89,7 +98,7 @@ class ParameterTracker:
         )
         if not of_model and not of_loss:
             return UncoveredParameters()
-        optimizers = _live_optimizers()
+        optimizers = [optimizer for optimizer in _live_optimizers() if optimizer not in replaced_optimizers]
         held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
         uncovered = {name: p for name, p in of_model.items() if id(p) not in held}
         new = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
@@ -157,6 +166,53 @@ class FrozenStepMonitor:
                 held = tuple(names[id(p)] for p in counts.tracked.parameters if id(p) in names)
                 return FrozenSteps(held, counts.frozen, counts.steps)
         return None
+
+
+@dataclass(frozen=True)
+class ClearedGradients:
+    """Parameters that lost the gradient of an earlier backward pass in each of the inspected ``steps``.
+
+    They had a gradient after an earlier pass of the step, none after its last pass, and none when the step began. A
+    gradient that is cleared only after the last pass, as to freeze a layer for a while, does not count.
+    """
+
+    names: tuple[str, ...] = ()
+    steps: int = 0
+
+
+class ClearedGradientMonitor:
+    """Compares which parameters have a gradient after each inspected backward pass between two steps."""
+
+    def __init__(self, parameter_tracker: ParameterTracker) -> None:
+        self.tracker = parameter_tracker
+        self.earlier: set[str] = set()
+        self.latest: set[str] = set()
+        self.lost, self.used = Counter[str](), set[str]()
+
+    def on_backward_end(self) -> None:
+        """Record the parameters with a gradient after an inspected pass; synchronizes the device."""
+        self.tracker.check_gradients()
+        self.earlier |= self.latest
+        self.latest = self.tracker.with_gradient_now
+
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
+        """Compare the passes before the step of an optimizer."""
+        earlier, latest, self.earlier, self.latest = self.earlier, self.latest, set(), set()
+        self.used |= latest
+        if not (lost := sorted(earlier - latest)):
+            return
+        held, parameters = {id(p) for p in tracked.parameters}, [self.tracker.parameters[name] for name in lost]
+        for name, p, is_restored in zip(lost, parameters, nonzero_gradients(parameters), strict=True):
+            if is_restored:
+                self.used.add(name)
+            elif id(p) in held:
+                self.lost[name] += 1
+
+    def summary(self, min_steps: int = 3) -> ClearedGradients:
+        """Return the parameters that no inspected step could update."""
+        names = [name for name, count in self.lost.items() if count >= min_steps and name not in self.used]
+        ordered = tuple(name for name in self.tracker.parameters if name in names)
+        return ClearedGradients(ordered, max((self.lost[name] for name in ordered), default=0))
 
 
 def _live_optimizers() -> list[torch.optim.Optimizer]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -26,15 +29,29 @@ _LENGTH_ATTRIBUTES = (
 )  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
 _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
+_EQUAL_RATES = 1e-9  # relative difference
 Item = TypeVar("Item")
 _MAX_ITEMS = 256
+
+
+class _SteppingOptimizer(Protocol):
+    """An optimizer of the loop, with the number of its steps."""
+
+    steps: int
+
+    @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        """All parameters of the optimizer."""
 
 
 @dataclass
 class SchedulerUse:
     """A scheduler and its steps in a loop, with the metrics passed to them and the user's line.
 
-    ``precedes_optimizer`` is True if its first step came before any step of its optimizer.
+    ``precedes_optimizer`` is True if its first step came before any step of its optimizer. In ``changes`` of its steps,
+    it changed the rate. Before ``idle_steps``, its optimizer had not stepped since its previous step, although another
+    one with the same parameters had. ``overwritten`` counts the changes by each other scheduler that came directly
+    after a change by this one.
     """
 
     scheduler: Any
@@ -42,16 +59,28 @@ class SchedulerUse:
     plateau_metrics: list[float] = field(default_factory=list)
     line: SourceLine | None = None
     precedes_optimizer: bool = False
+    changes: int = 0
+    idle_steps: int = 0
+    overwritten: Counter[int] = field(default_factory=Counter)
+    optimizer_steps: int = 0
+    all_steps: int = 0
+
+    def is_undone_by(self, other: SchedulerUse, min_changes: int) -> bool:
+        """Check whether another scheduler undoes the changes of this one: it does not depend on the current rate."""
+        return self.overwritten[id(other.scheduler)] >= min_changes and replaces_rate(other.scheduler)
 
 
 class SchedulerMonitor:
     """Counts the steps of each scheduler, and records the metrics passed to them and the user's line.
 
     ``known`` are schedulers that the user passed; others are observed if their class derives from torch's.
+    ``tracked_optimizers`` are the optimizers of the loop, by identity.
     """
 
-    def __init__(self, known: Sequence[Any] = ()) -> None:
+    def __init__(self, known: Sequence[Any], tracked_optimizers: Mapping[int, _SteppingOptimizer]) -> None:
         self.uses = {id(scheduler): SchedulerUse(scheduler) for scheduler in known}
+        self.tracked_optimizers = tracked_optimizers
+        self.latest: dict[int, tuple[SchedulerUse, float, SchedulerUse | None]] = {}
 
     def hooks(self, callback: Callable[[Any], None]) -> list[AbstractContextManager[None]]:
         """Return hooks on the steps of all torch classes of schedulers, and of other classes that the user passed."""
@@ -63,7 +92,7 @@ class SchedulerMonitor:
     def record_step(self, call: tuple[Any, Any, Any]) -> None:
         """Record a scheduler step. Most schedulers step once an epoch, so the line may come late.
 
-        A step inside that of another scheduler, or of a base class, is not counted.
+        A step inside that of another scheduler of torch, of a base class, or of the constructor is not counted.
         """
         scheduler, frame = call[0], sys._getframe(1)
         if _calling_file(frame) == lr_scheduler.__file__:
@@ -74,8 +103,82 @@ class SchedulerMonitor:
         if not use.steps:
             use.precedes_optimizer = _precedes_optimizer(scheduler)
         use.steps += 1
+        self.record_change(use)
+        self.record_idle_optimizer(use)
         if len(use.plateau_metrics) < _MAX_PLATEAU_METRICS:
             use.plateau_metrics.extend(_plateau_metric(*call))
+
+    def record_change(self, use: SchedulerUse) -> None:
+        """Record before a step of a scheduler whether the latest step on the same optimizer changed the rate.
+
+        Two changes in a row by different schedulers count for the first of them.
+        """
+        optimizer = getattr(use.scheduler, "optimizer", None)
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            return
+        rate = float(optimizer.param_groups[0]["lr"])
+        earlier, earlier_rate, first = self.latest.get(id(optimizer), (use, rate, None))
+        has_changed = abs(rate - earlier_rate) > _EQUAL_RATES * abs(earlier_rate)
+        self.latest[id(optimizer)] = use, rate, earlier if has_changed and earlier is not use else None
+        if has_changed:
+            earlier.changes += 1
+            if first is not None:
+                first.overwritten[id(earlier.scheduler)] += 1
+
+    def record_idle_optimizer(self, use: SchedulerUse) -> None:
+        """Record whether another optimizer has taken the place of that of a scheduler since its previous step."""
+        all_steps = sum([tracked.steps for tracked in self.tracked_optimizers.values()])
+        own = self.tracked_optimizers.get(id(getattr(use.scheduler, "optimizer", None)))
+        own_steps = own.steps if own else use.optimizer_steps
+        if own_steps == use.optimizer_steps and all_steps > use.all_steps and _is_replaced(use.scheduler, own, self):
+            use.idle_steps += 1
+        use.optimizer_steps, use.all_steps = own_steps, all_steps
+
+    def ineffective_steps(self, optimizer: torch.optim.Optimizer | None, rates: Sequence[float]) -> int:
+        """Return the steps of schedulers that have changed the rate of an optimizer, if it has used only one rate."""
+        if not rates or max(rates) - min(rates) > _EQUAL_RATES * max(rates):
+            return 0
+        own = (use for use in self.uses.values() if getattr(use.scheduler, "optimizer", None) is optimizer)
+        return sum(use.steps for use in own if _has_changed_rate(use.scheduler))
+
+
+def _has_changed_rate(scheduler: Any) -> bool:
+    """Check whether the rate that a scheduler has set last differs from the one that it began with."""
+    latest, initial = (getattr(scheduler, name, None) for name in ("_last_lr", "base_lrs"))
+    if not latest or not initial:
+        return False
+    pairs = zip(latest, initial, strict=False)
+    return any(abs(float(rate) - float(base)) > _EQUAL_RATES * abs(float(base)) for rate, base in pairs)
+
+
+def _is_replaced(scheduler: Any, own: _SteppingOptimizer | None, monitor: SchedulerMonitor) -> bool:
+    """Check whether another optimizer of the loop holds parameters of the optimizer of a scheduler."""
+    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())
+    parameter_ids = {id(p) for group in groups for p in group["params"]}
+    others = (tracked for tracked in monitor.tracked_optimizers.values() if tracked is not own and tracked.steps)
+    return any(id(p) in parameter_ids for tracked in others for p in tracked.parameters)
+
+
+def replaces_rate(scheduler: Any) -> bool:
+    """Check whether the next rates of a scheduler do not depend on the current ones; leaves it as it was.
+
+    Raises nothing: a scheduler that cannot be asked is taken to change the current rates.
+    """
+    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())
+    settings = [{name: value for name, value in group.items() if name != "params"} for group in groups]
+    try:
+        with lr_scheduler._enable_get_lr_call(scheduler), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            usual = [float(rate) for rate in scheduler.get_lr()]
+            for group in groups:
+                group["lr"] = group["lr"] * 0.5
+            halved = [float(rate) for rate in scheduler.get_lr()]
+    except Exception:
+        return False
+    finally:
+        for group, setting in zip(groups, settings, strict=True):
+            group.update(setting)
+    return any(usual) and usual == halved
 
 
 def _precedes_optimizer(scheduler: Any) -> bool:
@@ -86,10 +189,16 @@ def _precedes_optimizer(scheduler: Any) -> bool:
 
 
 def _calling_file(frame: FrameType | None) -> str:
-    """Return the file of the code that called into the debugger."""
-    while frame is not None and is_debugger_code(frame.f_code.co_filename):
+    """Return the file of the code that called into the debugger, or that called the ``step`` that did."""
+    while frame is not None and (is_debugger_code(frame.f_code.co_filename) or _is_overriding_step(frame)):
         frame = frame.f_back
     return frame.f_code.co_filename if frame else ""
+
+
+def _is_overriding_step(frame: FrameType) -> bool:
+    """Check whether a frame runs a step method of a user's own scheduler."""
+    is_step = frame.f_code.co_name == "step" and frame.f_code.co_filename != lr_scheduler.__file__
+    return is_step and isinstance(frame.f_locals.get("self"), lr_scheduler.LRScheduler)
 
 
 def _plateau_metric(scheduler: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[float, ...]:
@@ -102,6 +211,14 @@ def planned_length(scheduler: Any) -> int | None:
     """Return the number of scheduler steps that a schedule is planned for, if it has one."""
     lengths = (getattr(scheduler, name, None) for name in _LENGTH_ATTRIBUTES)
     return next((length for length in lengths if isinstance(length, int) and length > 1), None)
+
+
+def unfinished_length(scheduler: Any, steps: int) -> int | None:
+    """Return the length of a schedule, or of its first constant part, if ``steps`` are fewer than half of it."""
+    milestones = getattr(scheduler, "milestones", None)
+    first_change = min(milestones) if milestones else getattr(scheduler, "step_size", None)
+    length = planned_length(scheduler) or first_change
+    return length if isinstance(length, int) and 0 < steps < length / 2 else None
 
 
 def required_plateau_mode(

@@ -14,16 +14,23 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
-from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, GradientAccumulation
+from nbdebug.loop_monitor.gradient_accumulation import (
+    ClippingSummary,
+    DoubleUpdates,
+    GradientAccumulation,
+    repeated_parameters,
+)
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
-from nbdebug.loop_monitor.parameter_updates import FrozenSteps, UncoveredParameters
+from nbdebug.loop_monitor.parameter_updates import ClearedGradients, FrozenSteps, UncoveredParameters
+from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
 from nbdebug.loop_monitor.restored_weights import RestoredWeights
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
@@ -54,10 +61,13 @@ class LoopSummary:
     logits. ``low_lr_share`` is the share of steps below a
     hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest, and
     ``first_lr_ratios`` those of the first steps, if all were recorded. ``schedulers`` are those that the loop stepped
-    or that the user passed.
+    or that the user passed. ``ineffective_scheduler_steps`` counts steps that should have changed the rate if all
+    optimizer steps used one rate.
 
+    ``repeated_parameters`` are the identities of parameters that one optimizer holds more than once.
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
-    ``batches_with_backward`` from the training loader had gradients that were cleared before any step.
+    ``batches_with_backward`` from the training loader had gradients that were cleared before any step; so had some in
+    ``incomplete_steps`` of the ``summing_steps``, which used several other batches.
     ``unused_batches`` counts those drawn if no forward pass followed any of them.
 
     ``lines`` are the user's own, by event: "batch" (where one is drawn), "backward", "loss" (where it is computed),
@@ -89,6 +99,8 @@ class LoopSummary:
     loss_operands: LossOperands | None = None
     normalized_twice: NormalizedTwice | None = None
     schedulers: tuple[SchedulerUse, ...] = ()
+    ineffective_scheduler_steps: int = 0
+    rates: RateHistory = field(default_factory=RateHistory)
     low_lr_share: float = 0.0
     final_lr_ratio: float = 1.0
     first_lr_ratios: tuple[float, ...] = ()
@@ -101,6 +113,8 @@ class LoopSummary:
     validation_steps: int = 0
     batches_with_backward: int = 0
     discarded_batches: int = 0
+    summing_steps: int = 0
+    incomplete_steps: int = 0
     unused_batches: int = 0
     forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
     accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
@@ -114,11 +128,14 @@ class LoopSummary:
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
+    repeated_parameters: frozenset[int] = frozenset()
     device_syncs: DeviceSyncs = field(default_factory=DeviceSyncs)
     uncovered_parameters: UncoveredParameters = field(default_factory=UncoveredParameters)
     correct_counts: tuple[CorrectCount, ...] = ()
     constant_decisions: tuple[ConstantDecision, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
+    step_groups: StepGroups = field(default_factory=StepGroups)
+    cleared_gradients: ClearedGradients = field(default_factory=ClearedGradients)
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
 
@@ -179,6 +196,10 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         first_lr_ratios=tuple(
             rate / peak_rate for rate in learning_rates[:_MAX_FIRST_RATES] if peak_rate and has_all_rates
         ),
+        ineffective_scheduler_steps=monitor.scheduler_monitor.ineffective_steps(
+            monitor.first_optimizer, learning_rates
+        ),
+        rates=get_rate_history(learning_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts),
         low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
         stacks=dict(monitor.stacks),
         skipping_branch=None if monitor.tracked_steps else monitor.optimizer_names.skipping_branch(),
@@ -186,9 +207,11 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         clipping=monitor.clipping_monitor.summary(),
         gradient_changes=monitor.gradient_changes.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
-        validation_steps=monitor.batch_use_counter.validation_steps,
+        validation_steps=monitor.step_groups.validation.steps_on_validation,
         batches_with_backward=monitor.batch_use_counter.batches_with_backward,
         discarded_batches=monitor.batch_use_counter.discarded_batches,
+        summing_steps=monitor.batch_use_counter.summing_steps,
+        incomplete_steps=monitor.batch_use_counter.incomplete_steps,
         unused_batches=monitor.batch_use_counter.unused_batches,
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
@@ -203,14 +226,22 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
+        repeated_parameters=repeated_parameters(monitor.tracked_optimizers.values()),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
         correct_counts=monitor.correct_counts.summary(),
         constant_decisions=monitor.decision_monitor.summary(),
         batch_averages=monitor.batch_averages.summary(),
+        step_groups=monitor.step_groups.summary()
+        if monitor.is_only_model and len(monitor.tracked_optimizers) == 1
+        else StepGroups(),
+        cleared_gradients=monitor.cleared_gradients.summary(),
         uncovered_parameters=monitor.parameter_tracker.uncovered_parameters(
-            monitor.setup.eager_model, monitor.setup.loss_fn, monitor.tracked_optimizers.values()
+            monitor.setup.eager_model,
+            monitor.setup.loss_fn,
+            monitor.tracked_optimizers.values(),
+            monitor.replaced_optimizers,
         ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )

@@ -48,8 +48,9 @@ def checkup(
     decide, "thorough" also runs the tiny-batch overfit test. ``select`` and ``ignore`` are prefixes of codes.
     ``options`` maps codes to the keyword options of their rules.
 
-    Raises SetupError if the setup cannot be run and no finding explains why. If a custom loss takes other arguments
-    than output and target, the report says so and nothing is raised, since the training loop may call it correctly.
+    Raises SetupError if the setup cannot be run and no finding explains why. If the model rejects a batch as the loader
+    yields it, or a custom loss takes other arguments than output and target, the report says so and nothing is raised,
+    since the training loop may call it correctly; the rules that need no such pass are checked.
     """
     rules = _get_requested_rules(budget, select, ignore, options or {})
     external_values = _run_overfit_test(setup) if budget == "thorough" else {}
@@ -63,7 +64,7 @@ def checkup(
                 on_report(report)
                 screen.finish(report)
     error = runner.refusal or _get_forward_error(runner.measurements)
-    if error and not report.loss_error and not any(finding.severity == "error" for finding in report):
+    if error and not report.pass_error and not any(finding.severity == "error" for finding in report):
         raise error
     return report
 

@@ -17,6 +17,7 @@ from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.user_code import has_known_remedy
 from nbdebug.source.location import add_line
 from nbdebug.views.live import LiveScreen, Screen
 
@@ -111,24 +112,27 @@ class RuleRunner:
             subject=_describe_setup(self.measurements),
             seconds=time.perf_counter() - self._started,
             stopped=self._stopped,
-            loss_error=_get_unmet_expectation(self.measurements),
+            pass_error=_get_unmet_expectation(self.measurements),
         )
 
 
 def _get_unmet_expectation(measurements: Measurements) -> str:
-    """Return the error of a custom loss that rejects (output, target); empty if it accepts them."""
+    """Return the error of a model or a custom loss that may be called differently in the loop; empty if none raised."""
     setup, first_pass = measurements["setup"], measurements.get_if_measured("first_pass")
-    if (
-        first_pass is None
-        or first_pass.failure is None
-        or first_pass.stage != "loss"
-        or get_loss_kind(setup.loss_fn) != "other"
-    ):
+    if first_pass is None or first_pass.failure is None:
         return ""
-    return (
-        f"{first_pass.failure_message}; expected a loss of (output, target). "
-        "Pass step_fn= if your loop calls it differently."
-    )
+    if first_pass.stage == "loss" and get_loss_kind(setup.loss_fn) == "other":
+        return (
+            f"{first_pass.failure_message}; expected a loss of (output, target). "
+            "Pass step_fn= if your loop calls it differently."
+        )
+    is_told = any(option is not None for option in (setup.forward, setup.unpack, setup.step_fn))
+    if first_pass.stage != "loss" and not is_told and not has_known_remedy(first_pass.failure):
+        return (
+            f"{first_pass.failure_message}; expected a model that takes a batch as the loader yields it. "
+            "Pass forward= or unpack= if your loop calls it differently; watch() needs neither."
+        )
+    return ""
 
 
 def _describe_setup(measurements: Measurements) -> str:

@@ -45,6 +45,7 @@ _KNOWN_ERRORS = (
     ),
     (r"missing \d+ required positional argument", f"a batch with every argument of forward. {_UNPACK_ADVICE}"),
 )
+_ARGUMENT_ERRORS = tuple(pattern for pattern, advice in _KNOWN_ERRORS if _UNPACK_ADVICE in advice)
 MAX_DATASET_DEPTH = 4
 
 
@@ -54,6 +55,12 @@ def setup_error(error: Exception, sentence: str) -> SetupError:
         if match := re.search(pattern, str(error), re.DOTALL):
             return SetupError(f"{sentence}; expected {advice.format(*match.groups())}.")
     return SetupError(f"{sentence}; expected a loss. Run model and loss on next(iter(train_loader)) to reproduce it.")
+
+
+def has_known_remedy(error: Exception) -> bool:
+    """Return whether an exception tells what to change in the model or the data, however the model is called."""
+    remedies = (pattern for pattern, _ in _KNOWN_ERRORS if pattern not in _ARGUMENT_ERRORS)
+    return any(re.search(pattern, str(error), re.DOTALL) for pattern in remedies)
 
 
 class UserCodeErrors:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar, TypedDict
 
+from nbdebug.finding import is_consequence
 from nbdebug.formatting import format_value, html_list, html_paragraph, html_table, to_json_value
 from nbdebug.views.page import View
 
@@ -79,7 +80,12 @@ def _explained_by(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
     """Return the index of each finding's cause; of two that explain each other, the first is the cause."""
     causes: list[int | None] = [None] * len(findings)
     for cause, finding in enumerate(findings):
-        consequences = [i for i, other in enumerate(findings) if other.get("code") in finding.get("explains", ())]
+        explains = finding.get("explains", ())
+        consequences = [
+            i
+            for i, other in enumerate(findings)
+            if is_consequence(other.get("code", ""), other.get("aspect", ""), explains)
+        ]
         for index in consequences:
             if causes[index] is None and not _is_ancestor(causes, index, cause):
                 causes[index] = cause

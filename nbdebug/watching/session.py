@@ -323,6 +323,7 @@ class WatchSession:
             return
         if optimizer is not None:
             self.loop_monitor.on_step_begin(optimizer)
+            self.ring.first_optimizer = self.loop_monitor.first_optimizer
             self.record_clipping(optimizer)
         self.gradients_changed = False
         if self.time_budget.measures_norms:

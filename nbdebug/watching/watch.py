@@ -328,7 +328,7 @@ class Watch:
         Return an empty report without a backward pass, unless batches of two epochs were drawn that no pass followed.
         """
         session = self.session
-        if session is None or not (session.loop_monitor.backward_passes or session.has_unused_epochs):
+        if session is None or not (session.loop_monitor.steps or session.has_unused_epochs):
             return Report()
         try:
             replayed, loop_summary = self.replay(), summarize_loop(session.loop_monitor, session.learning_rates)

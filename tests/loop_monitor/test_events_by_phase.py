@@ -87,6 +87,13 @@ def test_zero_grad_outside_the_closure_is_an_error() -> None:
     assert source_line(finding) == "loss.backward()"
 
 
+def test_last_group_carried_into_the_next_epoch_is_a_note() -> None:
+    findings = all_findings(accumulating(clears_each_epoch=False), small_batches())
+    (finding,) = (finding for finding in findings if finding.code in ("O505", "O506"))
+    assert (finding.code, finding.severity) == ("O505", "note")
+    assert "sum 4 batches, of which 1 belong to the previous epoch; expected 3" in finding.message
+
+
 def test_lost_last_group_of_an_epoch_is_a_note_with_its_share() -> None:
     findings = all_findings(accumulating(clears_each_epoch=True), small_batches())
     (finding,) = (finding for finding in findings if finding.code == "O506")
@@ -100,7 +107,6 @@ def test_lost_last_group_of_an_epoch_is_a_note_with_its_share() -> None:
         (train_plainly, torch.optim.SGD),
         (clearing_every(1), torch.optim.Adam),
         (closure_steps(clears_inside=True), torch.optim.LBFGS),
-        (accumulating(clears_each_epoch=False), torch.optim.SGD),
     ],
 )
 def test_gradients_that_are_cleared_have_no_finding(

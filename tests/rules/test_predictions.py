@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -252,6 +253,17 @@ def finding(code: str, severity: Severity, explains: tuple[str, ...] = ()) -> Fi
 )
 def test_rank_findings_puts_causes_first_and_notes_last(findings: list[Finding], expected: str) -> None:
     assert " ".join(item.code for item in rank_findings(findings)) == expected
+
+
+def test_rank_findings_puts_only_the_explained_aspect_after_its_cause() -> None:
+    cause = finding("E710", "error", ("O507:plateau mode",))
+    plateau, order = (replace(finding("O507", "warning"), aspect=aspect) for aspect in ("plateau mode", ""))
+    assert [item.code for item in rank_findings([plateau, cause])] == ["E710", "O507"]
+    other_cause = finding("O505", "warning", ("O508:limit",))
+    assert [item.code for item in rank_findings([order, cause, other_cause])] == ["E710", "O507", "O505"]
+    late, limit = (replace(finding("O508", "error"), aspect=aspect) for aspect in ("order", "limit"))
+    assert [item.code for item in rank_findings([limit, other_cause])] == ["O505", "O508"]
+    assert [item.code for item in rank_findings([late, other_cause])] == ["O508", "O505"]
 
 
 def test_merge_reports_when_rule_is_asked_again_keeps_only_the_later_findings() -> None:

@@ -203,12 +203,68 @@ def policy_gradient_loss(output: Tensor, batch: Any) -> Tensor:
     return -(output.log_softmax(1).gather(1, action[:, None])[:, 0] * advantage).mean()
 
 
+class PackedSequences(nn.Module):
+    """A recurrent network that takes rows in decreasing order of their lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.lstm, self.head = nn.Embedding(9, 4), nn.LSTM(4, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(self.table(rows), lengths, batch_first=True)
+        return self.head(self.lstm(packed)[1][0][-1])
+
+
+class NeedsMask(nn.Module):
+    """A network with a required mask that the loop computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(9, 4), nn.Linear(4, 3)
+
+    def forward(self, rows: Tensor, *, mask: Tensor) -> Tensor:
+        return self.head((self.table(rows) * mask[..., None]).sum(1))
+
+
+def call_packed(model: nn.Module, rows: Tensor) -> tuple[Tensor, Any]:
+    lengths = (rows != 0).sum(1)
+    order = lengths.argsort(descending=True)
+    return model(rows[order], lengths[order]), order
+
+
+def call_masked(model: nn.Module, rows: Tensor) -> tuple[Tensor, Any]:
+    return model(rows, mask=(rows != 0).float()), slice(None)
+
+
+@pytest.mark.parametrize(("model", "call"), [(PackedSequences(), call_packed), (NeedsMask(), call_masked)])
+def test_checkup_of_model_that_the_loop_feeds_differently_checks_the_other_rules(model: nn.Module, call: Any) -> None:
+    rows = torch.randint(1, 9, (64, 5), generator=torch.Generator().manual_seed(0))
+    rows[::2, 3:] = 0
+    optimizer = torch.optim.SGD([*model.parameters()][:-1], lr=0.1)
+    debugger = Debugger(model, make_loader(rows), loss_fn=LOSS, optimizer=optimizer)
+    report = debugger.checkup()
+    assert "the forward pass raised" in report.pass_error
+    assert "watch() needs neither" in str(report)
+    assert [finding.code for finding in report.faults] == ["O503"]
+    assert {"D103", "D107", "O504"} <= report.checked_rules
+    with debugger.watch() as watch:
+        for x, y in [*debugger.setup.train_loader] * 3:
+            optimizer.zero_grad()
+            output, order = call(model, x)
+            LOSS(output, y[order]).backward()
+            optimizer.step()
+    assert watch.result is not None
+    assert not watch.result.errors
+    with pytest.raises(SetupError, match="the forward pass raised"):
+        nbdebug.assert_healthy(model, make_loader(rows), loss_fn=LOSS)
+
+
 def test_checkup_with_custom_loss_arguments_reports_error_and_watch_still_records() -> None:
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     debugger = Debugger(model, make_loader(), loss_fn=policy_gradient_loss, optimizer=optimizer)
     report = debugger.checkup()
-    assert "the loss raised ValueError: too many values to unpack" in report.loss_error
+    assert "the loss raised ValueError: too many values to unpack" in report.pass_error
     assert "Pass step_fn=" in str(report)
     with debugger.watch() as watch:
         for x, y in debugger.setup.train_loader:

@@ -169,15 +169,30 @@ def test_save_writes_every_few_seconds_during_loss_only_steps(tmp_path: Path, mo
     assert max(intervals) <= 60
 
 
-def test_new_optimizer_ends_loss_only_steps() -> None:
+def run_with_second_optimizer(replaces: bool) -> Watch:
+    """Train with another optimizer from a step on, of all parameters or of the bias alone."""
     loop = Loop()
     with loop.watch() as watch:
         for number in range(1, STEPS + 1):
-            x, y = X[:4], Y[:4]
-            loop.step(x, y, "")
+            loop.step(X[:4], Y[:4], "")
             if number == 2 * ALWAYS_MEASURED_STEPS:
-                loop.optimizer = torch.optim.Adam(loop.model.parameters(), 1e-3)
+                parameters = list(loop.model.parameters())
+                loop.optimizer = torch.optim.Adam(parameters if replaces else parameters[-1:], 1e-3)
+    assert not watch.error_summary
+    return watch
+
+
+def test_second_optimizer_of_some_parameters_ends_loss_only_steps() -> None:
+    watch = run_with_second_optimizer(replaces=False)
     assert watch.session is not None
     assert len(watch.session.loop_monitor.tracked_optimizers) == 2
     assert watch.time_budget.loss_only_steps < 2 * ALWAYS_MEASURED_STEPS
-    assert not watch.error_summary
+
+
+def test_optimizer_that_replaces_the_first_continues_the_record() -> None:
+    watch = run_with_second_optimizer(replaces=True)
+    assert watch.session is not None
+    assert len(watch.session.loop_monitor.tracked_optimizers) == 1
+    assert watch.session.loop_monitor.steps == watch.record.steps == STEPS
+    assert watch.record.series("lr")[1][-1] == pytest.approx(1e-3)
+    assert watch.time_budget.loss_only_steps > 0

@@ -113,17 +113,17 @@ def _loop_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Itera
     off = sum(count for mode, count in passes.training_modes if not mode.training)
     if off < max(min_steps, total / 10):
         return
-    were_on = {
-        i for mode, _ in passes.training_modes if mode.training for i, on in enumerate(mode.submodule_training) if on
-    }
+    in_train_mode = [mode for mode, _ in passes.training_modes if mode.training]
+    were_on = {i for mode in in_train_mode for i, on in enumerate(mode.submodule_training) if on}
     last = [mode for mode, _ in passes.training_modes if not mode.training][-1]
-    affected_layers = [
-        passes.mode_dependent[i]
+    affected = [
+        i
         for i, on in enumerate(last.submodule_training)
-        if not on and (i in were_on or off == total)
+        if not on and last.trainable[i] and (i in were_on or not any(mode.trainable[i] for mode in in_train_mode))
     ]
-    if affected_layers := [path for path in affected_layers if _has_trainable_parameters(setup.eager_model, path)]:
-        yield _left_in_eval_finding(setup, passes, affected_layers, (off, total))
+    if affected:
+        layers = [passes.mode_dependent[i] for i in affected]
+        yield _left_in_eval_finding(setup, passes, layers, (off, total), bool(were_on & {*affected}))
 
 
 def _frozen_normalization_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Iterator[Finding]:
@@ -158,18 +158,13 @@ def _has_initial_statistics(module: nn.Module) -> bool:
     return bool((module.running_mean == 0).all()) and bool((module.running_var == 1).all())
 
 
-def _has_trainable_parameters(model: nn.Module, path: str) -> bool:
-    """Check whether the module, or if it has no parameters its parent, has trainable parameters."""
-    module = model.get_submodule(path)
-    own = [*module.parameters(recurse=False)]
-    around = own or [*model.get_submodule(path.rpartition(".")[0]).parameters()]
-    return any(p.requires_grad for p in around)
-
-
 def _left_in_eval_finding(
-    setup: Setup, passes: ForwardPasses, affected_layers: list[str], counts: tuple[int, int]
+    setup: Setup, passes: ForwardPasses, affected_layers: list[str], counts: tuple[int, int], were_on: bool
 ) -> Finding:
-    """Report a model that is trained in eval mode, from the start or since it was evaluated."""
+    """Report a model that is trained in eval mode, from the start or since it was evaluated.
+
+    ``were_on`` tells whether the loop trained some of the layers in train mode before.
+    """
     off, total = counts
     drops = any(not isinstance(setup.eager_model.get_submodule(path), _NORM_TYPES) for path in affected_layers)
     whole = all(p.requires_grad for p in setup.eager_model.parameters())
@@ -178,14 +173,15 @@ def _left_in_eval_finding(
     if flag_line := find_argument_assignment(passes.lines.get("no change"), "train"):
         line, cause = flag_line, "The mode was stored after eval() was called, so train() restores eval mode."
     return Finding(
-        message=f"{off} of {total} training steps ran in eval mode, in which {len(affected_layers)} layers "
-        f"({', '.join(affected_layers[:4])}) drop nothing or ignore the batch statistics.",
+        message=f"{off} of {total} training steps ({off / total:.0%}) ran in eval mode, in which "
+        f"{len(affected_layers)} layers ({', '.join(affected_layers[:4])}) drop nothing or ignore the statistics "
+        "of the batch.",
         where=get_location(line or passes.lines.get("forward"), affected_layers[0]),
         cause=cause if line else f"{cause} not called.",
         fix="model.train()   # at the start of each training epoch",
         evidence={"steps": total, "in eval mode": off, "layers": affected_layers[:8]},
         explains=("T609", "T611"),
-        severity=None if off < total else "warning" if drops and whole else "note",
+        severity=None if were_on else "warning" if drops and whole else "note",
     )
 
 

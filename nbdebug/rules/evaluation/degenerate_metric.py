@@ -99,7 +99,7 @@ def _decision_finding(decision: ConstantDecision) -> Finding:
         else "All outputs are on the same side of the threshold, as probabilities are of 0.",
         fix="predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
         evidence={"prediction": decision.value, "comparisons": decision.comparisons},
-        explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507"),
+        explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507:plateau mode"),
     )
 
 

@@ -44,6 +44,7 @@ def evaluating_in_train_mode(
     *,
     least: int = 2,
     share: float = 0.5,
+    some: float = 0.1,
 ) -> Iterator[Finding]:
     """Predictions are computed with dropout or batch statistics on.
 
@@ -65,7 +66,10 @@ def evaluating_in_train_mode(
     model reconstructs its input, as a masked autoencoder does, it is a note. Random numbers alone (the sample of a
     variational autoencoder, a diffusion step) are not an error. Dropout that your code enables explicitly,
     ``training=True``, is taken to be Monte Carlo dropout and is a note. In your loop: ``least`` = 2 passes in train
-    mode without a backward pass, and more than a ``share`` of one half of all passes over validation batches. Dropout
+    mode without a backward pass, and more than a ``share`` of one half of all passes over validation batches. If they
+    are fewer, it is a warning from 2 validations with most passes in train mode, and a share of ``some`` = 10 % of all;
+    one validation comprises all such passes between two steps. Passes over the tensors of the validation dataset count
+    whether or not a loader yields them. Dropout
     that is on in a model in eval mode is not reported there.
 
     ## How to fix
@@ -79,7 +83,7 @@ def evaluating_in_train_mode(
     is applied according to dropout_p, in every mode). Gal and Ghahramani 2016, arXiv:1506.02142.
     """
     if isinstance(loop, LoopSummary):
-        yield from _loop_findings(setup, loop.forward_passes, least, share)
+        yield from _loop_findings(setup, loop.forward_passes, least, share, some)
     elif isinstance(eval_passes, NotChecked):
         raise eval_passes
     if not isinstance(eval_passes, NotChecked):
@@ -88,14 +92,15 @@ def evaluating_in_train_mode(
         yield from _eval_pass_findings(eval_passes, masks, has_targets)
 
 
-def _loop_findings(setup: Setup, passes: ForwardPasses, min_passes: int, share: float) -> Iterator[Finding]:
+def _loop_findings(
+    setup: Setup, passes: ForwardPasses, min_passes: int, share: float, some: float
+) -> Iterator[Finding]:
     """Check the mode of passes over validation data."""
     if not passes.validation_passes:
         raise NotChecked("no pass over batches of a validation loader was recorded in your loop")
-    if (
-        passes.validation_in_train_mode < min_passes
-        or passes.validation_in_train_mode <= share * passes.validation_passes
-    ):
+    off, rounds = passes.rounds_in_train_mode, passes.validation_rounds
+    is_usual = passes.validation_in_train_mode > share * passes.validation_passes
+    if passes.validation_in_train_mode < min_passes or not (is_usual or off >= max(min_passes, some * rounds)):
         return
     layers = ", ".join(passes.mode_dependent[:4])
     pass_line = passes.lines.get("validation")
@@ -104,8 +109,8 @@ def _loop_findings(setup: Setup, passes: ForwardPasses, min_passes: int, share: 
     )
     yield Finding(
         message=f"{passes.validation_in_train_mode} of {passes.validation_passes} passes over validation batches ran "
-        f"in train mode, in which {len(passes.mode_dependent)} layers ({layers}) drop values or use and update batch "
-        "statistics.",
+        f"in train mode, those of {off} of {rounds} validations, in which "
+        f"{len(passes.mode_dependent)} layers ({layers}) drop values or use and update batch statistics.",
         where=get_location(uncalled_line or pass_line),
         cause="This line names eval without calling it: the parentheses are missing."
         if uncalled_line
@@ -119,6 +124,8 @@ def _loop_findings(setup: Setup, passes: ForwardPasses, min_passes: int, share: 
             "layers": passes.mode_dependent[:8],
         },
         explains=("T611", "E703", "T610"),
+        aspect="loop",
+        severity=None if is_usual else "warning",
     )
 
 

@@ -25,9 +25,11 @@ def training_on_validation(setup: Setup, loop: LoopSummary, *, least: int = 3) -
     data does not, and no model or hyperparameter can be chosen by it.
 
     ## How it is measured
-    Exactly, at the inspected steps. A step counts if only validation batches were drawn since the previous step and
-    each of them had a backward pass; ``least`` = 3 such steps are needed. An optimizer that steps on validation batches
-    only, while another one trains on the training batches, does not count: in an architecture search it is meant.
+    Exactly, at all steps. A step counts if only validation batches were drawn since the previous step, all passes with
+    gradients were on them and a backward pass followed; ``least`` = 3 such steps are needed. So are as many steps whose
+    gradients of training batches were added to those of validation batches, which nothing had cleared. An optimizer
+    that steps on validation batches only, while another one trains on the training batches, does not count: in an
+    architecture search it is meant.
 
     ## How to fix
     Evaluate under ``model.eval()`` and ``torch.no_grad()``, without ``backward()`` and ``step()``.
@@ -41,16 +43,34 @@ def training_on_validation(setup: Setup, loop: LoopSummary, *, least: int = 3) -
     """
     if setup.val_loader is None or setup.val_loader is setup.train_loader:
         raise NotChecked("there is no validation loader beside the training loader")
+    contaminated = loop.step_groups.contaminated_steps
+    if loop.validation_steps < least and contaminated < least:
+        return
     if loop.validation_steps < least:
+        yield _contaminated_finding(loop, contaminated)
         return
     yield Finding(
-        message=f"{loop.validation_steps} of {loop.tracked_steps} inspected optimizer steps were on batches of the "
+        message=f"{loop.validation_steps} of {loop.steps} optimizer steps were on batches of the "
         "validation loader; expected 0.",
         where=get_location(loop.forward_passes.lines.get("validation")),
         cause="The loop over the validation loader calls backward() and step(), or the two loaders are swapped.",
         fix="model.eval()\nwith torch.no_grad():   # and no backward() or step() inside\n    for x, y in val_loader: …",
-        evidence={"steps on validation batches": loop.validation_steps, "inspected steps": loop.tracked_steps},
-        explains=("T611", "D107", "E701", "P806"),
+        evidence={"steps on validation batches": loop.validation_steps, "steps": loop.steps},
+        explains=("T611", "E701:loop", "P806"),
+    )
+
+
+def _contaminated_finding(loop: LoopSummary, steps: int) -> Finding:
+    """Report steps on training batches that also use gradients of validation batches."""
+    return Finding(
+        message=f"{steps} of {loop.steps} optimizer steps also used the gradients of batches of the validation loader; "
+        "expected 0.",
+        where=get_location(loop.forward_passes.lines.get("validation")),
+        cause="The loop over the validation loader calls backward(), and nothing clears these gradients before the "
+        "first backward pass of the next epoch.",
+        fix="model.eval()\nwith torch.no_grad():   # and no backward() inside\n    for x, y in val_loader: …",
+        evidence={"steps with gradients of validation batches": steps, "steps": loop.steps},
+        explains=("T611", "O505", "P806"),
     )
 
 

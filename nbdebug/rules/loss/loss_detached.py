@@ -21,7 +21,7 @@ from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (
     "M301",
-    "O506",
+    "O506:no step",
     "G409",
     "G414",
     "G416",

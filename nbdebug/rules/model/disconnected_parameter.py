@@ -155,7 +155,7 @@ def _model_copy_finding(loop: LoopSummary) -> Finding:
         evidence={"backward passes": loop.backward_passes, "parameters of a copy": loop.copied_parameters},
         explains=(
             "O504",
-            "O506",
+            "O506:no step",
             "G409",
             "G414",
             "G416",
@@ -178,10 +178,11 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
         message=f"{format_names(entries)} had no gradient in any of {loop.gradient_checks} inspected steps of your "
         "loop, although the optimizer that holds them stepped: no backward pass reaches them.",
         where=Location(largest_part(entries[0], entries, parameters) or None, entries[0].name),
-        cause="Their output is detached before the loss that should train them, or is not part of any loss.",
+        cause="Their output is detached before the loss that should train them, or is not part of any loss, or another "
+        "loss overwrites their gradients.",
         fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
         evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
-        explains=("O503", "O506", "G414", "G416", "M315", "T601", "T606", "T608", "O502", "T610", "T614"),
+        explains=("O503", "G414", "G416", "M315", "T601", "T606", "T608", "O502", "T610", "T614"),
     )
 
 

@@ -16,7 +16,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 
-_NOISE_CONSEQUENCES = ("G404", "G410", "G416", "E701", "T601", "T604", "T605", "T606", "T607", "T610", "T611")
+_NOISE_CONSEQUENCES = ("G404", "G410", "G416", "T601", "T604", "T605", "T606", "T607", "T610", "T611")
 
 
 @rule("M312", "warning")
@@ -124,7 +124,7 @@ def _momentum_finding(path: str, momentum: float | None, consequence: str) -> Fi
         cause="In torch, the momentum is the weight of the new batch, not of the old statistics.",
         fix="momentum=0.1  # what other libraries call 0.9",
         evidence={"momentum": momentum},
-        explains=("E701", "E703", "T604"),
+        explains=("E703", "T604"),
         severity="warning",
     )
 

@@ -9,10 +9,14 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.gradient_accumulation import GradientAccumulation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
+
+_MIN_DIVISOR = 3  # one half twice is also the usual factor of a squared error, divided once
+_FACTOR_TOLERANCE = 0.02
 
 
 @rule("O511", "warning")
@@ -31,7 +35,8 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
     Exactly, in the inspected steps: at least ``least`` = 3, of which more than a ``share`` of one half took two or more
     backward passes of the same line, each with its own batch from the training loader, of losses that nothing divided
     and that are not sums over samples. Optimizers that are invariant to a constant factor, such as Adam, give a note,
-    unless the gradient norm is clipped.
+    unless the gradient norm is clipped. If the losses of three or more batches each enter with one over the square of
+    their number, or with one over their number and the gradients are then divided by it again, they are divided twice.
 
     ## How to fix
     ``(loss / k).backward()``.
@@ -45,6 +50,9 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
     sums = loop.accumulation
     if sums.checked_steps < least:
         raise NotChecked(f"only {sums.checked_steps} steps of your loop were inspected; at least {least} are needed")
+    if _is_divided_twice(loop, least, share):
+        yield _divided_twice_finding(sums)
+        return
     if sums.undivided_steps < least or sums.undivided_steps <= share * sums.checked_steps:
         return
     is_affected = not sums.adaptive or loop.clipping.calls > 0
@@ -56,8 +64,35 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
         cause="backward() adds to the gradients instead of averaging them.",
         fix=f"(loss / {sums.passes}).backward()",
         evidence={"looked at": sums.checked_steps, "summed up": sums.undivided_steps, "batches": sums.passes},
-        explains=("O501", "O508", "G402", "G410", "T602", "T604", "T605"),
+        explains=("O501", "O508:limit", "G402", "G410", "T602", "T604", "T605"),
         severity=None if is_affected else "note",
+    )
+
+
+def _is_divided_twice(loop: LoopSummary, min_steps: int, share: float) -> bool:
+    """Check whether the loss is divided twice by the number of batches, or the loss and the gradients are."""
+    sums = loop.accumulation
+    if sums.divided_passes < _MIN_DIVISOR:
+        return False
+    if sums.twice_divided_steps >= max(min_steps, share * sums.checked_steps):
+        return True
+    pairs = zip(loop.gradient_changes.norms_before, loop.gradient_changes.norms_after, strict=True)
+    factors = [after / before * sums.divided_passes for before, after in pairs if before > 0]
+    is_common = len(factors) >= min_steps and all(abs(factor - 1) < _FACTOR_TOLERANCE for factor in factors)
+    return is_common and sums.divided_steps >= max(min_steps, share * sums.checked_steps)
+
+
+def _divided_twice_finding(sums: GradientAccumulation) -> Finding:
+    count, passes = sums.twice_divided_steps or sums.divided_steps, sums.divided_passes
+    return Finding(
+        message=f"In {count} of {sums.checked_steps} inspected steps, the gradients of {passes} batches are divided "
+        f"twice by {passes}: each step uses 1/{passes} of the gradient of one large batch; expected the whole.",
+        where=get_location(sums.line),
+        cause="The loss is divided twice, or the loss and then the gradients.",
+        fix=f"(loss / {passes}).backward()   # once, and no division of the gradients",
+        evidence={"looked at": sums.checked_steps, "divided twice": count, "batches": passes},
+        explains=("O502", "G409", "T601", "T606", "T614"),
+        severity="note" if sums.adaptive else None,
     )
 
 

@@ -28,7 +28,7 @@ _MIN_ENLARGED_SHARE, _MIN_ENLARGEMENT = 0.5, 2.0  # of the norms that own clippi
 
 @rule("O508", "warning")
 def clipping_misused(
-    loop: LoopSummary, *, least: int = 3, share: float = 0.5, shrunk: float = 0.1, dust: float = 10.0
+    loop: LoopSummary, *, least: int = 3, share: float = 0.5, some: float = 0.1, shrunk: float = 0.1, dust: float = 10.0
 ) -> Iterator[Finding]:
     """Gradients are clipped at the wrong position, while scaled, to almost nothing, or not at all.
 
@@ -44,7 +44,8 @@ def clipping_misused(
     ## How it is measured
     Exactly, by the order of calls: a call has no backward pass between it and the previous step; or there is one of a
     scaled loss and no ``unscale_``; or the call receives no parameters, for example from an exhausted generator. At
-    least ``least`` = 3 calls are needed, and more than a ``share`` of one half of them.
+    least ``least`` = 3 calls are needed, and more than a ``share`` of one half of them. A share of ``some`` = 10 % of
+    the calls is enough if they clip with a finite limit after a step whose gradients nothing had clipped.
 
     A limit is too small if more than 90 % of at least 20 norms exceed it, the median gradient is clipped to less than
     ``shrunk`` = a tenth of its norm, and a step of plain SGD then changes less than 1e-4 of the norm of the weights
@@ -73,19 +74,25 @@ def clipping_misused(
     calls = clips.calls + clips.calls_without_parameters
     if calls < least and not changes.changed_steps:
         raise NotChecked(f"gradients were clipped only {clips.calls} times in your loop; at least {least} are needed")
-    texts = misplaced = None
+    kinds: list[tuple[str, tuple[str, str, str] | None]] = []
     if calls >= least:
-        texts = misplaced = _misplaced_clipping(clips, share, least)
-        texts = texts or _limit_too_small(clips, shrunk, dust)
-    if texts is None and (own_clips := _own_clipping(changes)):
-        texts = _limit_too_small(own_clips, shrunk, dust, _MIN_OWN_NORMS, changes.loss_factor)
-        texts = texts or _small_gradients_enlarged(own_clips, changes)
-    if texts is None and changes.one_sided_steps >= max(least, share * changes.changed_steps):
-        texts = _one_sided(changes)
+        kinds += [
+            ("order", _misplaced_clipping(clips, share, least, some)),
+            ("scaled", _scaled_clipping(clips, share, least)),
+            ("limit", _limit_too_small(clips, shrunk, dust)),
+        ]
+    if own_clips := _own_clipping(changes):
+        kinds += [
+            ("limit", _limit_too_small(own_clips, shrunk, dust, _MIN_OWN_NORMS, changes.loss_factor)),
+            ("enlarged", _small_gradients_enlarged(own_clips, changes)),
+        ]
+    if changes.one_sided_steps >= max(least, share * changes.changed_steps):
+        kinds.append(("one-sided", _one_sided(changes)))
+    aspect, texts = next(((aspect, texts) for aspect, texts in kinds if texts), ("", None))
     if texts is None:
         return
     message, cause, fix = texts
-    is_order = misplaced is not None or changes.loss_factor >= _MIN_LOSS_FACTOR
+    is_order = aspect == "order" or changes.loss_factor >= _MIN_LOSS_FACTOR
     line = ordering_line(loop.stacks, "clip", "optimizer") if is_order else loop.lines.get("clip")
     yield Finding(
         message=message,
@@ -101,6 +108,7 @@ def clipping_misused(
             "one-sided": changes.one_sided_steps,
         },
         explains=tuple(_CONSEQUENCES.split()),
+        aspect=aspect,
     )
 
 
@@ -151,7 +159,9 @@ def _one_sided(changes: GradientChanges) -> tuple[str, str, str]:
     )
 
 
-def _misplaced_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tuple[str, str, str] | None:
+def _misplaced_clipping(
+    clips: ClippingSummary, share: float, min_calls: int, min_share: float
+) -> tuple[str, str, str] | None:
     """Message, cause and fix for calls at the wrong position, or without gradients to clip."""
     calls = max(clips.calls, 1)
     if clips.calls_without_parameters >= min_calls and clips.calls_without_parameters > share * (
@@ -169,6 +179,18 @@ def _misplaced_clipping(clips: ClippingSummary, share: float, min_calls: int) ->
             "Gradients are clipped after the step, or before the backward pass.",
             _CORRECT_ORDER,
         )
+    if clips.missed_calls >= max(min_calls, min_share * calls):
+        return (
+            f"{clips.missed_calls} of {clips.calls} calls to clip gradients ({clips.missed_calls / calls:.0%}) came "
+            "after a step that had used the gradients without clipping them.",
+            "For some of the batches, gradients are clipped after the step instead of before it.",
+            _CORRECT_ORDER,
+        )
+    return None
+
+
+def _scaled_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tuple[str, str, str] | None:
+    """Message, cause and fix for calls that clip gradients that a GradScaler has scaled."""
     if clips.scaled_calls > share * max(clips.checked_calls, min_calls):
         return (
             f"{clips.scaled_calls} of {clips.checked_calls} inspected calls clip gradients that are still multiplied "

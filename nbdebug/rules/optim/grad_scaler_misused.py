@@ -16,6 +16,10 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
 _CORRECT_ORDER = "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
+_CONSEQUENCES = (
+    *("O501", "O502", "O508:limit", "O508:scaled", "G402", "G404", "G409", "G410"),
+    *("T601", "T602", "T603", "T604", "T607"),
+)
 
 
 @rule("O512", "error")
@@ -87,7 +91,7 @@ def _finding(kind: str, count: int, loop: LoopSummary) -> Finding:
             "not scaled": scaling.unscaled_loss_steps,
             "past the scaler": scaling.unchecked_steps,
         },
-        explains=("O501", "O502", "O508", "G402", "G404", "G409", "G410", "T601", "T602", "T603", "T604", "T607"),
+        explains=_CONSEQUENCES,
         severity="warning" if kind == "past" else None,
     )
 

@@ -16,6 +16,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
+_CONSEQUENCES = ("O501", "G410", "T602", "T604", "T605")
 _GroupIndices = tuple[tuple[int, int], ...]
 
 
@@ -61,12 +62,30 @@ def parameter_in_two_groups(
         if entry.parameter.requires_grad and len(entry.groups) > 1:
             is_same_optimizer = len({optimizer for optimizer, _ in entry.groups}) < len(entry.groups)
             by_groups[entry.groups, is_same_optimizer].append(entry)
+    if isinstance(loop, LoopSummary):
+        reported = {id(entry.parameter) for entries in by_groups.values() for entry in entries}
+        repeated = loop.repeated_parameters - reported
+        if entries := [entry for entry in parameters if id(entry.parameter) in repeated]:
+            yield _repeated_finding(entries)
     for (groups, is_same_optimizer), entries in by_groups.items():
         yield _finding(entries, groups, is_same_optimizer, optimizers)
     if isinstance(loop, LoopSummary) and loop.double_updates.repeated >= max(least, share * loop.double_updates.steps):
         yield _double_update_finding(
             loop, [entry for entry in parameters if id(entry.parameter) in loop.double_updates.shared_parameters]
         )
+
+
+def _repeated_finding(entries: list[ParameterEntry]) -> Finding:
+    """Report parameters that an optimizer of the loop holds more than once."""
+    return Finding(
+        message=f"An optimizer of your loop holds {format_names(entries)} more than once, so each step updates them "
+        "repeatedly with one gradient; expected each parameter once.",
+        where=Location(entries[0].module or None, entries[0].name),
+        cause="The parameters were added to its groups again while the loop ran.",
+        fix=_DISJOINT_GROUPS_FIX,
+        evidence={"parameters": [entry.name for entry in entries]},
+        explains=_CONSEQUENCES,
+    )
 
 
 def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> Finding:
@@ -82,7 +101,7 @@ def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> 
             "again": loop.double_updates.repeated,
             "parameters": [entry.name for entry in entries],
         },
-        explains=("O501", "G410", "T602", "T604", "T605"),
+        explains=_CONSEQUENCES,
     )
 
 
@@ -104,7 +123,7 @@ def _finding(
         if is_same_optimizer
         else "# if both step in one iteration, pass each parameter to only one of them",
         evidence={"parameters": [entry.name for entry in entries], "places": list(groups), "rates": rates},
-        explains=("O501", "G410", "T602", "T604", "T605") if is_same_optimizer else (),
+        explains=_CONSEQUENCES if is_same_optimizer else (),
         severity=None if is_same_optimizer else "note",
     )
 

@@ -58,7 +58,9 @@ def parameter_not_optimized(
     optimizer_count = len(optimizers)
     if isinstance(loop, LoopSummary) and loop.backward_passes:
         uncovered = loop.uncovered_parameters
-        missing = [entry for entry in missing if entry.name in uncovered.never_held]
+        missing = [
+            entry for entry in parameters if entry.parameter.requires_grad and entry.name in uncovered.never_held
+        ]
         loss_parameters = [name for name in loss_parameters if name in uncovered.of_loss]
         optimizer_count = max(optimizer_count, uncovered.optimizers)
         if uncovered.unfrozen:
@@ -118,7 +120,7 @@ def _added_finding(setup: Setup, names: tuple[str, ...]) -> Finding:
         fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
         "   # after adding it",
         evidence={"parameters": names[:8]},
-        explains=("G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
+        explains=("G409", "G414", "R904", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
     )
 
 

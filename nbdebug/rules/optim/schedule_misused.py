@@ -13,21 +13,32 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.schedules import SchedulerUse, planned_length, required_plateau_mode
+from nbdebug.loop_monitor.schedules import (
+    SchedulerUse,
+    planned_length,
+    required_plateau_mode,
+    unfinished_length,
+)
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.setup.source_lines import creation_line, factor_line, option_line
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 
 _SLOW = 0.01  # of the highest rate
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
+_MIN_EVENTS, _MIN_INEFFECTIVE_STEPS, _MIN_ZERO_STEPS = 2, 3, 8
 
 
 @rule("O507", "warning", origin="scheduler")
 def schedule_misused(
-    setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...], loop: LoopSummary | NotChecked, *, most: float = 0.5
+    setup: Setup,
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    loop: LoopSummary | NotChecked,
+    *,
+    most: float = 0.5,
+    zero: float = 0.1,
 ) -> Iterator[Finding]:
     """The scheduler changes the rate of another optimizer, or steps too often, too seldom or never.
 
@@ -49,6 +60,15 @@ def schedule_misused(
     has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the
     name of the metric, or because each value is a multiple of one over the number of validation samples.
 
+    A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
+    another one with the same parameters had. A schedule is undone by another one of the same optimizer if at least two
+    of its changes are directly followed by a step of the other, and the other computes the same rates from a current
+    rate that is halved. Whatever sets the rate, it may not be zero in the last ``zero`` = 10 % of all steps or more,
+    fall by a factor of ten and rise again more often than once per epoch, or rise in each epoch from half or less to
+    the highest rate of that epoch at its end. At least three steps of a scheduler that should have changed the rate
+    have no effect if all optimizer steps used one rate. Three or more schedulers of one kind for one optimizer repeat
+    the start of their schedule if each made fewer than half of its planned steps, or of those before its first change.
+
     ## How to fix
     Create the scheduler after the optimizer, in the same cell, and again whenever the optimizer is created again. Step
     it once per epoch, or specify its lengths in steps.
@@ -60,18 +80,127 @@ def schedule_misused(
     Documentation of torch.optim: how to adjust learning rate.
     """
     uses = loop.schedulers if isinstance(loop, LoopSummary) else ()
-    if not uses and not any(map(_scheduled_optimizers, setup.schedulers)):
+    has_one_rate = not isinstance(loop, LoopSummary) or loop.rates.is_constant or not loop.rates.steps
+    if has_one_rate and not uses and not any(map(_scheduled_optimizers, setup.schedulers)):
         raise NotChecked("no scheduler was passed, and none stepped in a watched loop")
     if isinstance(loop, LoopSummary):
-        for use in uses:
-            if any(optimizer is optimizers[0] for optimizer in _scheduled_optimizers(use.scheduler)) or (
-                any(use.scheduler is passed for passed in setup.schedulers)
-            ):
-                yield from _schedule_findings(setup, loop, use, most)
+        yield from _loop_findings(setup, optimizers, loop, most, zero)
     for scheduler in setup.schedulers:
         scheduled = _scheduled_optimizers(scheduler)
         if scheduled and not any(part is optimizer for part in scheduled for optimizer in optimizers):
             yield _other_optimizer_finding(scheduler, len(optimizers))
+
+
+def _loop_findings(
+    setup: Setup,
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    loop: LoopSummary,
+    max_slow_share: float,
+    max_zero_share: float,
+) -> Iterator[Finding]:
+    """Check the schedulers of a watched loop and the rates of its steps."""
+    findings = [finding for use in loop.schedulers for finding in _relation_findings(loop, use)]
+    for use in loop.schedulers:
+        is_passed = any(use.scheduler is scheduler for scheduler in setup.schedulers)
+        is_first = any(optimizer is optimizers[0] for optimizer in _scheduled_optimizers(use.scheduler))
+        if (is_passed or is_first) and not findings:
+            findings += _schedule_findings(setup, loop, use, max_slow_share)
+    findings = findings or [*_rate_findings(loop, max_zero_share)]
+    yield from findings or _repeated_creation_findings(loop)
+
+
+def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding]:
+    """Check a scheduler against the other schedulers and optimizers of the loop."""
+    kind = type(use.scheduler).__name__
+    if use.idle_steps >= _MIN_EVENTS:
+        yield _finding(
+            f"{kind} made {use.idle_steps} of its {use.steps} steps after its optimizer had been replaced: another "
+            "optimizer with the same parameters stepped instead, at a rate that the schedule does not change.",
+            "The optimizer was created again, but not the scheduler.",
+            f"optimizer = ...\nscheduler = torch.optim.lr_scheduler.{kind}(optimizer, ...)   # again, after it",
+            use.line,
+            {"scheduler steps": use.steps, "after the replacement": use.idle_steps},
+        )
+    for position, other in enumerate(loop.schedulers):
+        is_later = position > loop.schedulers.index(use)
+        if use.is_undone_by(other, _MIN_EVENTS) and (is_later or not other.is_undone_by(use, _MIN_EVENTS)):
+            count, other_kind = use.overwritten[id(other.scheduler)], type(other.scheduler).__name__
+            yield _finding(
+                f"Two schedulers set the rate of one optimizer: {count} changes by {kind} were followed directly by a "
+                f"step of {other_kind}, which computes the rate from its initial value and so undoes them.",
+                f"{other_kind} does not multiply the current rate, but replaces it.",
+                "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
+                "one LambdaLR with the product of both factors",
+                other.line or use.line,
+                {"scheduler steps": use.steps, "undone": count},
+            )
+
+
+def _rate_findings(loop: LoopSummary, max_zero_share: float) -> Iterator[Finding]:
+    """Check the rates of all steps, whatever set them."""
+    rates, line = loop.rates, next((use.line for use in loop.schedulers if use.line), loop.lines.get("optimizer"))
+    evidence = {"steps": rates.steps, "epochs": rates.epochs, "scheduler steps": sum(u.steps for u in loop.schedulers)}
+    if rates.zero_steps >= max(_MIN_ZERO_STEPS, max_zero_share * rates.steps):
+        yield _finding(
+            f"The learning rate was zero in the last {rates.zero_steps} of {rates.steps} optimizer steps "
+            f"({rates.zero_steps / rates.steps:.0%}, limit {max_zero_share:.0%}). These steps changed nothing.",
+            "The schedule is planned for fewer steps than the loop makes.",
+            "# as many steps as the schedule makes: epochs, or epochs * len(train_loader)",
+            line,
+            {**evidence, "steps at rate zero": rates.zero_steps},
+        )
+    elif rates.swings_within_epochs:
+        yield _finding(
+            f"The learning rate fell to a tenth or less and rose again {rates.swings} times in {rates.epochs} epochs; "
+            "expected at most once per epoch.",
+            "The scheduler steps with every batch, but its period is meant for epochs.",
+            "scheduler.step()   # once per epoch, outside the loop over batches",
+            line,
+            {**evidence, "swings": rates.swings},
+        )
+    elif rates.warms_up_in_each_epoch:
+        yield _finding(
+            f"The learning rate rises again in {rates.warm_ups} of {rates.epochs} epochs, each time from "
+            f"{rates.warm_up_start:.2g} of its highest value or less; expected one warm-up at the start of training.",
+            "The warm-up counts the batches of an epoch, or its scheduler is created in each epoch.",
+            "step = epoch * len(train_loader) + number   # the warm-up counts all steps; create its scheduler once",
+            line,
+            {**evidence, "warm-ups": rates.warm_ups},
+        )
+    elif loop.ineffective_scheduler_steps >= _MIN_INEFFECTIVE_STEPS:
+        yield _finding(
+            f"The schedule has no effect: after {loop.ineffective_scheduler_steps} steps of the scheduler, all "
+            f"{rates.steps} optimizer steps used one learning rate.",
+            "The scheduler is created again in each epoch, or other code sets the rate back.",
+            "scheduler = ...   # once, before the loop over epochs",
+            line,
+            evidence,
+        )
+
+
+def _repeated_creation_findings(loop: LoopSummary) -> Iterator[Finding]:
+    """Check whether schedulers of one kind are created again and again, each long before the end of its schedule."""
+    kinds: dict[tuple[type, int], list[SchedulerUse]] = {}
+    for use in loop.schedulers:
+        kinds.setdefault((type(use.scheduler), id(getattr(use.scheduler, "optimizer", None))), []).append(use)
+    for (kind, _), uses in kinds.items():
+        lengths = [unfinished_length(use.scheduler, use.steps) for use in uses]
+        if len(uses) >= _MIN_INEFFECTIVE_STEPS and all(lengths):
+            steps = max(use.steps for use in uses)
+            yield _finding(
+                f"{len(uses)} schedulers of the kind {kind.__name__} were created for one optimizer, each planned for "
+                f"{lengths[0]} steps, and each made {steps} or fewer: every one begins at the start of the schedule.",
+                "The scheduler is created in each epoch.",
+                "scheduler = ...   # once, before the loop over epochs",
+                uses[0].line,
+                {"schedulers": len(uses), "planned steps": lengths[0], "steps of each": steps},
+            )
+
+
+def _finding(
+    message: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, Any], aspect: str = ""
+) -> Finding:
+    return Finding(message, get_location(line), cause, fix, evidence, _CONSEQUENCES, aspect=aspect)
 
 
 def _scheduled_optimizers(scheduler: Any) -> list[torch.optim.Optimizer]:
@@ -134,8 +263,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "optimizer.step()\nscheduler.step()   # after it",
         )
     if texts:
-        message, cause, fix = texts
-        yield Finding(message, get_location(line), cause, fix, evidence, _CONSEQUENCES)
+        yield _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
 
 
 def _steps_per_batch(loop: LoopSummary, use: SchedulerUse) -> bool:

@@ -21,7 +21,21 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import find_unique_line, matches_replacement
 
-_CONSEQUENCES = ("O503", "G409", "G414", "O506", "R904", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
+_CONSEQUENCES = (
+    "O503",
+    "G409",
+    "G414",
+    "O506:no step",
+    "R904",
+    "T601",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "M314",
+    "O502",
+    "T614",
+)
 
 
 @rule("O504", "error", origin="parameters")

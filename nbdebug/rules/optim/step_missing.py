@@ -10,6 +10,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
@@ -27,15 +28,20 @@ _CONSEQUENCES = (
     "T610",
     "E706",
     "E709",
-    "L208",
-    "M301",
     "T614",
 )
 
 
 @rule("O506", "error")
 def step_missing(
-    setup: Setup, loop: LoopSummary, *, least: int = 5, share: float = 0.5, some: float = 0.05
+    setup: Setup,
+    loop: LoopSummary,
+    parameters: list[ParameterEntry],
+    *,
+    least: int = 5,
+    share: float = 0.5,
+    some: float = 0.05,
+    lost: float = 0.25,
 ) -> Iterator[Finding]:
     """Backward passes run, but no step follows them, or the gradients are cleared before the step.
 
@@ -51,8 +57,11 @@ def step_missing(
     In your own loop, exactly: from ``least`` = 5 backward passes without a step that changed any parameter, or if more
     than a ``share`` of one half of the steps found no gradient; or from ``least`` training batches whose gradients were
     cleared and the next batch drawn before any step, if they are more than that share of all; from a share of ``some``
-    = 5 % it is a note, as for the last batches of an epoch that do not fill a group of accumulated ones. Several
-    backward passes for one step on one batch, as in adversarial training, do not count.
+    = 5 % it is a note, or a warning if most of the steps that sum several batches lose others so. It is a note, too,
+    for the last batches of an epoch that do not fill a group of accumulated ones; if more than ``lost`` = 25 % of all
+    batches are lost so in each epoch, it is a warning. Several backward passes for one step on one batch, as in
+    adversarial training, do not count, unless there are parameters that had a gradient after an earlier pass, none
+    after the last one, and so at no inspected step.
 
     ## How to fix
     The order is ``zero_grad()``, ``backward()``, ``step()``.
@@ -83,6 +92,8 @@ def step_missing(
             ordering_line(loop.stacks, "zero_grad", "optimizer"),
             evidence,
         )
+    elif loop.cleared_gradients.names:
+        yield _cleared_between_passes(loop, parameters)
     elif loop.steps and loop.discarded_batches >= max(least, share * loop.batches_with_backward):
         yield _finding(
             f"The gradients of {loop.discarded_batches} of {loop.batches_with_backward} batches were cleared before "
@@ -98,19 +109,26 @@ def step_missing(
         )
     elif (
         loop.steps
+        and loop.step_groups.lost_epochs > 1
+        and loop.step_groups.lost_batches >= max(least, some * loop.step_groups.batches)
+    ):
+        yield _lost_groups(loop, evidence, lost)
+    elif (
+        loop.steps
         and not loop.grad_scaler.skipped_steps
         and loop.discarded_batches >= max(least, some * loop.batches_with_backward)
     ):
+        loses_part_of_groups = loop.incomplete_steps > share * max(loop.summing_steps, least)
         yield replace(
             _finding(
                 f"The gradients of {loop.discarded_batches} of {loop.batches_with_backward} batches "
                 f"({loop.discarded_batches / loop.batches_with_backward:.0%}) were cleared before any step used them",
-                "The last batches of an epoch do not fill a group of accumulated ones, or the loop skips some steps.",
-                "if number % k == 0 or number == len(train_loader):\n    optimizer.step()\n    optimizer.zero_grad()",
+                "The loop clears gradients before some of the batches that it accumulates, or skips some steps.",
+                "if number % k == 0:\n    optimizer.step()\n    optimizer.zero_grad()   # only after the step",
                 loop.lines.get("backward"),
                 {**evidence, "discarded batches": loop.discarded_batches},
             ),
-            severity="note",
+            severity="warning" if loses_part_of_groups else "note",
         )
     elif setup.optimizers and not loop.steps and not loop.changed and not loop.grad_scaler.skipped_steps:
         yield _finding(
@@ -121,7 +139,40 @@ def step_missing(
             "loss.backward()\noptimizer.step()",
             loop.skipping_branch or loop.lines.get("backward"),
             evidence,
+            "no step",
         )
+
+
+def _lost_groups(loop: LoopSummary, evidence: dict[str, int], max_share: float) -> Finding:
+    """Report the last batches of each epoch, which do not fill a group of accumulated ones."""
+    groups = loop.step_groups
+    lost_share = groups.lost_batches / groups.batches
+    finding = _finding(
+        f"The gradients of {groups.lost_batches} of {groups.batches} batches ({lost_share:.0%}) were cleared before "
+        f"any step used them: they are the last batches of {groups.lost_epochs} epochs",
+        "The last batches of an epoch do not fill a group of accumulated ones, and no step follows them.",
+        "if number % k == 0 or number == len(train_loader):\n    optimizer.step()\n    optimizer.zero_grad()",
+        loop.lines.get("backward"),
+        {**evidence, "lost batches": groups.lost_batches},
+    )
+    return replace(finding, severity="warning" if lost_share > max_share else "note")
+
+
+def _cleared_between_passes(loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
+    """Report parameters that only the loss of an earlier backward pass reaches, whose gradient is then cleared."""
+    cleared = loop.cleared_gradients
+    entries = [entry for entry in parameters if entry.name in cleared.names]
+    finding = _finding(
+        f"{format_names(entries)} had a gradient after an earlier backward pass of a step and none after its last one, "
+        f"in all {cleared.steps} inspected steps: no step updates them",
+        "The gradients are cleared between two backward passes, so those of the first loss are lost.",
+        "optimizer.zero_grad()   # once, before the first backward pass\n"
+        "first_loss.backward(retain_graph=True)\nsecond_loss.backward()\noptimizer.step()",
+        loop.lines.get("zero_grad") or loop.lines.get("backward"),
+        {"inspected steps": cleared.steps, "parameters": len(entries)},
+    )
+    module = largest_part(entries[0], entries, parameters) if entries else ""
+    return replace(finding, where=replace(finding.where, module=module or None))
 
 
 def _two_epochs(setup: Setup) -> float:
@@ -145,8 +196,18 @@ def _unused_batches_finding(loop: LoopSummary) -> Finding:
     )
 
 
-def _finding(headline: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, int]) -> Finding:
-    return Finding(f"{headline}.", get_location(line), cause=cause, fix=fix, evidence=evidence, explains=_CONSEQUENCES)
+def _finding(
+    headline: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, int], aspect: str = ""
+) -> Finding:
+    return Finding(
+        f"{headline}.",
+        get_location(line),
+        cause=cause,
+        fix=fix,
+        evidence=evidence,
+        explains=_CONSEQUENCES,
+        aspect=aspect,
+    )
 
 
 def bad() -> Setup:

@@ -14,7 +14,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (
-    *("O501", "O508", "O511", "G402", "G404", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
+    *("O501", "O508:limit", "G402", "G404", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
     *("T608", "T610", "E709"),
 )
 
@@ -27,6 +27,8 @@ def zero_grad_missing(
     least: int = 3,
     share: float = 0.5,
     some: float = 0.2,
+    enlarged: float = 0.5,
+    rare: float = 0.1,
 ) -> Iterator[Finding]:
     """Gradients accumulate from step to step: nothing clears them.
 
@@ -44,6 +46,11 @@ def zero_grad_missing(
     intervals are needed, of which more than a ``share`` of one half were not cleared; if at least ``least`` and a share
     of ``some`` = 0.2 were not, as with a call at every second batch, it is a warning. Accumulating over several
     backward passes and clearing after the step is correct, and so are two optimizers that alternate.
+
+    If the last batches of an epoch do not fill a group of accumulated ones, their gradients may be carried into the
+    first step of the next epoch. This is so if at least ``least`` steps sum batches of two epochs, more than the others
+    do, and at the same position in each epoch; groups that are counted across epochs have one size. It is a warning if
+    these steps sum at least ``enlarged`` = 50 % more batches and are a share of ``rare`` = 10 % of all, else a note.
 
     ## How to fix
     Call ``optimizer.zero_grad()`` in every iteration, before ``backward()`` or after ``step()``.
@@ -63,6 +70,8 @@ def zero_grad_missing(
         )
     is_rare = loop.uncleared_intervals <= share * loop.checked_intervals
     if is_rare and loop.uncleared_intervals < max(least, some * loop.checked_intervals):
+        if loop.step_groups.carried.steps >= least:
+            yield _carried_finding(loop, enlarged, rare)
         return
     line = loop.lines.get("backward")
     yield Finding(
@@ -86,6 +95,25 @@ def _uncleared_part(loop: LoopSummary, parameters: list[ParameterEntry] | NotChe
     if not uncleared or len(uncleared) == len(entries):
         return None
     return largest_part(uncleared[0], uncleared, entries) or None
+
+
+def _carried_finding(loop: LoopSummary, enlarged: float, rare: float) -> Finding:
+    """Report the last batches of each epoch, whose gradients are added to the first step of the next epoch."""
+    carried, groups = loop.step_groups.carried, loop.step_groups
+    rest = carried.batches - carried.position
+    is_harmful = rest >= enlarged * carried.position and carried.steps >= rare * groups.steps
+    return Finding(
+        message=f"Gradients are carried from one epoch into the next: {carried.steps} of {groups.steps} steps "
+        f"({carried.steps / groups.steps:.0%}) sum {carried.batches} batches, of which {rest} belong to the previous "
+        f"epoch; expected {carried.position}.",
+        where=get_location(loop.lines.get("backward")),
+        cause="The last batches of an epoch do not fill a group of accumulated ones. No step follows them, and nothing "
+        "clears their gradients.",
+        fix="if number % k == 0 or number == len(train_loader):\n    optimizer.step()\n    optimizer.zero_grad()",
+        evidence={"steps": groups.steps, "with batches of two epochs": carried.steps, "batches": carried.batches},
+        explains=_CONSEQUENCES,
+        severity="warning" if is_harmful else "note",
+    )
 
 
 def _closure_finding(loop: LoopSummary) -> Finding:

@@ -1,0 +1,88 @@
+"""The optimizers of a loop, and those that take the place of another one while it runs."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import nn
+
+from nbdebug.loop_monitor.gradient_accumulation import DoubleUpdateCounter, TrackedOptimizer
+from nbdebug.setup import Setup
+
+_MIN_STEPS = 2  # of another optimizer before one that has never stepped counts as replaced
+
+
+_OptimizerSet = weakref.WeakSet[torch.optim.Optimizer]
+
+
+class OptimizerTracking:
+    """Tracks the optimizers of a loop that hold parameters of the model; the steps of the first one count."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup, self.double_update_counter = setup, DoubleUpdateCounter()
+        self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
+        self.first_optimizer: torch.optim.Optimizer | None = None
+        self.tracked_optimizers: dict[int, TrackedOptimizer] = {}
+        self.optimizer_by_parameter: dict[int, TrackedOptimizer] = {}
+        self.unrelated_optimizers, self.replaced_optimizers = _OptimizerSet(), _OptimizerSet()
+        for optimizer in setup.optimizers:
+            self.track_optimizer(optimizer)
+
+    def accepts_optimizer(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Check whether an optimizer is one of the user's or holds parameters of the model; if so, track it."""
+        if id(optimizer) in self.tracked_optimizers:
+            return True
+        if optimizer not in self.unrelated_optimizers:
+            parameter_ids = {id(p) for group in optimizer.param_groups for p in group.get("params", ())}
+            # Also those that came into the model while the loop ran.
+            self.own_parameter_shapes.update((id(p), tuple(p.shape)) for p in self.setup.eager_model.parameters())
+            if not self.own_parameter_shapes.keys().isdisjoint(parameter_ids):
+                self.track_optimizer(optimizer)
+                return True
+        self.unrelated_optimizers.add(optimizer)
+        return False
+
+    def track_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Track the steps of an optimizer."""
+        tracked = self.tracked_optimizers[id(optimizer)] = TrackedOptimizer(optimizer)
+        self.first_optimizer = self.first_optimizer or optimizer
+        self.replaced_optimizers.discard(optimizer)
+        self.double_update_counter.track_optimizer(tracked)
+        self.optimizer_by_parameter.update((id(p), tracked) for p in tracked.parameters)
+
+    def follow_successor(self, successor: TrackedOptimizer) -> None:
+        """Let an optimizer that replaces the first one take its place, with its counts."""
+        first = self.tracked_optimizers.get(id(self.first_optimizer))
+        if first and _replaces(successor, first, self.setup.eager_model):
+            _hand_over(successor, first)
+            self.replaced_optimizers.add(first.optimizer)
+            self.first_optimizer = successor.optimizer
+            self.double_update_counter.forget(self.tracked_optimizers.pop(id(first.optimizer)))
+
+
+def _replaces(successor: TrackedOptimizer, tracked: TrackedOptimizer, model: nn.Module) -> bool:
+    """Check whether an optimizer that is about to step takes the place of another one.
+
+    It does if it holds all parameters of the model that the other one holds, and a backward pass has run since the
+    other one stepped. If that has never stepped, one common parameter is enough from the third step on.
+    """
+    of_model = {id(p) for p in model.parameters()}
+    held = {id(p) for p in tracked.parameters} & of_model
+    common = held & {id(p) for p in successor.parameters}
+    if not tracked.steps and successor.steps >= _MIN_STEPS:
+        return bool(common)
+    return bool(held) and common == held and tracked.interval.has_backward
+
+
+def _hand_over(successor: TrackedOptimizer, tracked: TrackedOptimizer) -> None:
+    """Add the counts of an optimizer to those of its successor, which goes on with the events since the last step."""
+    successor.steps += tracked.steps
+    successor.checked_intervals += tracked.checked_intervals
+    successor.uncleared_intervals += tracked.uncleared_intervals
+    successor.cleared_after_backward += tracked.cleared_after_backward
+    successor.closure_steps += tracked.closure_steps
+    successor.uncleared_closure_steps += tracked.uncleared_closure_steps
+    successor.skipped_steps += tracked.skipped_steps
+    successor.was_clipped = tracked.was_clipped
+    successor.interval, successor.gradient_versions = tracked.interval, tracked.gradient_versions
