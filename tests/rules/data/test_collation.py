@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_sequence
 from torch.utils.data import DataLoader
 
+from nbdebug.measurements import Measurements
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_faults
 
@@ -124,3 +127,11 @@ def test_labels_unrelated_of_separately_sorted_parts_names_the_collate_line(name
 @pytest.mark.parametrize("name", ALIGNED)
 def test_labels_unrelated_of_parts_that_stay_together_is_quiet(name: str) -> None:
     assert rule_faults(ALIGNED[name](), "D105") == []
+
+
+def test_collate_misalignments_are_found_when_the_time_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    (misalignment,) = Measurements(setup_of(sorted_waves_only))["collate_misalignments"]
+    assert misalignment.samples == 6
+    assert Measurements(setup_of(both_sorted))["collate_misalignments"] == []
