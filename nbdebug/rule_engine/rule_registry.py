@@ -62,9 +62,9 @@ class Rule:
         """Return one measurement; the reason if it is unavailable and optional."""
         try:
             return measurements[name]
-        except NotChecked as reason:
+        except (NotChecked, SetupError) as reason:
             if name in self.optional:
-                return reason
+                return NotChecked(str(reason))
             raise
 
     @property
