@@ -26,6 +26,7 @@ _ELEMENTWISE_OPERATORS = {
     *("add", "sub", "rsub", "mul", "truediv", "pow", "radd", "rmul", "subtract", "multiply", "div", "where"),
     *("poisson_nll_loss", "kl_div", "soft_margin_loss"),
 }
+_SELECTION_CALLS = {"gather", "getitem", "index_select", "masked_select", "take", "take_along_dim"}
 _CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
 _PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum"}
 _RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
@@ -105,9 +106,11 @@ class BroadcastTracker:
     Torch's losses take equal shapes. Operators may broadcast one side on purpose, as for quantiles or weights; they are
     recorded only if the result is larger than both operands, which have different numbers of axes. Calls in which
     errors, made of output and target, meet values of a target again, such as weights, are in ``weight_broadcasts``.
+    Results without a gradient that have one value for each of the ``batch_size`` samples count as targets too.
     """
 
-    def __init__(self, output: list[Tensor], targets: list[Tensor]) -> None:
+    def __init__(self, output: list[Tensor], targets: list[Tensor], batch_size: int | None = None) -> None:
+        self._batch_size = batch_size
         self._references = [*output, *targets]  # ids are unique while the tensors live
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
@@ -128,14 +131,18 @@ class BroadcastTracker:
         elif from_error and from_target:
             self._record(func, from_error[0], from_target[0], self.weight_broadcasts)
 
-    def on_result(self, inputs: list[Tensor], outputs: list[Tensor]) -> None:
-        """Track the results of a call."""
+    def on_result(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        """Track the results of a call; values of the output that a target selects are still those of the output."""
         from_output, from_target, from_error = self._split(inputs)
+        if from_output and getattr(func, "__name__", "").strip("_") in _SELECTION_CALLS:
+            from_target = []
         self._references += outputs
         if from_error or (from_output and from_target):
             self._error_ids.update(id(t) for t in outputs)
         elif bool(from_output) != bool(from_target):
             (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
+        elif not from_output:
+            self._target_ids.update(id(t) for t in outputs if not t.requires_grad and t.shape == (self._batch_size,))
 
     def _split(self, inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Return the inputs that derive from the output, those from the target, and those from both."""
@@ -177,7 +184,7 @@ class BroadcastRecorder(TorchFunctionMode):
         inputs = tree_tensors((args, kwargs or {}))
         self.tracker.on_call(func, inputs)
         result = func(*args, **(kwargs or {}))
-        self.tracker.on_result(inputs, tree_tensors(result))
+        self.tracker.on_result(func, inputs, tree_tensors(result))
         return result
 
 

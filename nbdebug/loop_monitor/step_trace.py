@@ -79,7 +79,7 @@ class StepTrace(LoopMode):
         self.attempts += 1
         if self.enter():
             self.compile_callback.enter_context(_before_compilation(self.leave))
-            self.batch, self.tracker = batch, BroadcastTracker([], targets)
+            self.batch, self.tracker = batch, BroadcastTracker([], targets, batch.size)
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Start to record the running submodules; without a loader that is known, start to trace."""
@@ -146,7 +146,7 @@ class StepTrace(LoopMode):
     ) -> None:
         """Record a call that has returned."""
         outputs = tree_tensors(result)
-        self.tracker.on_result(inputs, outputs)
+        self.tracker.on_result(func, inputs, outputs)
         if line is not None:
             _add_line(outputs, line)
         if getattr(func, "__name__", "") == "kl_div":

@@ -15,8 +15,9 @@ from torch.utils.data import Subset
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
 from nbdebug.measurements.registry import measurement
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
+from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_DISTINCT_VALUES = 16
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
@@ -45,13 +46,13 @@ class SharedSamples:
 
 
 @measurement
-def shared_samples(setup: Setup, tables: dict[str, SplitTable]) -> SharedSamples:
+def shared_samples(setup: Setup, tables: dict[str, SplitTable], batches: list[Batch]) -> SharedSamples:
     """Samples that occur in training and validation, by index in the same dataset, else by content."""
     if is_map_style(setup.train_loader) and is_map_style(setup.val_loader):
         sources = [_find_source_indices(loader) for loader in (setup.train_loader, setup.val_loader)]
         if pairs := _match_positions(*sources):
             return SharedSamples(pairs, len(sources[0]), len(sources[1]), "index")
-    if len(tables) < 2:
+    if len(tables) < 2 or _brings_row_mask(batches):
         return SharedSamples([], 0, 0, "content")
     train, val = tables["train"], tables["val"]
     sample_keys = {split: get_sample_keys(table) for split, table in tables.items()}
@@ -64,6 +65,14 @@ def shared_samples(setup: Setup, tables: dict[str, SplitTable]) -> SharedSamples
         _compute_duplicate_share(sample_keys["train"]),
         are_rows_distinctive(train, sample_keys["train"]),
     )
+
+
+def _brings_row_mask(batches: list[Batch]) -> bool:
+    """Return whether a batch has a mask that neither model nor loss receives: it may select the rows of a split."""
+    known = [tensor for batch in batches[:1] for tensor in tree_tensors((batch.args, batch.kwargs, batch.targets))]
+    kinds = {(tensor.shape, tensor.dtype) for tensor in known}
+    masks = [tensor for batch in batches[:1] for tensor in tree_tensors(batch.raw) if tensor.dtype == torch.bool]
+    return any((mask.shape, mask.dtype) not in kinds for mask in masks)
 
 
 def _find_source_indices(loader: Any) -> list[tuple[int, int]]:

@@ -121,7 +121,8 @@ def _get_unmet_expectation(measurements: Measurements) -> str:
     setup, first_pass = measurements["setup"], measurements.get_if_measured("first_pass")
     if first_pass is None or first_pass.failure is None:
         return ""
-    if first_pass.stage == "loss" and get_loss_kind(setup.loss_fn) == "other":
+    is_custom = get_loss_kind(setup.loss_fn) == "other"
+    if first_pass.stage == "loss" and (is_custom or not has_known_remedy(first_pass.failure)):
         return (
             f"{first_pass.failure_message}; expected a loss of (output, target). "
             "Pass step_fn= if your loop calls it differently."

@@ -182,3 +182,22 @@ def test_watch_of_a_trace_that_fails_reports_it_and_training_continues(monkeypat
         losses = list(train(model, batches, lambda model, x, y: F.cross_entropy(model(x), y)))
     assert len(losses) == 8
     assert "first step (ZeroDivisionError: in a trace)" in run.error_summary
+
+
+def temporal_difference(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    with torch.no_grad():
+        target = x.sum(1) + 0.9 * model(x.roll(1, 0)).max(1).values
+    taken = model(x).gather(1, y.unsqueeze(1))
+    return (taken - target).square().mean()
+
+
+def pairwise_ranking(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    scores, order = model(x)[:, 0], y[:, None] > y
+    return F.softplus(-(scores[:, None] - scores))[order].sum() / order.sum()
+
+
+@pytest.mark.parametrize(("loss", "y", "is_fault"), [(temporal_difference, Y, True), (pairwise_ranking, REAL, False)])
+def test_watch_reports_targets_that_the_loop_computes_and_broadcasts(loss: _Loss, y: Tensor, is_fault: bool) -> None:
+    findings = [finding for finding in watch_loss(loss, y, 3).findings if finding.code == "L205"]
+    assert len(findings) == is_fault
+    assert all("taken - target" in (finding.where.source or "") for finding in findings)

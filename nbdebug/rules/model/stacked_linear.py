@@ -64,7 +64,7 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module) -> I
     pairs = [
         (layer, next_layer)
         for layer, next_layer in candidates
-        if len(layer.users) == 1 and called.get(layer.module or "", 1) == 1
+        if _is_used_once(layer) and called.get(layer.module or "", 1) == 1
     ]
     if not pairs:
         return
@@ -80,6 +80,14 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module) -> I
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
     )
+
+
+def _is_used_once(layer: Node) -> bool:
+    """Return whether the result of a layer has one user, also behind the views and copies that follow it."""
+    node = layer
+    while len(node.users) == 1 and node.users[0].name in VALUE_PRESERVING_NODES:
+        node = node.users[0]
+    return len(node.users) == 1
 
 
 def _is_stack(first: Node, second: Node) -> bool:

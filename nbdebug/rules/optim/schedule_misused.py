@@ -180,18 +180,19 @@ def _rate_findings(loop: LoopSummary, max_zero_share: float) -> Iterator[Finding
 
 def _repeated_creation_findings(loop: LoopSummary) -> Iterator[Finding]:
     """Check whether schedulers of one kind are created again and again, each long before the end of its schedule."""
-    kinds: dict[tuple[type, int], list[SchedulerUse]] = {}
+    kinds: dict[type, list[SchedulerUse]] = {}
     for use in loop.schedulers:
-        kinds.setdefault((type(use.scheduler), id(getattr(use.scheduler, "optimizer", None))), []).append(use)
-    for (kind, _), uses in kinds.items():
+        if getattr(use.scheduler, "last_epoch", 0) <= use.steps:  # otherwise it goes on from a state that was loaded
+            kinds.setdefault(type(use.scheduler), []).append(use)
+    for kind, uses in kinds.items():
         lengths = [unfinished_length(use.scheduler, use.steps) for use in uses]
         if len(uses) >= _MIN_INEFFECTIVE_STEPS and all(lengths):
             steps = max(use.steps for use in uses)
             yield _finding(
-                f"{len(uses)} schedulers of the kind {kind.__name__} were created for one optimizer, each planned for "
+                f"{len(uses)} schedulers of the kind {kind.__name__} were created in the loop, each planned for "
                 f"{lengths[0]} steps, and each made {steps} or fewer: every one begins at the start of the schedule.",
-                "The scheduler is created in each epoch.",
-                "scheduler = ...   # once, before the loop over epochs",
+                "The scheduler is created again, and its state is not restored.",
+                "scheduler = ...   # once, before the loop; or scheduler.load_state_dict(...) when training is resumed",
                 uses[0].line,
                 {"schedulers": len(uses), "planned steps": lengths[0], "steps of each": steps},
             )
@@ -248,7 +249,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "scheduler.step()   # once per epoch",
         )
         line = creation_line(setup, use.scheduler) or loop.lines.get("optimizer")
-    elif length and 0 < use.steps < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
+    elif length and 0 < _steps_of_kind(loop, use) < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
         texts = (
             f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
             f"it completed {use.steps / length:.1%} of the schedule.",
@@ -264,6 +265,11 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         )
     if texts:
         yield _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
+
+
+def _steps_of_kind(loop: LoopSummary, use: SchedulerUse) -> int:
+    """Return the steps of all schedulers of one class: a run that is resumed creates its scheduler again."""
+    return sum(other.steps for other in loop.schedulers if type(other.scheduler) is type(use.scheduler))
 
 
 def _steps_per_batch(loop: LoopSummary, use: SchedulerUse) -> bool:
