@@ -259,6 +259,14 @@ def test_checkup_of_model_that_the_loop_feeds_differently_checks_the_other_rules
         nbdebug.assert_healthy(model, make_loader(rows), loss_fn=LOSS)
 
 
+def test_checkup_of_scores_that_the_loop_flattens_reports_the_loss_error_and_checks_the_other_rules() -> None:
+    rows = torch.randint(1, 9, (64, 5), generator=torch.Generator().manual_seed(0))
+    debugger = Debugger(nn.Embedding(9, 3), make_loader(rows, rows % 3), loss_fn=nn.CrossEntropyLoss())
+    report = debugger.checkup()
+    assert "the loss raised RuntimeError: Expected target size" in report.pass_error
+    assert "D103" in report.checked_rules
+
+
 def test_checkup_with_custom_loss_arguments_reports_error_and_watch_still_records() -> None:
     model = network(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -93,6 +93,9 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "few clean curves": lambda: two_split_setup(*random_split(TensorDataset(X[Y], Y), [0.8, 0.2])),
     "same inputs, other targets": lambda: two_split_setup(TensorDataset(X, Y), TensorDataset(X, (Y + 1) % 3)),
     "one-hot noise input": lambda: two_split_setup(TensorDataset(F.one_hot(Y, 4).float(), Y), TensorDataset(X, Y)),
+    "masks select the rows": lambda: two_split_setup(
+        TensorDataset(X, Y, X[:, 0] > 0), TensorDataset(X, Y, X[:, 0] <= 0)
+    ),
     "no validation": lambda: Setup(network(3), DataLoader(DATA, 16), loss_fn=nn.CrossEntropyLoss()),
 }
 

@@ -41,6 +41,18 @@ class ProjectedAttention(nn.Module):
         return self.head(self.attend(x, x, x)[0][:, -1])
 
 
+class SetPooling(nn.Module):
+    """A mean of embeddings, weighted by scores that a second layer computes from the same embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.score, self.head = nn.Linear(8, 16), nn.Linear(16, 1), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x)
+        return self.head((x * self.score(x).softmax(1)).sum(1).relu())
+
+
 def setup_of(model: nn.Module) -> Setup:
     return minimal_setup(model, X, Y, nn.CrossEntropyLoss())
 
@@ -49,6 +61,7 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "manual attention": lambda: ManualAttention(lambda q, k, v: F.softmax(q @ k.transpose(1, 2) / 3, -1) @ v),
     "scaled_dot_product_attention": lambda: ManualAttention(F.scaled_dot_product_attention),
     "MultiheadAttention": ProjectedAttention,
+    "pooling by scores": SetPooling,
     "linear attention": lambda: ManualAttention(lambda q, k, v: q.softmax(-1) @ (k.softmax(1).transpose(1, 2) @ v)),
 }
 
