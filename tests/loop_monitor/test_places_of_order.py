@@ -59,6 +59,21 @@ MISORDERED = {
         "def train(setup):\n    trainer = Trainer(setup)\n    for number, (x, y) in enumerate(batches(setup), 1):\n"
         "        part(trainer, x, y)\n        if number % 4 == 0:\n            trainer.adam.step()\n"
     ),
+    "O505 cleared before the loop": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    for _ in range(6):\n"
+        "        adam.zero_grad()  # here\n        for x, y in setup.train_loader:\n"
+        "            F.cross_entropy(setup.model(x), y).backward()\n            adam.step()\n"
+    ),
+    "O505 cleared in a helper before the loop": (
+        "def epoch(trainer, loader):\n    trainer.clear()  # here\n    for x, y in loader:\n"
+        "        trainer.backward(x, y)\n        trainer.adam.step()\n"
+        "def train(setup):\n    for _ in range(6):\n        epoch(Trainer(setup), setup.train_loader)\n"
+    ),
+    "O505 cleared for some batches": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    for number, (x, y) in enumerate(batches(setup)):\n"
+        "        if number % 4 == 0:\n            adam.zero_grad()\n"
+        "        F.cross_entropy(setup.model(x), y).backward()  # here\n        adam.step()\n"
+    ),
     "O506 stepped after the loop": (
         "def train(setup):\n    adam = setup.optimizers[0]\n    for _ in range(6):\n"
         "        for x, y in setup.train_loader:\n            adam.zero_grad()\n"

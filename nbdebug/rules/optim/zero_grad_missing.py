@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
@@ -17,6 +18,7 @@ _CONSEQUENCES = (
     *("O501", "O508:limit", "G402", "G404", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
     *("T608", "T610", "E709"),
 )
+_FIX = "optimizer.zero_grad()   # before this line"
 
 
 @rule("O505", "error")
@@ -73,19 +75,28 @@ def zero_grad_missing(
         if loop.step_groups.carried.steps >= least:
             yield _carried_finding(loop, enlarged, rare)
         return
-    line = loop.lines.get("backward")
+    # A zero_grad() that the loop over batches does not contain is the line to move.
+    is_outside = "zero_grad" in loop.stacks and not is_in_loops_of(loop.stacks, "zero_grad", "backward")
+    line = ordering_line(loop.stacks, "zero_grad", "backward") if is_outside else loop.lines.get("backward")
     yield Finding(
         message=f"Gradients accumulate: in {loop.uncleared_intervals} of {loop.checked_intervals} inspected steps, the "
         "previous step's gradients had not been cleared before backward().",
         where=get_location(line, _uncleared_part(loop, parameters)),
-        cause="Nothing in the loop calls zero_grad() between one step and the next."
-        if not is_rare
-        else "zero_grad() runs only for some of the batches, but step() for each.",
-        fix="optimizer.zero_grad()   # before this line",
+        cause=_cause(is_outside, is_rare),
+        fix="optimizer.zero_grad()   # inside the loop over batches" if is_outside else _FIX,
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
         explains=_CONSEQUENCES,
         severity="warning" if is_rare else None,
     )
+
+
+def _cause(is_outside: bool, is_rare: bool) -> str:
+    """Return why gradients are not cleared."""
+    if is_outside:
+        return "zero_grad() runs before the loop over batches, not in it."
+    if is_rare:
+        return "zero_grad() runs only for some of the batches, but step() for each."
+    return "Nothing in the loop calls zero_grad() between one step and the next."
 
 
 def _uncleared_part(loop: LoopSummary, parameters: list[ParameterEntry] | NotChecked) -> str | None:
