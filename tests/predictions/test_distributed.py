@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,9 @@ def evaluate_rank(rank: int, address: str, folder: str) -> None:
     distributed.destroy_process_group()
 
 
-def test_read_parts_of_two_processes_equals_table_of_one(tmp_path: Path) -> None:
+def test_read_parts_of_two_processes_equals_table_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A test that ran a cell before leaves the module of IPython as the main one, which cannot be imported.
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None, raising=False)
     folder = tmp_path / "parts"
     multiprocessing.spawn(evaluate_rank, (str(tmp_path / "rendezvous"), str(folder)), nprocs=RANKS)
     assert sorted(path.name for path in folder.iterdir()) == [

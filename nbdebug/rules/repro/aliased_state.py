@@ -61,7 +61,7 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
         yield _reloaded_finding(loop.state_dict_loads)
     elif isinstance(loop, LoopSummary) and _uses_alias(loop.weight_alias):
         yield _used_alias_finding(loop.weight_alias)
-    elif isinstance(loop, LoopSummary) and loop.weight_alias.collected >= MIN_COLLECTED_SETS:
+    elif isinstance(loop, LoopSummary) and _collects_aliases(loop.weight_alias):
         yield _collected_finding(loop.weight_alias)
     elif not weight_copies and isinstance(state_copies, NotChecked):
         raise state_copies
@@ -107,6 +107,11 @@ def _used_alias_finding(alias: WeightAlias) -> Finding:
         evidence={"averaged steps": alias.averaged_steps, "restored": alias.restored},
         explains=("R904", "T609"),
     )
+
+
+def _collects_aliases(alias: WeightAlias) -> bool:
+    """Check whether a line of the user's collects aliases; a model that returns its weights makes others."""
+    return alias.collected >= MIN_COLLECTED_SETS and alias.line is not None
 
 
 def _collected_finding(alias: WeightAlias) -> Finding:
