@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import FrameType
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -23,16 +23,19 @@ class LoopMode(TorchFunctionMode):
     """A mode that is active in the user's loop between two events.
 
     It is entered only while no other mode is active, so that it is never removed in place of one of the user's. If one
-    was entered since and is still active, this one stays until the next call of ``leave``.
+    was entered since and is still active, this one stays until the next call of ``leave``. A mode is not on the stack
+    while a call that it traces runs, so the open ones are counted.
     """
 
     is_open = False
+    open_count: ClassVar[int] = 0
 
     def enter(self) -> bool:
         """Enter the mode, and return whether it is active; it is not if it was open or another mode is active."""
-        if self.is_open or torch._C._len_torch_function_stack():
+        if LoopMode.open_count or torch._C._len_torch_function_stack():
             return False
         self.is_open = True
+        LoopMode.open_count += 1
         self.__enter__()  # type: ignore[no-untyped-call]
         return True
 
@@ -41,6 +44,7 @@ class LoopMode(TorchFunctionMode):
         depth = torch._C._len_torch_function_stack()
         if self.is_open and depth and torch._C._get_function_stack_at(depth - 1) is self:
             self.is_open = False
+            LoopMode.open_count -= 1
             self.__exit__(None, None, None)
 
 

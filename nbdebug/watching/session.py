@@ -185,7 +185,6 @@ class WatchSession:
             return call
 
         return [
-            closing(self.step_trace),  # type: ignore[list-item]
             observe_backward_passes(timed("backward", self.before_backward), notify_after(on_backward)),
             observe_all_steps(timed("gradients", self.before_step, always=False), notify_after(on_step)),
             *loop_monitor.hooks(self.time_budget.guarded),
@@ -199,6 +198,8 @@ class WatchSession:
             observe_first_loss_call(setup.loss_fn, self.loss_called),
             observe_loss_calls(setup.loss_fn, on_loss_call, timed("evaluations", self.evaluation_loss_computed)),
             observe_batches(timed("batches", self.batch_drawn)),
+            # The last hook is removed first: a mode that was entered in a traced call lies below this one.
+            closing(self.step_trace),  # type: ignore[list-item]
         ]
 
     @property

@@ -201,3 +201,14 @@ def test_watch_reports_targets_that_the_loop_computes_and_broadcasts(loss: _Loss
     findings = [finding for finding in watch_loss(loss, y, 3).findings if finding.code == "L205"]
     assert len(findings) == is_fault
     assert all("taken - target" in (finding.where.source or "") for finding in findings)
+
+
+def test_watch_of_own_updates_leaves_no_mode() -> None:
+    model, batches = network(3), list(loader(Y))
+    with nbdebug.watch(model):
+        for x, y in batches:
+            model.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            for parameter in model.parameters():
+                parameter.data -= 0.1 * parameter.grad  # type: ignore[operator]
+    assert not torch._C._len_torch_function_stack()
