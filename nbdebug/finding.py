@@ -42,8 +42,8 @@ class Finding:
     The registry adds ``code``, ``name`` and the default ``severity``. ``explains`` holds the codes of findings that are
     consequences of this one, or ``code:aspect`` for those of one ``aspect`` only: a rule that reports several kinds of
     faults names them so if not all are consequences of the same causes. ``assumes`` names assumptions about the user's
-    loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim
-    about the run to come; the finding becomes a note if a watched run has disproved it.
+    loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim about the run
+    to come; the finding becomes a note if a watched run has disproved it.
     """
 
     message: str

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from nbdebug.autograd.graph import Graph, ModuleSpan, build_graph
 from nbdebug.finding import Location
-from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
+from nbdebug.source.location import SourceLine, format_traceback_entry, get_line_from_frame, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
 _PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
@@ -79,7 +79,7 @@ def record_user_lines() -> Iterator[None]:
 def _format_user_line() -> list[str]:
     """Return the user's line on the current stack in the format of a traceback; empty if there is none."""
     line = get_line_from_frame(sys._getframe(1))
-    return [f'File "{line.file}", line {line.number}, in {line.function}'] if line else []
+    return [format_traceback_entry(line)] if line else []
 
 
 def _find_disabling_line(func: Callable[..., Any], args: tuple[Any, ...], frame: FrameType | None) -> SourceLine | None:

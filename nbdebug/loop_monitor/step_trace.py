@@ -18,7 +18,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.loop_monitor.write_trace import LoopMode
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import score_tensor
-from nbdebug.source.location import SourceLine, get_line_from_frame
+from nbdebug.source.location import SourceLine, format_traceback_entry, get_line_from_frame
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
@@ -166,7 +166,7 @@ def _raw_targets(raw: Any, batch: Batch) -> Iterator[Tensor]:
 
 def _add_line(outputs: list[Tensor], line: SourceLine) -> None:
     """Add the user's line to all operations behind some tensors that have none, in the form of a traceback."""
-    entry = [f'File "{line.file}", line {line.number}, in {line.function}']
+    entry = [format_traceback_entry(line)]
     pending: list[Any] = [tensor.grad_fn for tensor in outputs]
     while pending:
         function = pending.pop()

@@ -26,8 +26,8 @@ from nbdebug.views.live import Screen, show_view
 
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
-# Rules that read the graph and the calls of a loss without computing it again.
 _FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"}  # measured from a traced step
+# Rules that read the graph and the calls of a loss without computing it again.
 _LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
@@ -49,8 +49,8 @@ def checkup(
     ``options`` maps codes to the keyword options of their rules.
 
     Raises SetupError if the setup cannot be run and no finding explains why. If the model rejects a batch as the loader
-    yields it, or a custom loss takes other arguments than output and target, the report says so and nothing is raised,
-    since the training loop may call it correctly; the rules that need no such pass are checked.
+    yields it, or the loss raises for output and target, and no remedy is known, the report says so and nothing is
+    raised, since the training loop may call it correctly; the rules that need no such pass are checked.
     """
     rules = _get_requested_rules(budget, select, ignore, options or {})
     external_values = _run_overfit_test(setup) if budget == "thorough" else {}

@@ -86,6 +86,11 @@ def get_line_from_traceback(entries: Sequence[str]) -> SourceLine | None:
     return find_user_line(SourceLine(m["file"], int(m["line"]), m["function"]) for m in matches if m)
 
 
+def format_traceback_entry(line: SourceLine) -> str:
+    """Return a line as the entry of a formatted stack that ``get_line_from_traceback`` reads."""
+    return f'File "{line.file}", line {line.number}, in {line.function}'
+
+
 def get_line_from_frame(frame: FrameType | None) -> SourceLine | None:
     """Return the user's line on the stack that ends in ``frame``."""
     return find_user_line(_iterate_frames(frame))

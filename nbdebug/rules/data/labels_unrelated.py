@@ -58,8 +58,7 @@ def labels_unrelated(
     this learner may be too simple for the task. Real-valued targets and multiple labels are judged by the explained
     variance and the accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a
     relation. If there is a class at each position, as in segmentation and tagging, the values around random positions
-    are the inputs. The table shows measurements on samples of up to 300 rows of four
-    scikit-learn datasets:
+    are the inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
 
     | labels | | digits | breast cancer | wine | iris |
     |---|---|---|---|---|---|

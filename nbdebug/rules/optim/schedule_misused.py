@@ -228,14 +228,14 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
     evidence = {
         "steps": loop.steps,
         "scheduler steps": use.steps,
-        "share under 1 % of the peak": loop.low_lr_share,
+        "share under 1 % of the peak": loop.rates.low_share,
     }
     texts: tuple[str, str, str] | None = None
     line = use.line
     if correct_mode:
         texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
-    elif loop.low_lr_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
+    elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
         texts = _too_fast(kind, loop, use, max_slow_share, is_per_batch)
         if not is_per_batch:
@@ -282,7 +282,7 @@ def _is_slow_per_epoch(setup: Setup, loop: LoopSummary, max_slow_share: float) -
     The rate of epoch k would then be that of step k.
     """
     epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
-    ratios = loop.first_lr_ratios[:epochs]
+    ratios = loop.rates.first_ratios[:epochs]
     return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
 
 
@@ -291,7 +291,7 @@ def _too_fast(
 ) -> tuple[str, str, str]:
     """Message, cause and fix for a schedule that reduces the rate too early."""
     return (
-        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.low_lr_share:.0%} of them "
+        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.rates.low_share:.0%} of them "
         f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",
         "It steps with every batch, but its parameters are meant for epochs."
         if is_per_batch
@@ -309,7 +309,7 @@ def _wrong_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct
     return (
         f"{kind} waits for a {configured_mode}imum of a metric that should be {correct_mode}imized and went from "
         f"{first:.3g} to {last:.3g} in {len(use.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
-        f"ended at {loop.final_lr_ratio:.2g} of its peak.",
+        f"ended at {loop.rates.final_ratio:.2g} of its peak.",
         f"The metric is {'a score' if correct_mode == 'max' else 'a loss'}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
     )
