@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -22,6 +22,22 @@ from nbdebug.source.search import read_names
 _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 
 
+class _RootFrame(NamedTuple):
+    """A function that leads to the backward pass: its line, and the names of the root in it.
+
+    ``receives_root`` tells whether all of these are parameters of the function.
+    """
+
+    line: SourceLine
+    names: frozenset[str]
+    receives_root: bool
+
+
+def _parameters(frame: FrameType) -> set[str]:
+    code = frame.f_code
+    return {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+
+
 class RootVariables:
     """The variables that hold the roots of the first backward pass, from which the lines are found later.
 
@@ -31,6 +47,7 @@ class RootVariables:
     def __init__(self) -> None:
         self.backward_line: SourceLine | None = None
         self.of_root: list[tuple[SourceLine, str]] = []
+        self.frames: list[_RootFrame] = []
         self.scalars: list[str] = []
 
     def record(self, roots: Sequence[Tensor], files: set[str], frame: FrameType | None) -> None:
@@ -44,20 +61,30 @@ class RootVariables:
             if self.backward_line is None:
                 self.backward_line = line
                 self.scalars = [name for name, value in variables.items() if _is_loss(value)]
-            self.of_root += [(line, name) for name, value in variables.items() if id(value) in root_ids]
+            names = frozenset(name for name, value in variables.items() if id(value) in root_ids)
+            self.of_root += [(line, name) for name in names]
+            self.frames.append(_RootFrame(line, names, names <= _parameters(user_frame)))
             files.add(line.file)
 
     def lines(self) -> dict[str, SourceLine]:
         """Return the line of the "loss", and of the "root": its last assignment before the backward pass.
 
+        That line is also the "received root" if the function of the backward pass only receives it as an argument.
         A root without a name, as in ``(-loss).backward()``, is made by the statement of the backward pass. The loss is
         then the last of the tensors that this statement reads.
         """
         if self.backward_line is None:
             return {}
-        root_line = _last_line(self.of_root, changes=True)
-        loss_line = _last_line(self.of_root, changes=False) or self._operand_line(self.backward_line)
-        return {"root": root_line or self.backward_line, "loss": loss_line or root_line or self.backward_line}
+        root_line = _last_line(self.of_root, changes=True) or self._passing_line() or self.backward_line
+        loss_line = _last_line(self.of_root, changes=False) or self._operand_line(self.backward_line) or root_line
+        backward = self.frames[0]
+        is_received = bool(backward.names) and backward.receives_root and root_line.function != backward.line.function
+        return {"root": root_line, "loss": loss_line, **({"received root": root_line} if is_received else {})}
+
+    def _passing_line(self) -> SourceLine | None:
+        """Return the line that passes the root to the functions which lead to the backward pass, if it has no name."""
+        passing = next((frame for frame in self.frames if not (frame.names and frame.receives_root)), None)
+        return passing.line if passing and not passing.names and passing is not self.frames[0] else None
 
     def _operand_line(self, line: SourceLine) -> SourceLine | None:
         """Return the last assignment of a tensor with a gradient that the statement of a line reads."""

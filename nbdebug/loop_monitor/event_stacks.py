@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import call_name, covers_line, enclosing_scope
+from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope
 
 Stack = tuple[SourceLine, ...]  # the innermost line first
 
@@ -25,10 +26,33 @@ def user_stack(frame: FrameType | None) -> Stack:
 def ordering_line(stacks: Mapping[str, Stack], event: str, other: str) -> SourceLine | None:
     """Return the line of an event in the innermost function that also leads to another event.
 
-    That function decides the order of the two. None if the event has not occurred.
+    That function decides the order of the two, unless it leads to the event by a call of whatever a variable holds, as
+    of each of some callbacks: then it is the function so called. None if the event has not occurred.
     """
     stack, functions = stacks.get(event, ()), {(line.file, line.function) for line in stacks.get(other, ())}
-    return next((line for line in stack if (line.file, line.function) in functions), stack[0] if stack else None)
+    depth = next((index for index, line in enumerate(stack) if (line.file, line.function) in functions), 0)
+    for index in range(depth, 0, -1):
+        if _calls_item(stack[index], stack[index - 1].function):
+            return stack[index - 1]
+    return stack[depth] if stack else None
+
+
+def _calls_item(line: SourceLine, function: str) -> bool:
+    """Check whether a line calls a function as an item of a loop or a container, or by the name of an attribute."""
+    scope, statement = enclosing_scope(line), covering_statement(line)
+    if scope is None or statement is None:
+        return False
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and covers_line(node, line.number)]
+    named = [call.func for call in calls if call_name(call) == function]
+    functions = named or [call.func for call in calls if not isinstance(call.func, ast.Attribute)]
+    owners = [node.value if isinstance(node, ast.Attribute) else node for node in functions]
+    items = {name for loop in _loops_around(scope, line.number) for name in _loop_variables(loop)}
+    return any(_is_item(owner) or getattr(owner, "id", "") in items for owner in owners)
+
+
+def _is_item(node: ast.expr) -> bool:
+    """Check whether an expression reads an item of a container, or an attribute by its name."""
+    return isinstance(node, ast.Subscript) or call_name(node) == "getattr"
 
 
 def is_in_loops_of(stacks: Mapping[str, Stack], event: str, other: str) -> bool:
@@ -40,9 +64,13 @@ def is_in_loops_of(stacks: Mapping[str, Stack], event: str, other: str) -> bool:
     return _loops_around(scope, other_line.number) <= _loops_around(scope, line.number)
 
 
-def _loops_around(scope: ast.AST, number: int) -> set[ast.AST]:
-    loops = (ast.For, ast.AsyncFor, ast.While)
-    return {node for node in ast.walk(scope) if isinstance(node, loops) and covers_line(node, number)}
+def _loops_around(scope: ast.AST, number: int) -> set[ast.For | ast.AsyncFor | ast.While]:
+    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    return {loop for loop in loops if covers_line(loop, number)}
+
+
+def _loop_variables(loop: ast.For | ast.AsyncFor | ast.While) -> set[str]:
+    return set() if isinstance(loop, ast.While) else assigned_names(loop.target)
 
 
 class OptimizerNames:

@@ -67,10 +67,11 @@ class LoopSummary:
     ``unused_batches`` counts those drawn if no forward pass followed any of them.
 
     ``lines`` are the user's own, by event: "batch" (where one is drawn), "backward", "loss" (where it is computed),
-    "root" (its last change), "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler,
-    "update" (where an own optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks``
-    are the user's stacks at the first of them, and ``skipping_branch`` is the branch around a step of an optimizer that
-    the first backward pass is not in.
+    "root" (its last change), "received root" (the same, if the function of the backward pass only receives it),
+    "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, "update" (where an own
+    optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks`` are the user's stacks at
+    the first of them, and ``skipping_branch`` is the branch around a step of an optimizer that the first backward pass
+    is not in.
     ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 

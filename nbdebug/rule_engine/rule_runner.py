@@ -16,6 +16,7 @@ from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
+from nbdebug.setup.module_lines import part_line
 from nbdebug.setup.source_lines import origin_line
 from nbdebug.setup.user_code import has_known_remedy
 from nbdebug.source.location import add_line
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nbdebug.views.findings import CheckupProgress
 
 Options = Mapping[str, Mapping[str, Any]]
+_MODEL_FAMILIES = ("L", "M", "G")  # loss, model, signal: what a module computes is at fault, so its creation is
 
 
 class RuleRunner:
@@ -88,11 +90,14 @@ class RuleRunner:
             self._checked_codes.add(rule.code)
 
     def _locate_finding(self, rule: Rule, finding: Finding) -> Finding:
-        """Add the line that makes what is at fault to a finding without a line."""
-        if rule.origin is None or finding.where.line is not None:
+        """Add the line that makes the origin of a rule, or the part of the model at fault, to a finding without one."""
+        if finding.where.line is not None:
             return finding
+        setup, where = self.measurements["setup"], finding.where
         try:
-            line = origin_line(self.measurements["setup"], rule.origin, finding.evidence.get("split"))
+            line = origin_line(setup, rule.origin, finding.evidence.get("split")) if rule.origin else None
+            if line is None and rule.code.startswith(_MODEL_FAMILIES):
+                line = part_line(setup, where.module, where.parameter)
         except Exception:  # a finding is worth more than its line
             return finding
         return replace(finding, where=add_line(finding.where, line)) if line else finding

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from collections.abc import Collection, Iterator
-from types import FunctionType
+from types import FunctionType, GeneratorType
 from typing import Any, Literal
 
 from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR
@@ -15,14 +16,17 @@ from torch.utils.data.dataset import ConcatDataset
 from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import find_function, part_line, part_producer, returned_value
+from nbdebug.source.assignments import find_function, next_assignment, part_line, part_producer, returned_value
 from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_debugger_code, is_library_code
+from nbdebug.source.references import find_names
 from nbdebug.source.search import (
     call_name,
+    expression_texts,
     find_option_line,
     find_unique_line,
     matches_option,
+    matches_replacement,
     read_names,
     search_files,
 )
@@ -60,11 +64,63 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
     return SourceLine(creation.file, argument.lineno) if argument else creation.line
 
 
+def replacement_line(setup: Setup, optimizer: Any, module: str, parameter: str) -> SourceLine | None:
+    """Return the line that replaced the model, or a part of it, after the optimizer had been created.
+
+    That is the only assignment from outside to an attribute with the name of the module or of the parameter, else the
+    next one to the variable whose parameters the optimizer was created with.
+    """
+    context = user_written_objects(setup)
+    for attribute in (module.rpartition(".")[2], parameter.rpartition(".")[2]):
+        if line := find_unique_line(matches_replacement(attribute), context):
+            return line
+    creation = _creation(setup, optimizer)
+    argument = creation.argument(optimizer, "params") if creation else None
+    return next_assignment(creation.line, expression_texts(argument)) if creation and argument else None
+
+
 def learning_rate_line(setup: Setup, rate: float) -> SourceLine | None:
     """Return the line that sets the highest learning rate: that of the optimizer, or of a scheduler with its own."""
     if isinstance(setup.scheduler, (OneCycleLR, CyclicLR)):
         return option_line(setup, setup.scheduler, "max_lr", rate)
-    return option_line(setup, setup.optimizers[0], "lr", rate) if setup.optimizers else None
+    if not setup.optimizers:
+        return None
+    return changed_rate_line(setup, rate) or option_line(setup, setup.optimizers[0], "lr", rate)
+
+
+def changed_rate_line(setup: Setup, rate: float) -> SourceLine | None:
+    """Return the line that gave an existing optimizer its rate: it loads a state, or sets ``group["lr"]``.
+
+    None if the optimizer was created with this rate, or a scheduler sets it. ``defaults`` of an optimizer keeps the
+    rate of its constructor, also when a state is loaded.
+    """
+    created = [float(optimizer.defaults.get("lr", rate)) for optimizer in setup.optimizers]
+    if setup.schedulers or any(math.isclose(rate, value, rel_tol=0.01) for value in created):
+        return None
+    return _state_loading_line(setup) or rate_write_line(setup)
+
+
+def rate_write_line(setup: Setup) -> SourceLine | None:
+    """Return the only line that sets ``group["lr"]``."""
+    return find_unique_line(_writes_rate, user_written_objects(setup))
+
+
+def _state_loading_line(setup: Setup) -> SourceLine | None:
+    """Return the only line that loads the state of the optimizer."""
+    creation = _creation(setup, setup.optimizers[0])
+    names = (creation.names if creation else frozenset()) | find_names(setup.optimizers[0], sys._getframe(1))
+
+    def loads_state(node: ast.AST) -> bool:
+        owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        is_optimizer = getattr(owner, "attr", getattr(owner, "id", "")) in names
+        return is_optimizer and call_name(node) == "load_state_dict"
+
+    return find_unique_line(loads_state, user_written_objects(setup))
+
+
+def _writes_rate(node: ast.AST) -> bool:
+    is_store = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return is_store and isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == "lr"
 
 
 def factor_line(scheduler: LambdaLR) -> SourceLine | None:
@@ -89,10 +145,26 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     is_validation = origin == "validation" or split in ("val", "validation")
     loader = setup.val_loader if is_validation else setup.train_loader
     if origin == "loader":
-        return creation_line(setup, loader)
+        return _sampler_line(loader) or creation_line(setup, loader)
     selection = _split_line(setup, loader) if origin == "validation" else None
     passes_conversions = origin == "target order"
     return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
+
+
+def _sampler_line(loader: Any) -> SourceLine | None:
+    """Return the line at which the user's sampler yields its first index; the caller preserves its state."""
+    samplers: list[Any] = [getattr(loader, name, None) for name in ("batch_sampler", "sampler")]
+    for sampler in samplers:
+        method = getattr(type(sampler), "__iter__", None)
+        if not isinstance(method, FunctionType) or not _is_user_code(method):
+            continue
+        file, indices = method.__code__.co_filename, iter(sampler)
+        if next(indices, None) is not None and isinstance(indices, GeneratorType) and (frame := indices.gi_frame):
+            return SourceLine(file, frame.f_lineno, method.__name__)
+        syntax = find_function(method.__code__)
+        value = returned_value(syntax) if syntax else None
+        return SourceLine(file, value.lineno) if value else None
+    return None
 
 
 def written_line(

@@ -53,6 +53,21 @@ def last_assignment(line: SourceLine, name: str, *, changes: bool = True) -> Sou
     return SourceLine(line.file, last.lineno, line.function) if last else None
 
 
+def next_assignment(line: SourceLine, names: Container[str]) -> SourceLine | None:
+    """Return the first assignment of some variables or attributes after a line, in the same function, file or cell."""
+    scope = enclosing_scope(line)
+    statements = sorted(_own_statements(scope) if scope else (), key=lambda statement: statement.lineno)
+    return next(
+        (
+            SourceLine(line.file, statement.lineno, line.function)
+            for statement in statements
+            if statement.lineno > line.number
+            and any(ast.unparse(target) in names for target in assignment_targets(statement))
+        ),
+        None,
+    )
+
+
 def _last_assigning_statement(
     line: SourceLine, name: str, *, changes: bool = True, certain: bool = False
 ) -> ast.stmt | None:

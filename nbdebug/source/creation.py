@@ -55,10 +55,10 @@ def find_creation(created: object, files: Iterable[str], frame: FrameType | None
     object does not have now, in the functions on the stack that ends in ``frame`` or anywhere else. If no call in the
     files remains, all imported modules of the user are searched; a class of torch must then have that name.
     """
-    candidates = _consistent_creations(created, files)
+    candidates = consistent_creations(created, files)
     is_imported = not candidates
     if is_imported:
-        candidates = _consistent_creations(created, _loaded_user_files())
+        candidates = consistent_creations(created, _loaded_user_files())
     needs_name = is_imported and type(created).__module__.startswith("torch.")
     if len(candidates) > 1 or (candidates and needs_name):
         names = find_names(created, frame)
@@ -66,7 +66,7 @@ def find_creation(created: object, files: Iterable[str], frame: FrameType | None
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _consistent_creations(created: object, files: Iterable[str]) -> list[Creation]:
+def consistent_creations(created: object, files: Iterable[str]) -> list[Creation]:
     """Return the calls that create an object of the same class with the same options."""
     return [creation for file in files for creation in _creations(created, file) if not _contradicts(creation, created)]
 
@@ -142,9 +142,14 @@ def _contradicts(creation: Creation, created: object) -> bool:
         argument = creation.argument(created, name)
         value = _literal(argument) if argument is not None else default if is_complete else _UNKNOWN
         option = _option(created, name)
-        if value is not _UNKNOWN and option is not _UNKNOWN and value != option:
+        if value is not _UNKNOWN and option is not _UNKNOWN and not _is_equal(value, option):
             return True
     return False
+
+
+def _is_equal(value: Any, option: Any) -> bool:
+    """Check whether an option has a value; modules store one number for several axes as a tuple."""
+    return bool(value == option) or (isinstance(option, tuple) and {value} == {*option})
 
 
 def _has_unpacking(call: ast.Call) -> bool:

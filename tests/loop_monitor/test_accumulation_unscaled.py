@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.loop_monitor.watched_loops import (
     batches,
     codes,
     event_findings,
+    load_loop,
     source_line,
 )
 
@@ -194,3 +196,31 @@ def test_accumulation_unscaled_on_intended_sums_finds_nothing(train: TrainFuncti
 
 def test_accumulation_unscaled_on_sum_reduction_finds_nothing() -> None:
     assert not o511_findings(accumulating(2), descent(loss_fn=nn.CrossEntropyLoss(reduction="sum")))
+
+
+# The line with "here" makes the loss that is not divided.
+UNDIVIDED = {
+    "passed to a helper": (
+        "def backward(loss):\n    loss.backward()\n    return loss.item()\n"
+        "def part(setup, x, y):\n    return backward(setup.loss_fn(setup.model(x), y))  # here\n"
+    ),
+    "assigned and passed to a helper": (
+        "def backward(loss):\n    loss.backward()\n"
+        "def part(setup, x, y):\n    loss = setup.loss_fn(setup.model(x), y)  # here\n    backward(loss=loss)\n"
+    ),
+    "in the function of the backward pass": (
+        "def part(setup, x, y):\n    loss = setup.loss_fn(setup.model(x), y)\n    loss.backward()  # here\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDIVIDED)
+def test_accumulation_unscaled_names_the_line_of_the_loss_outside_a_helper(name: str, tmp_path: Path) -> None:
+    text = (
+        "def batches(setup):\n    for _ in range(12):\n        yield from setup.train_loader\n"
+        "def train(setup):\n    for number, (x, y) in enumerate(batches(setup), 1):\n"
+        "        part(setup, x, y)\n        if number % 4 == 0:\n            setup.optimizers[0].step()\n"
+        "            setup.optimizers[0].zero_grad()\n"
+    )
+    (finding,) = o511_findings(load_loop(tmp_path / "loop.py", UNDIVIDED[name] + text), descent())
+    assert source_line(finding).endswith("# here")

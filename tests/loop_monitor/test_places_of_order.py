@@ -49,6 +49,25 @@ MISORDERED = {
         "        trainer.clear()\n        trainer.backward(x, y)\n        trainer.adam.step()\n"
         "        trainer.clip()  # here\n"
     ),
+    "O506 cleared in a callback by the name of its event": (
+        "class Cleaning:\n    def after_backward(self, trainer):\n        trainer.clear()  # here\n"
+        "def tell(callbacks, event, *parts):\n    for callback in callbacks:\n"
+        "        getattr(callback, event)(*parts)\n"
+        "def train(setup):\n    trainer = Trainer(setup)\n    for x, y in batches(setup):\n"
+        "        trainer.backward(x, y)\n        tell([Cleaning()], 'after_backward', trainer)\n"
+        "        trainer.adam.step()\n"
+    ),
+    "O506 cleared in one of several functions": (
+        "def train(setup):\n    trainer = Trainer(setup)\n    def clean():\n        trainer.clear()  # here\n"
+        "    for x, y in batches(setup):\n        trainer.backward(x, y)\n"
+        "        for prepare in (setup.model.train, clean):\n            prepare()\n        trainer.adam.step()\n"
+    ),
+    "O508 clipped in a function of a table after the step": (
+        "def limit(trainer):\n    trainer.clip()  # here\n"
+        "def train(setup):\n    trainer, table = Trainer(setup), {'end': limit}\n    for x, y in batches(setup):\n"
+        "        trainer.clear()\n        trainer.backward(x, y)\n        trainer.adam.step()\n"
+        "        table['end'](trainer)\n"
+    ),
     "O506 cleared for each part of a group": (
         "def train(setup):\n    adam = setup.optimizers[0]\n    for number, (x, y) in enumerate(batches(setup), 1):\n"
         "        adam.zero_grad()  # here\n        F.cross_entropy(setup.model(x), y).backward()\n"

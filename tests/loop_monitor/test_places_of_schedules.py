@@ -14,7 +14,7 @@ from tests.loop_monitor.watched_loops import all_findings, load_loop
 HEADER = """\
 import torch
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, StepLR
+from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, LinearLR, OneCycleLR, StepLR
 def epochs(setup, count=8):
     for number in range(count):
         for x, y in setup.train_loader:
@@ -53,6 +53,32 @@ SCHEDULES = {
 }
 
 
+# The line with "here" creates a schedule, or sets the rate.
+PLANS = {
+    "created again for each session": (
+        "class Session:\n    def __init__(self, setup):\n        self.setup = setup\n"
+        "        self.schedule = OneCycleLR(  # here\n            setup.optimizers[0], 0.02, total_steps=400)\n"
+        "    def run(self):\n        for _ in epochs(self.setup, 2):\n            self.schedule.step()\n"
+        "def train(setup):\n    for _ in range(4):\n        Session(setup).run()\n"
+    ),
+    "created again for each epoch by a function": (
+        "def plan(optimizer):\n    return StepLR(optimizer, 20)  # here\n"
+        "def train(setup):\n    for _ in range(6):\n        schedule = plan(setup.optimizers[0])\n"
+        "        for _ in epochs(setup, 1):\n            pass\n        schedule.step()\n"
+    ),
+    "planned for too few steps": (
+        "def train(setup):\n    schedule = LinearLR(setup.optimizers[0], 1, 0, total_iters=22)  # here\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+    "warm-up in each epoch without a scheduler": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    for _ in range(6):\n"
+        "        for step, (x, y) in enumerate([*setup.train_loader] * 3):\n"
+        "            adam.param_groups[0]['lr'] = 1e-3 * (step + 1)  # here\n            adam.zero_grad()\n"
+        "            F.cross_entropy(setup.model(x), y).backward()\n            adam.step()\n"
+    ),
+}
+
+
 def findings_in_file(tmp_path: Path, body: str) -> list[Finding]:
     return all_findings(load_loop(tmp_path / "loop.py", HEADER + body), classifier())
 
@@ -60,6 +86,11 @@ def findings_in_file(tmp_path: Path, body: str) -> list[Finding]:
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_fast_schedule_names_its_function_its_creation_or_its_step(name: str, tmp_path: Path) -> None:
     assert_marked(findings_in_file(tmp_path, SCHEDULES[name]), "O507")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_schedule_that_does_not_fit_the_run_is_named_where_it_is_planned(name: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, PLANS[name]), "O507")
 
 
 def test_schedule_that_never_steps_is_named_where_it_is_created(tmp_path: Path) -> None:

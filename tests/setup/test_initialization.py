@@ -38,6 +38,19 @@ INITIALIZED = {
     "method": f"model = {NETWORK}\nmodel[2].weight.data.normal_(0, 2)  # here\n",
     "uniform": f"model = {NETWORK}\ninit.uniform_(model[2].weight, -4, 4)  # here\n",
     "multiplied": f"model = {NETWORK}\nfor p in model.parameters():\n    p.data.mul_(10)  # here\n",
+    "number in a variable": f"model = {NETWORK}\nstd = 10.0\ninit.normal_(model[2].weight, std=std)  # here\n",
+    "one number that is computed": (
+        f"model = {NETWORK}\nstart = lambda layer, value=-20 / 7: init.constant_(layer.weight, value)  # here\n"
+        "start(model[2])\n"
+    ),
+    "constant tensor of a helper": (
+        f"model = {NETWORK}\ndef start(*shape):\n    return torch.full(shape, 0.05)  # here\n"
+        "for layer in model[::2]:\n    layer.weight = nn.Parameter(start(*layer.weight.shape))\n"
+    ),
+    "new parameter": f"model = {NETWORK}\nmodel[2].weight = nn.Parameter(3 * torch.randn(64, 64))  # here\n",
+    "some values changed later": (
+        f"model = {NETWORK}\ninit.constant_(model[2].weight, -4.6)  # here\nmodel[2].weight.data[:9] -= 1\n"
+    ),
     "multiplied by an operator": (
         f"model = {NETWORK}\nwith torch.no_grad():\n    for layer in model[::2]:\n        layer.weight *= 8  # here\n"
     ),
@@ -48,7 +61,8 @@ UNKNOWN = {
         f"model = {NETWORK}\nif True:\n    init.zeros_(model[2].weight)\nelse:\n"
         "    init.constant_(model[2].weight, 0.0)\n"
     ),
-    "computed": f"model = {NETWORK}\nstd = 10.0\ninit.normal_(model[2].weight, std=std)\n",
+    "computed": f"model = {NETWORK}\nstd = 100**0.5\ninit.normal_(model[2].weight, std=std)\n",
+    "tensor of ones that is no parameter": f"model = {NETWORK}\nones = torch.ones(3)\nmodel[2].weight.data[:] = 1\n",
     "changed later": f"model = {NETWORK}\ninit.zeros_(model[2].weight)\nmodel[2].weight.data += 1\n",
 }
 

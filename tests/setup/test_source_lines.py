@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import factor_line, origin_line
+from nbdebug.setup.source_lines import factor_line, learning_rate_line, origin_line, replacement_line
 
 HEADER = """\
 import torch
@@ -190,6 +190,32 @@ def test_origin_line_of_validation_data_and_loss_is_the_line_that_makes_them(tmp
     assert [line.number if line else None for line in lines] == [7, 7, 8]
 
 
+# By name: a sampler with the line that yields its indices, and the call of the loader.
+SAMPLERS = {
+    "batches by length": (
+        "class ByLength(Sampler):\n    mixes = False\n    def __len__(self): return 4\n    def __iter__(self):\n"
+        "        if self.mixes:\n            yield [3, 1]\n            return\n"
+        "        for start in range(0, 8, 2):\n            yield [start, start + 1]  # here\n",
+        "DataLoader(tokens, batch_sampler=ByLength())",
+    ),
+    "list of indices": (
+        "class Sorted(Sampler):\n    def __len__(self): return 8\n    def __iter__(self):\n"
+        "        order = sorted(range(8))\n        return iter(order)  # here\n",
+        "DataLoader(tokens, batch_size=2, sampler=Sorted())",
+    ),
+    "sampler of torch": ("", "DataLoader(tokens, batch_size=2, shuffle=True)  # here"),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_origin_line_of_the_loader_is_that_of_its_order(name: str, tmp_path: Path) -> None:
+    body, call = SAMPLERS[name]
+    header = HEADER.replace("TensorDataset", "TensorDataset, Sampler")
+    line = origin_line(build_setup(tmp_path, f"{header}{body}def build():\n    return {call}\n"), "loader")
+    assert line is not None
+    assert line.text.endswith("# here")
+
+
 SPLITS = {
     "random split": (
         "train_set, val_set = random_split(TensorDataset(tokens, tokens), [6, 2])\n",
@@ -248,3 +274,70 @@ def test_factor_line_is_that_of_the_function_of_a_schedule(factor: Any) -> None:
     line = factor_line(torch.optim.lr_scheduler.LambdaLR(optimizer, factor))
     assert line is not None
     assert line.text.strip().startswith("return 0.001")
+
+
+# By name: what happens after an optimizer was created with a rate of 2e-3. The line with "here" gave it another one.
+CHANGED_RATES = {
+    "state of an earlier run": (
+        "old = torch.optim.Adam(model.parameters(), lr=1e-7)\noptimizer.load_state_dict(old.state_dict())  # here\n"
+        "if model is None:\n    optimizer.param_groups[0]['lr'] = 2e-3\n"
+    ),
+    "group set by hand": "for group in optimizer.param_groups:\n    group['lr'] = 1e-7  # here\n",
+    "attribute of a trainer": (
+        "class Trainer:\n    def fit(self): pass\ntrainer = Trainer()\ntrainer.adam, optimizer = optimizer, None\n"
+        "state = trainer.adam.state_dict()\nstate['param_groups'][0].update(lr=1e-7)\n"
+        "model.load_state_dict(model.state_dict())\ntrainer.adam.load_state_dict(state)  # here\n"
+        "optimizer = trainer.adam\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_RATES)
+def test_learning_rate_line_is_that_of_a_later_change(name: str, tmp_path: Path) -> None:
+    text = (
+        "model = torch.nn.Linear(2, 2)\noptimizer = torch.optim.Adam(model.parameters(), lr=2e-3)\n"
+        f"{CHANGED_RATES[name]}def build():\n    build.optimizer = optimizer\n    return DataLoader(tokens)\n"
+    )
+    setup = build_setup(tmp_path, HEADER + text)
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(HEADER + text, str(tmp_path / "program.py"), "exec"), scope)
+    setup.optimizers = (scope["optimizer"],)
+    line = learning_rate_line(setup, 1e-7)
+    assert line is not None
+    assert line.text.endswith("# here")
+    created = learning_rate_line(setup, 2e-3)
+    assert created is not None
+    assert created.number == 5
+
+
+# By name: a program whose line with "here" replaces what the optimizer holds.
+REPLACED = {
+    "the model": (
+        "model = torch.nn.Linear(2, 2)\noptimizer = torch.optim.Adam(model.parameters())\n"
+        "model = torch.nn.Linear(2, 2)  # here\n"
+    ),
+    "a copy of the model": (
+        "import copy\nclass Run: pass\nrun = Run()\nrun.model = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.Adam([{'params': run.model.parameters()}])\n"
+        "run.model = copy.deepcopy(run.model)  # here\nmodel = run.model\n"
+    ),
+    "the weights of all layers": (
+        "model = torch.nn.Linear(2, 2)\noptimizer = torch.optim.Adam(model.parameters())\n"
+        "for layer in model.modules():\n    layer.weight = torch.nn.Parameter(torch.ones(2, 2))  # here\n"
+    ),
+    "nothing later": (
+        "model = torch.nn.Linear(2, 2)\nmodel = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_replacement_line_replaces_what_the_optimizer_holds(name: str, tmp_path: Path) -> None:
+    text = f"{REPLACED[name]}def build():\n    build.made = model, optimizer\n    return DataLoader(tokens)\n"
+    setup = build_setup(tmp_path, HEADER + text)
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(HEADER + text, str(tmp_path / "program.py"), "exec"), scope)
+    line = replacement_line(setup, scope["optimizer"], "", "weight")
+    texts = [source for source in text.splitlines() if source.endswith("# here")]
+    assert ([line.text] if line else []) == texts

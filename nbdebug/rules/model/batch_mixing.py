@@ -18,7 +18,8 @@ from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.setup.module_lines import module_line
+from nbdebug.source.location import add_line, get_location
 from nbdebug.source.search import find_assignments
 
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
@@ -95,7 +96,7 @@ def batch_mixing(
         message=f"Changing sample {sample_mixing.changed_sample} changes the outputs of "
         f"{len(sample_mixing.affected_samples)} of the {sample_mixing.batch_size - 1} other samples in its batch. "
         f"The samples mix in {call}.",
-        where=_mixing_location(first_mixing) if first_mixing else Location(),
+        where=_mixing_location(setup, first_mixing) if first_mixing else Location(),
         cause=_mixing_cause(first_mixing),
         fix=_mixing_fix(first_mixing),
         evidence={"touched": len(sample_mixing.affected_samples), "size": sample_mixing.batch_size, "call": call},
@@ -157,14 +158,18 @@ def _is_fault(mixing_call: MixingCall) -> bool:
     return mixing_call.call.name in _AXIS_OPERATIONS
 
 
-def _mixing_location(mixing_call: MixingCall) -> Location:
-    """The location of the mixing. For a layer, which keeps axes apart, the earlier line that mixed the samples."""
-    line = (
-        mixing_call.axis_lost_by.line
-        if mixing_call.axis_lost_by and mixing_call.call.name in _LAYER_CALLS | _SEQUENCE_CALLS
-        else None
-    )
-    return line.where(mixing_call.call.module) if line else mixing_call.call.where
+def _mixing_location(setup: Setup, mixing_call: MixingCall) -> Location:
+    """The location of the mixing.
+
+    For a layer, which keeps axes apart, that is the earlier line that mixed the samples; for a module without
+    ``batch_first``, the line that creates it.
+    """
+    where, is_layer = mixing_call.call.where, mixing_call.call.name in _LAYER_CALLS | _SEQUENCE_CALLS
+    line = mixing_call.axis_lost_by.line if mixing_call.axis_lost_by and is_layer else None
+    module = setup.eager_model.get_submodule(where.module) if where.module else None
+    if line is None and where.module and getattr(module, "batch_first", None) is False:
+        line = module_line(setup, where.module)
+    return add_line(where, line) if line else where
 
 
 def _mixing_cause(mixing_call: MixingCall | None) -> str:

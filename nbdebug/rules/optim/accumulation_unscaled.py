@@ -13,7 +13,7 @@ from nbdebug.loop_monitor.gradient_accumulation import GradientAccumulation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 
 _MIN_DIVISOR = 3  # one half twice is also the usual factor of a squared error, divided once
 _FACTOR_TOLERANCE = 0.02
@@ -60,13 +60,19 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
         message=f"In {sums.undivided_steps} of {sums.checked_steps} inspected steps, the gradients of {sums.passes} "
         "batches accumulate without dividing the loss: "
         f"each step uses {sums.passes} times the gradient of one large batch.",
-        where=get_location(sums.line),
+        where=get_location(_loss_line(loop)),
         cause="backward() adds to the gradients instead of averaging them.",
         fix=f"(loss / {sums.passes}).backward()",
         evidence={"looked at": sums.checked_steps, "summed up": sums.undivided_steps, "batches": sums.passes},
         explains=("O501", "O508:limit", "G402", "G410", "T602", "T604", "T605"),
         severity=None if is_affected else "note",
     )
+
+
+def _loss_line(loop: LoopSummary) -> SourceLine | None:
+    """Return the line of the backward pass, or that of the loss that its function receives."""
+    line = loop.accumulation.line
+    return (loop.lines.get("received root") if line == loop.lines.get("backward") else None) or line
 
 
 def _is_divided_twice(loop: LoopSummary, min_steps: int, share: float) -> bool:

@@ -20,7 +20,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import factor_line, learning_rate_line
+from nbdebug.setup.source_lines import changed_rate_line, factor_line, learning_rate_line
 from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:
@@ -90,11 +90,17 @@ def lr_too_low(
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)
     cause, fix = _cause_and_fix(schedule, rate)
+    line = factor_line(schedule) if schedule else learning_rate_line(setup, rate)
+    if line is not None and line == changed_rate_line(setup, rate):
+        cause = (
+            f"The optimizer was created with the rate {setup.optimizers[0].defaults['lr']:.3g}; this line changed it."
+        )
+        fix = 'for group in optimizer.param_groups:\n    group["lr"] = lr   # after this line'
     yield Finding(
         message=f"The learning rate {rate:.3g} is too low: a typical step changes a layer by "
         f"{verdict.update_ratio:.1e} of its norm, and all {run_summary.step_count} steps together by "
         f"{verdict.travel:.2g}; the loss went from {run_summary.start:.4g} to {run_summary.end:.4g}.",
-        where=get_location(factor_line(schedule) if schedule else learning_rate_line(setup, rate)),
+        where=get_location(line),
         cause=cause,
         fix=fix,
         evidence={

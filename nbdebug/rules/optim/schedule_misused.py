@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import unwrap_optimizer
-from nbdebug.setup.source_lines import creation_line, factor_line, option_line
+from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line
 from nbdebug.source.location import SourceLine, get_location
 
 _SLOW = 0.01  # of the highest rate
@@ -105,8 +105,8 @@ def _loop_findings(
         is_first = any(optimizer is optimizers[0] for optimizer in _scheduled_optimizers(use.scheduler))
         if (is_passed or is_first) and not findings:
             findings += _schedule_findings(setup, loop, use, max_slow_share)
-    findings = findings or [*_rate_findings(loop, max_zero_share)]
-    yield from findings or _repeated_creation_findings(loop)
+    findings = findings or [*_rate_findings(setup, loop, max_zero_share)]
+    yield from findings or _repeated_creation_findings(setup, loop)
 
 
 def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding]:
@@ -136,9 +136,18 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
             )
 
 
-def _rate_findings(loop: LoopSummary, max_zero_share: float) -> Iterator[Finding]:
+def _plan_line(setup: Setup, uses: Sequence[SchedulerUse]) -> SourceLine | None:
+    """Return the line that plans a schedule: the user's function of its factors, or the creation of a scheduler."""
+    factor_lines = (factor_line(use.scheduler) for use in uses if isinstance(use.scheduler, LambdaLR))
+    creation_lines = (creation_line(setup, use.scheduler) for use in reversed(uses))
+    return next(filter(None, (*factor_lines, *creation_lines)), None)
+
+
+def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> Iterator[Finding]:
     """Check the rates of all steps, whatever set them."""
-    rates, line = loop.rates, next((use.line for use in loop.schedulers if use.line), loop.lines.get("optimizer"))
+    rates, step_line = loop.rates, next((use.line for use in loop.schedulers if use.line), None)
+    line = step_line or rate_write_line(setup) or loop.lines.get("optimizer")
+    recreation_line = _plan_line(setup, loop.schedulers) if len(loop.schedulers) > 1 else None
     evidence = {"steps": rates.steps, "epochs": rates.epochs, "scheduler steps": sum(u.steps for u in loop.schedulers)}
     if rates.zero_steps >= max(_MIN_ZERO_STEPS, max_zero_share * rates.steps):
         yield _finding(
@@ -146,7 +155,7 @@ def _rate_findings(loop: LoopSummary, max_zero_share: float) -> Iterator[Finding
             f"({rates.zero_steps / rates.steps:.0%}, limit {max_zero_share:.0%}). These steps changed nothing.",
             "The schedule is planned for fewer steps than the loop makes.",
             "# as many steps as the schedule makes: epochs, or epochs * len(train_loader)",
-            line,
+            _plan_line(setup, loop.schedulers) or line,
             {**evidence, "steps at rate zero": rates.zero_steps},
         )
     elif rates.swings_within_epochs:
@@ -164,7 +173,7 @@ def _rate_findings(loop: LoopSummary, max_zero_share: float) -> Iterator[Finding
             f"{rates.warm_up_start:.2g} of its highest value or less; expected one warm-up at the start of training.",
             "The warm-up counts the batches of an epoch, or its scheduler is created in each epoch.",
             "step = epoch * len(train_loader) + number   # the warm-up counts all steps; create its scheduler once",
-            line,
+            recreation_line or line,
             {**evidence, "warm-ups": rates.warm_ups},
         )
     elif loop.ineffective_scheduler_steps >= _MIN_INEFFECTIVE_STEPS:
@@ -173,12 +182,12 @@ def _rate_findings(loop: LoopSummary, max_zero_share: float) -> Iterator[Finding
             f"{rates.steps} optimizer steps used one learning rate.",
             "The scheduler is created again in each epoch, or other code sets the rate back.",
             "scheduler = ...   # once, before the loop over epochs",
-            line,
+            recreation_line or line,
             evidence,
         )
 
 
-def _repeated_creation_findings(loop: LoopSummary) -> Iterator[Finding]:
+def _repeated_creation_findings(setup: Setup, loop: LoopSummary) -> Iterator[Finding]:
     """Check whether schedulers of one kind are created again and again, each long before the end of its schedule."""
     kinds: dict[type, list[SchedulerUse]] = {}
     for use in loop.schedulers:
@@ -193,7 +202,7 @@ def _repeated_creation_findings(loop: LoopSummary) -> Iterator[Finding]:
                 f"{lengths[0]} steps, and each made {steps} or fewer: every one begins at the start of the schedule.",
                 "The scheduler is created again, and its state is not restored.",
                 "scheduler = ...   # once, before the loop; or scheduler.load_state_dict(...) when training is resumed",
-                uses[0].line,
+                _plan_line(setup, uses) or uses[0].line,
                 {"schedulers": len(uses), "planned steps": lengths[0], "steps of each": steps},
             )
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
 from nbdebug.measurements.parameter_coverage import ParameterEntry
@@ -17,6 +17,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import replacement_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import find_unique_line, matches_replacement
@@ -82,18 +83,26 @@ def stale_optimizer(
     is_stale = bool(missing) and (
         len(foreign) == len(optimized) or _have_shapes_of(foreign, [entry.parameter for entry in missing])
     )
-    yield _stale_optimizer_finding(optimizers, foreign, missing) if is_stale else _foreign_tensors_finding(foreign)
+    yield (
+        _stale_optimizer_finding(setup, optimizers, foreign, missing) if is_stale else _foreign_tensors_finding(foreign)
+    )
 
 
 def _stale_optimizer_finding(
-    optimizers: tuple[torch.optim.Optimizer, ...], foreign: list[Tensor], missing: list[ParameterEntry]
+    setup: Setup,
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    foreign: list[Tensor],
+    missing: list[ParameterEntry],
 ) -> Finding:
+    line = replacement_line(setup, optimizers[0], missing[0].module, missing[0].name)
     return Finding(
         message=f"The optimizer holds {len(foreign)} tensors that do not belong to the model, "
         f"and lacks {len(missing)} that do: its steps have no effect on the model.",
-        where=Location(module=missing[0].module, parameter=missing[0].name),
-        cause="The model was built again after the optimizer was created.",
-        fix=recreate_optimizer_fix(optimizers[0]),
+        where=get_location(line, missing[0].module, missing[0].name),
+        cause="Parameters of the model were replaced after the optimizer was created."
+        if len(foreign) < sum(len(group["params"]) for optimizer in optimizers for group in optimizer.param_groups)
+        else "The model was built again after the optimizer was created.",
+        fix=recreate_optimizer_fix(optimizers[0]) + ("   # after this line" if line else ""),
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [entry.name for entry in missing[:8]]},
         assumes=tuple(parameter_not_updated(entry.name) for entry in missing),
         explains=_CONSEQUENCES,

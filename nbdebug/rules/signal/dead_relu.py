@@ -80,7 +80,7 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     ]
     if affected:
         is_harmless = max(layer.share for layer in affected) <= most and not _is_known_to_be_poor(record)
-        yield replace(_finding(affected, layers), severity="note" if is_harmless else None)
+        yield replace(_finding(affected, layers, biases), severity="note" if is_harmless else None)
 
 
 def _is_known_to_be_poor(record: Record) -> bool:
@@ -230,17 +230,21 @@ def _lacks_activation_module(kind: str, follower: str) -> bool:
     return kind.startswith(("Linear", "Conv")) and (is_own_module or follower.startswith(("Linear", "Conv", "Dropout")))
 
 
-def _finding(affected: list[DeadUnitShare], layers: list[DeadUnitShare]) -> Finding:
+def _finding(
+    affected: list[DeadUnitShare], layers: list[DeadUnitShare], biases: dict[str, BiasBeforeModule]
+) -> Finding:
     worst = max(affected, key=lambda layer: layer.share)
+    has_died = worst.share > worst.first + _MIN_RISE
+    bias = biases[worst.name].name if worst.name in biases and not has_died else None
     others = [layer.share for layer in layers if layer not in affected]
     comparison = f"the median of the other layers is {np.median(others):.2g}" if others else "all layers are affected"
     return Finding(
         message=f"Dead units in {len(affected)} of {len(layers)} layers with ReLU (share of units that are zero for "
         f"every sample): {describe_values([layer.name for layer in affected], [layer.share for layer in affected])}; "
         f"{comparison}.",
-        where=Location(worst.name),
+        where=Location(worst.name, bias),
         cause="A large step moved the biases or weights of these units so far that no input activates them."
-        if worst.share > worst.first + _MIN_RISE
+        if has_died
         else "These units were dead from the start: their biases are far below zero, or the inputs hardly differ.",
         fix="torch.nn.init.zeros_(layer.bias)   # and a lower lr; or torch.nn.LeakyReLU() instead of the ReLU",
         evidence={

@@ -1,0 +1,121 @@
+"""The user's line that creates a part of the model: a module, or a parameter of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+
+from torch import nn
+
+from nbdebug.setup.initialization import constant_line
+from nbdebug.setup.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement, part_producer
+from nbdebug.source.creation import Creation, consistent_creations
+from nbdebug.source.location import SourceLine, is_library_code
+from nbdebug.source.search import assignment_targets, call_name, find_assignments, search_files
+
+_MAX_STEPS = 8
+
+
+def part_line(setup: Setup, module: str | None, parameter: str | None = None) -> SourceLine | None:
+    """Return the line that creates a part of the model: a parameter that a class of the user holds, or a module.
+
+    For a parameter that has one value, other than 0 and 1, that is the line that sets it.
+    """
+    parts = parameter.split(".") if parameter else []
+    if parts and (line := constant_line(setup, ".".join(parts[:-1]), parts[-1])):
+        return line
+    if parts and (producer := _producer(setup.eager_model, parts)):
+        return SourceLine(*producer)
+    return module_line(setup, module or ".".join(parts[:-1]))
+
+
+def module_line(setup: Setup, path: str) -> SourceLine | None:
+    """Return the line that creates a module; for a part of a module of a library, the line that creates the whole.
+
+    None for the model itself, and if several lines can have created the module.
+    """
+    files = search_files(user_written_objects(setup))
+    parts = path.split(".") if path else []
+    prefixes = (parts[:length] for length in range(len(parts), 0, -1))
+    return next(filter(None, (_creation_line(setup.eager_model, prefix, files) for prefix in prefixes)), None)
+
+
+def _creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]) -> SourceLine | None:
+    """Return the line of the only call that can have created a module, or of the value that its owner assigns."""
+    try:
+        created = model.get_submodule(".".join(parts))
+    except AttributeError:
+        return None
+    creations = _creations(created, files)
+    if len(creations) == 1:
+        return creations[0].line
+    producer = _producer(model, parts) or _item_of_model(model, parts, files)
+    return SourceLine(*producer) if producer else None
+
+
+def _creations(created: nn.Module, files: Collection[str]) -> list[Creation]:
+    creations = consistent_creations(created, files)
+    return [c for c in creations if not isinstance(created, nn.Sequential) or _has_items(c.call, created)]
+
+
+def _has_items(call: ast.Call, created: nn.Sequential) -> bool:
+    """Check whether the modules in the call of a ``Sequential`` can be the modules that it contains."""
+    if any(isinstance(argument, (ast.Starred, ast.DictComp, ast.Dict)) for argument in call.args):
+        return True
+    if len(call.args) != len(created):
+        return len(call.args) == 1 and not isinstance(call.args[0], ast.Call)
+    classes = [getattr(nn, call_name(argument), None) for argument in call.args]
+    return all(type(kind) is not type or isinstance(item, kind) for kind, item in zip(classes, created, strict=True))
+
+
+def _item_of_model(model: nn.Module, parts: Sequence[str], files: Collection[str]) -> tuple[str, int] | None:
+    """Return the file and the line of a part of a model that is a ``Sequential`` itself."""
+    creations = _creations(model, files) if isinstance(model, nn.Sequential) else []
+    return _item(creations[0].file, creations[0].call, parts) if len(creations) == 1 else None
+
+
+def _producer(model: nn.Module, parts: Sequence[str]) -> tuple[str, int] | None:
+    """Return the file and the line of the value that a method of the user assigns to a part of the model."""
+    for length in range(len(parts) - 1, -1, -1):
+        try:
+            owner = model.get_submodule(".".join(parts[:length]))
+        except AttributeError:
+            continue
+        lines = [line for line in find_assignments(owner, parts[length]) if not is_library_code(line.file)]
+        if lines:
+            value = _assigned_value(lines[0], parts[length]) if len({*lines}) == 1 else None
+            return _item(lines[0].file, value, parts[length + 1 :]) if value is not None else None
+    return None
+
+
+def _assigned_value(line: SourceLine, attribute: str) -> ast.expr | None:
+    """Return the value that the statement on a line assigns to an attribute."""
+    statement = covering_statement(line)
+    targets = [getattr(target, "attr", None) for target in assignment_targets(statement)] if statement else []
+    value = getattr(statement, "value", None)
+    if not isinstance(value, ast.expr) or attribute not in targets:
+        return None
+    values = getattr(value, "elts", None) if len(targets) > 1 else None
+    return values[targets.index(attribute)] if values and len(values) == len(targets) else value
+
+
+def _item(file: str, value: ast.expr, keys: Sequence[str]) -> tuple[str, int] | None:
+    """Return the file and the line of the module under some keys of a container; None if the source does not tell."""
+    value = part_producer(file, value, None)
+    for key in keys:
+        item = _item_under_key(value, key)
+        if item is None:
+            return None
+        value = part_producer(file, item, None)
+    return file, value.lineno
+
+
+def _item_under_key(container: ast.expr, key: str) -> ast.expr | None:
+    """Return the argument or the element of a container at a position."""
+    items = container.args if isinstance(container, ast.Call) else getattr(container, "elts", [])
+    if len(items) == 1 and isinstance(items[0], (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp)):
+        items = [items[0].elt] * (int(key) + 1 if key.isdigit() else 0) if hasattr(items[0], "elt") else items[0].elts
+    is_complete = not any(isinstance(item, ast.Starred) for item in items)
+    return items[int(key)] if key.isdigit() and is_complete and int(key) < len(items) else None

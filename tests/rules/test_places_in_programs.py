@@ -1,0 +1,120 @@
+"""Tests of the line that findings on the parts of a program name: the one that creates or sets what is at fault."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from nbdebug.finding import Finding
+from nbdebug.rules.examples import train
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import all_findings, source_line
+from tests.rules.rule_findings import rule_findings
+from tests.source.source_modules import load_module
+
+HEADER = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Sampler, TensorDataset
+torch.manual_seed(0)
+x, y = torch.randn(96, 8), torch.arange(96) % 3
+x[:, 0] += y
+loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)
+def body(width=16):
+    return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 3))
+"""
+FOOTER = "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
+
+# By code and name: a program whose line with "here" is at fault.
+PROGRAMS = {
+    "M312 momentum through a helper": (
+        "def dense(width, momentum):\n    return nn.Sequential(\n        nn.Linear(8, width),\n"
+        "        nn.BatchNorm1d(width, momentum=momentum),  # here\n        nn.ReLU(),\n    )\n"
+        f"model = nn.Sequential(dense(8, 0.99), nn.Linear(8, 3))\n{FOOTER}"
+    ),
+    "M304 layer of an encoder": (
+        "class Encoder(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        layer = nn.TransformerEncoderLayer(8, 2, 16)  # here\n"
+        "        self.encoder, self.head = nn.TransformerEncoder(layer, 1), nn.Linear(8, 3)\n"
+        "    def forward(self, x):\n        return self.head(self.encoder(x.reshape(-1, 4, 8)).mean(1))\n"
+        "model = Encoder()\nloader = DataLoader(TensorDataset(torch.randn(96, 4, 8), y), batch_size=16)\n" + FOOTER
+    ),
+    "M304 recurrent layer of a model": (
+        "class Recurrent(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.cells = nn.LSTM(8, 12)  # here\n        self.head = nn.Linear(12, 3)\n"
+        "    def forward(self, x):\n        return self.head(self.cells(x)[0][:, -1])\n"
+        "model = Recurrent()\nloader = DataLoader(TensorDataset(torch.randn(96, 4, 8), y), batch_size=16)\n" + FOOTER
+    ),
+    "G407 weights of a function": (
+        "def start(*shape):\n    return torch.full(shape, 0.05)  # here\n"
+        "class Functional(nn.Module):\n    def __init__(self, make):\n        super().__init__()\n"
+        "        self.weights = nn.ParameterList([nn.Parameter(make(16, 8)), nn.Parameter(make(3, 16))])\n"
+        "    def forward(self, x):\n        hidden = torch.tanh(F.linear(x, self.weights[0]))\n"
+        "        return F.linear(hidden, self.weights[1])\n"
+        f"model = Functional(start)\n{FOOTER}"
+    ),
+    "O504 model created again": (
+        f"def build():\n    model = body()\n    {FOOTER}    model = body()  # here\n    return model, optimizer\n"
+        "model, optimizer = build()\n"
+    ),
+    "O504 weights replaced by a helper": (
+        "def orthogonal(module):\n    for layer in module.children():\n        if hasattr(layer, 'weight'):\n"
+        "            start = nn.init.orthogonal_(torch.empty_like(layer.weight))\n"
+        "            layer.weight = nn.Parameter(start)  # here\n"
+        f"model = body()\n{FOOTER}orthogonal(model)\n"
+    ),
+    "D116 batches of a sampler": (
+        "class ByClass(Sampler):\n    def __len__(self):\n        return 6\n    def __iter__(self):\n"
+        "        order = y.argsort().tolist()\n        for start in range(0, 96, 16):\n"
+        "            yield order[start : start + 16]  # here\n"
+        f"loader = DataLoader(TensorDataset(x, y), batch_sampler=ByClass())\nmodel = body()\n{FOOTER}"
+    ),
+}
+# The same of findings on a run.
+RUNS = {
+    "G401 biases of all layers": (
+        "def start(layer, prior=0.001):\n    if isinstance(layer, nn.Linear):\n"
+        "        nn.init.constant_(layer.bias, -30 * (1 - prior))  # here\n"
+        f"model = body()\nmodel.apply(start)\n{FOOTER}"
+    ),
+    "G401 biases filled by hand": (
+        f"model = body(32)\nwith torch.no_grad():\n    model[0].bias.fill_(-40.0)  # here\n{FOOTER}"
+    ),
+    "O502 rate of a loaded state": (
+        f"model = body()\nold = torch.optim.Adam(model.parameters(), lr=1e-7)\n{FOOTER}"
+        "optimizer.load_state_dict(old.state_dict())  # here\n"
+    ),
+}
+
+
+def build_setup(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setup:
+    module = load_module(tmp_path / "program_with_a_fault.py", HEADER + text)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    setup = Setup(module.model, module.loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(module.optimizer,))
+    setup.files = {str(module.__file__)}
+    return setup
+
+
+def assert_place(findings: list[Finding], code: str) -> None:
+    lines = {source_line(finding) for finding in findings if finding.code == code and finding.severity != "note"}
+    assert [line.endswith("# here") for line in lines] == [True], "\n".join(map(str, findings))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_finding_names_the_line_that_creates_or_sets_what_is_at_fault(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = name.split()[0]
+    assert_place(rule_findings(build_setup(PROGRAMS[name], tmp_path, monkeypatch), code), code)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_finding_on_a_run_names_the_line_that_sets_what_is_at_fault(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = build_setup(RUNS[name], tmp_path, monkeypatch)
+    assert_place(all_findings(lambda setup: train(setup, 20), setup), name.split()[0])
