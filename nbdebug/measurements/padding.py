@@ -21,6 +21,8 @@ from nbdebug.setup import Batch
 from nbdebug.tensors.pytree import tree_map
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
+_MAX_NEUTRAL_ROWS = 4
+_MAX_PADDED_ENDS = 0.5  # share of the samples whose last real step has the value of padding
 
 
 def _find_padding_mixing_call(
@@ -78,6 +80,8 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
                 True,
                 f"input {name!r}",
             )
+            if result.affected and is_neutral(eval_outputs, declared):
+                return replace(result, affected=0)
             return (
                 replace(result, mixing_call=_find_padding_mixing_call(eval_outputs, declared, _replace_padding, tensor))
                 if result.affected
@@ -89,8 +93,28 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
             with change_embedded(module, padded):
                 after = eval_outputs.predict(eval_outputs.batch)[0]
             result = _measure_effect(eval_outputs, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
+            if result.affected and is_neutral(eval_outputs, padded):
+                return replace(result, affected=0)
             return replace(result, mixing_call=_find_packing_call(eval_outputs)) if result.affected else result
     raise NotChecked("no mask, no lengths and no padding_idx identify padded positions")
+
+
+def is_neutral(answers: EvalOutputs, padded: Tensor) -> bool:
+    """Return whether some samples have the same output alone and without their padding, such as a sum of zeros."""
+    rows = (padded.any(1) & ~padded.all(1)).nonzero().flatten().tolist()[:_MAX_NEUTRAL_ROWS]
+    try:
+        return bool(rows) and all(_is_neutral_in_row(answers, padded, row) for row in rows)
+    except (RuntimeError, ValueError, IndexError, TypeError):  # the model needs this width, or whole batches
+        return False
+
+
+def _is_neutral_in_row(answers: EvalOutputs, padded: Tensor, row: int) -> bool:
+    real, single = ~padded[row], replace(answers, batch=answers.batch.take_samples([row]))
+    trimmed = single.transform_inputs(lambda leaf: leaf[:, real] if leaf.shape[1:2] == padded.shape[1:] else leaf)
+    before, after = answers.outputs[0], single.predict(trimmed)[0]
+    expected = before[row, real] if before.shape[:2] == padded.shape else before[row]
+    is_close = torch.isclose(after[0], expected, rtol=0.0, atol=_MIN_RELATIVE_CHANGE * float(before.std()))
+    return after[0].shape == expected.shape and bool(is_close.all())
 
 
 def _find_packing_call(answers: EvalOutputs) -> TorchCall | None:
@@ -140,12 +164,22 @@ def _get_padding_from_mask(mask: Tensor) -> Iterator[Tensor]:
 
 
 def _get_padding_from_lengths(lengths: Tensor, others: list[Tensor]) -> Iterator[Tensor]:
-    """Yield the positions beyond the length of each sample, if the longest sample fills its row."""
+    """Yield the positions beyond the length of each sample, if the last steps before them are not padding too."""
     if lengths.dim() != 1 or lengths.is_floating_point() or int(lengths.min()) < 1:
         return
     for other in others:
-        if len(other) == len(lengths) and other.shape[1] == int(lengths.max()):
-            yield torch.arange(other.shape[1], device=other.device) >= lengths.to(other.device).unsqueeze(1)
+        if len(other) == len(lengths) and other.shape[1] >= int(lengths.max()):
+            places = lengths.to(other.device)
+            padded = torch.arange(other.shape[1], device=other.device) >= places.unsqueeze(1)
+            if bool(padded.any()) and not _ends_in_padding(other, places, other[padded][0]):
+                yield padded
+
+
+def _ends_in_padding(tensor: Tensor, lengths: Tensor, padding: Tensor) -> bool:
+    """Return whether the last steps of more than half of the samples equal the padding: these are no lengths."""
+    last_steps = tensor[torch.arange(len(tensor), device=tensor.device), lengths - 1]
+    equal = (last_steps == padding).reshape(len(tensor), -1).all(1)
+    return float(equal.float().mean()) > _MAX_PADDED_ENDS
 
 
 def _get_padding_from_index(module: nn.Module, answers: EvalOutputs) -> Tensor | None:
