@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,10 @@ _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast."""
+    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast.
+
+    The inputs of the batch are the arguments that the loop has passed to the model.
+    """
 
     batch: Batch
     trace: ForwardTrace
@@ -88,6 +91,7 @@ class StepTrace(LoopMode):
         if self.batch is None and self.is_due:
             self.open(Batch(args, kwargs), [])
         if self.batch is not None:
+            self.batch = replace(self.batch, args=args, kwargs=kwargs)
             self.module_hooks.close()
             self.module_hooks.enter_context(self.trace.track(self.setup.eager_model))
             self.is_in_model = True
