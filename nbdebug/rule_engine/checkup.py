@@ -26,9 +26,8 @@ from nbdebug.views.live import Screen, show_view
 
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
-_FROM_GRAPH = {  # measured from a traced step
-    *("setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "padding_gradient")
-}
+# Measured from a traced step.
+_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "padding_gradient"}
 # Rules that read the graph and the calls of a loss without computing it again.
 _LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L215", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
