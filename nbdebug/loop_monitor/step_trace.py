@@ -21,6 +21,7 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, format_traceback_entry, get_line_from_frame
 from nbdebug.tensors.pytree import tree_tensors
 
+_HOOK_METHODS = frozenset({"register_hook", "retain_grad"})
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
 
@@ -28,7 +29,8 @@ _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 class TracedStep:
     """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast.
 
-    The inputs of the batch are the arguments that the loop has passed to the model.
+    The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
+    step registered hooks on tensors, which every backward pass would call.
     """
 
     batch: Batch
@@ -37,6 +39,7 @@ class TracedStep:
     loss: Tensor
     broadcasts: list[Broadcast]
     kl_divergences: list[TorchCall]
+    has_hooks: bool
 
 
 class StepTrace(LoopMode):
@@ -60,6 +63,7 @@ class StepTrace(LoopMode):
         self.output: Any = None
         self.tracker = BroadcastTracker([], [])
         self.kl_divergences: list[TorchCall] = []
+        self.has_hooks = False
 
     @property
     def is_due(self) -> bool:
@@ -109,7 +113,8 @@ class StepTrace(LoopMode):
         batch, output, step = self.batch, self.output, None
         if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
             self.attempts = _MAX_ATTEMPTS
-            step = TracedStep(batch, self.trace, output, roots[0], self.tracker.broadcasts, self.kl_divergences)
+            calls = self.tracker.broadcasts, self.kl_divergences
+            step = TracedStep(batch, self.trace, output, roots[0], *calls, self.has_hooks)
         self.close()
         error, self.error = self.error, None
         if error is not None:
@@ -153,7 +158,9 @@ class StepTrace(LoopMode):
         self.tracker.on_result(func, inputs, outputs)
         if line is not None:
             _add_line(outputs, line)
-        if getattr(func, "__name__", "") == "kl_div":
+        name = getattr(func, "__name__", "")
+        self.has_hooks |= name in _HOOK_METHODS and line is not None
+        if name == "kl_div":
             self.kl_divergences.append(TorchCall("kl_div", tuple(inputs), tuple(outputs), args, kwargs, None, line))
 
     def stop(self, error: Exception) -> None:

@@ -122,7 +122,8 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
         "kl_divergences": step.kl_divergences,
     }
     needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
-    unavailable = dict.fromkeys(needed - _FROM_GRAPH, NotChecked(_NOT_MEASURED_DURING_LOOP))
+    available = _FROM_GRAPH - ({"padding_gradient"} if step.has_hooks else set())
+    unavailable = dict.fromkeys(needed - available, NotChecked(_NOT_MEASURED_DURING_LOOP))
     runner = RuleRunner(
         Measurements(own_setup, **{**unavailable, **measured}),
         [rule_registry.find_rule(code) for code in _LOSS_GRAPH_RULES],

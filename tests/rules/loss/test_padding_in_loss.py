@@ -177,3 +177,15 @@ def test_padding_in_loss_of_own_loop_is_reported_at_its_line(name: str) -> None:
 def test_padding_in_loss_of_own_loop_without_padding_is_quiet(name: str) -> None:
     program, step_loss = HEALTHY_LOOPS[name]
     assert [f for f in loop_debugger(*program(), step_loss).findings if f.code == "L215"] == []
+
+
+def test_padding_in_loss_of_own_loop_calls_each_hook_of_the_user_once() -> None:
+    calls: list[float] = []
+
+    def step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        errors = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="none")
+        errors.register_hook(lambda gradient: calls.append(float(gradient.sum())))
+        return errors.mean()
+
+    debugger = loop_debugger(*tagger(), step)
+    assert len(calls) == len(debugger.setup.train_loader)  # type: ignore[arg-type]
