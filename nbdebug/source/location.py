@@ -66,8 +66,9 @@ def is_debugger_code(file: str) -> bool:
 
 @cache
 def is_library_code(file: str) -> bool:
-    """Return whether a file belongs to Python or to an installed package."""
-    return file.startswith((*_LIBRARY_FOLDERS, "<frozen")) or "site-packages" in file or "dist-packages" in file
+    """Return whether a file belongs to Python or to an installed package, or is code that a library has generated."""
+    is_generated = file.startswith("<") and not linecache.getlines(file)  # as the __init__ of a dataclass
+    return file.startswith(_LIBRARY_FOLDERS) or is_generated or "site-packages" in file or "dist-packages" in file
 
 
 def find_user_line(stack: Iterable[SourceLine]) -> SourceLine | None:
