@@ -37,7 +37,7 @@ _CAUSES = {
 }
 _FIXES = {
     "count": "accuracy = {metric} / len(loader.dataset)   # the number of rows, not of batches",
-    "whole": "predictions.append(output.argmax(1)); targets.append(y)   # in the loop; after it, once: {metric}(…)",
+    "whole": "outputs.append(output); targets.append(y)   # in the loop; after it, once: {metric} of all rows",
     "perplexity": "total += loss.item() * len(y)   # and after the loop: math.exp(total / len(loader.dataset))",
     "root": "total += ((output - y) ** 2).sum().item()   # and after the loop: (total / len(loader.dataset)) ** 0.5",
     "means": "total += loss.item() * len(y)   # and after the loop: total / len(loader.dataset)",
@@ -142,7 +142,7 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         message=message,
         where=average.line.where(),
         cause=_CAUSES[average.kind],
-        fix=_FIXES[average.kind].format(metric=average.metric),
+        fix=average.fix or _FIXES[average.kind].format(metric=average.metric),
         evidence={"line": average.line.text.strip(), "kind": average.kind, "batches": len(sizes), "factor": factor},
         severity="note" if average.kind == "means" and factor < warn else None,
     )

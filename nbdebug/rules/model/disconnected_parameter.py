@@ -189,8 +189,7 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
         message=f"{format_names(entries)} had no gradient in any of {loop.gradient_checks} inspected steps of your "
         "loop, although the optimizer that holds them stepped: no backward pass reaches them.",
         where=Location(largest_part(entries[0], entries, parameters) or None, entries[0].name),
-        cause="Their output is detached before the loss that should train them, or is not part of any loss, or another "
-        "loss overwrites their gradients.",
+        cause="Their output is detached before the loss that should train them, or is not part of any loss.",
         fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
         evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
         explains=("O503", "G414", "G416", "M315", "T601", "T606", "T608", "O502", "T610", "T614"),
@@ -216,6 +215,12 @@ def _unselected_message(entries: list[ParameterEntry]) -> str:
 
 
 def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
+    if conversion := cut.python_conversion:
+        return (
+            f"{conversion}() takes the values out of torch, so no gradient flows back through what is computed from "
+            "them.",
+            f"# compute with torch functions what is computed here from the result of {conversion}()",
+        )
     return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
 
 

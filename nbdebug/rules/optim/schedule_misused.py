@@ -129,8 +129,7 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
                 f"Two schedulers set the rate of one optimizer: {count} changes by {kind} were followed directly by a "
                 f"step of {other_kind}, which computes the rate from its initial value and so undoes them.",
                 f"{other_kind} does not multiply the current rate, but replaces it.",
-                "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
-                "one LambdaLR with the product of both factors",
+                _fix_for_undone_changes(use, other),
                 other.line or use.line,
                 {"scheduler steps": use.steps, "undone": count},
             )
@@ -141,6 +140,19 @@ def _plan_line(setup: Setup, uses: Sequence[SchedulerUse]) -> SourceLine | None:
     factor_lines = (factor_line(use.scheduler) for use in uses if isinstance(use.scheduler, LambdaLR))
     creation_lines = (creation_line(setup, use.scheduler) for use in reversed(uses))
     return next(filter(None, (*factor_lines, *creation_lines)), None)
+
+
+def _fix_for_undone_changes(use: SchedulerUse, other: SchedulerUse) -> str:
+    """Return the fix: one sequence for schedulers that step equally often, else a warm-up that ends."""
+    steps_equally = abs(use.steps - other.steps) <= 1 and not isinstance(use.scheduler, ReduceLROnPlateau)
+    if steps_equally:
+        return (
+            "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
+            "one LambdaLR with the product of both factors"
+        )
+    text = other.line.text.strip() if other.line else ""
+    call = text if text.endswith(".step()") and text.count("(") == 1 else "warm_up.step()"
+    return f"if step <= warm_up_steps: {call}   # after that, only {type(use.scheduler).__name__} sets the rate"
 
 
 def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> Iterator[Finding]:
