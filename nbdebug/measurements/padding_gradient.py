@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_gradient import compute_output_gradients
 from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding, get_declared_padding
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
@@ -94,14 +95,9 @@ def _find_targets(first_pass: ForwardPass, padded: Tensor) -> Iterator[Tensor]:
 
 def _compute_gradient(loss: Tensor, scores: Tensor, positions: Tensor) -> Tensor:
     """Return the gradient of the loss at some positions of the output."""
-    hooks = (scores._backward_hooks or {}).values()
-    if scores.retains_grad or any(not (hook.__module__ or "").startswith("nbdebug.") for hook in hooks):
-        raise NotChecked("the output has hooks of yours, which a further backward pass would call")
-    if not scores.requires_grad:
-        raise NotChecked("the output has no gradient")
     if scores.shape[:2] != positions.shape and scores.shape[:1] != positions.flatten().shape and scores.dim() < 3:
         raise NotChecked("the output has no axis for the positions of the input")
-    (gradient,) = torch.autograd.grad(loss, scores, retain_graph=True, allow_unused=True)
+    (gradient,) = compute_output_gradients(loss, [scores])
     if gradient is None:
         raise NotChecked("the loss does not depend on this output")
     count, length = positions.shape

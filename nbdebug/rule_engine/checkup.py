@@ -11,6 +11,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
 from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
@@ -26,10 +27,11 @@ from nbdebug.views.live import Screen, show_view
 
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
-# Measured from a traced step.
-_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "padding_gradient"}
-# Rules that read the graph and the calls of a loss without computing it again.
-_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L215", "L217")
+# Measured from a traced step, the latter by a further backward pass from its loss.
+_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"}
+_FROM_GRADIENT = {"padding_gradient", "ignored_target"}
+# Rules that read the graph and the calls of a loss.
+_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
 
@@ -120,9 +122,10 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
         "weight_broadcasts": [],
         "comparisons": comparisons_in_graph(graph),
         "kl_divergences": step.kl_divergences,
+        "loss_call": _find_loss_call(setup, first_pass),
     }
     needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
-    available = _FROM_GRAPH - ({"padding_gradient"} if step.has_hooks else set())
+    available = _FROM_GRAPH if step.has_hooks else _FROM_GRAPH | _FROM_GRADIENT
     unavailable = dict.fromkeys(needed - available, NotChecked(_NOT_MEASURED_DURING_LOOP))
     runner = RuleRunner(
         Measurements(own_setup, **{**unavailable, **measured}),
@@ -133,6 +136,13 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
     line = graph.root.line if graph.root else None
     findings = (f if f.where.line or not line else replace(f, where=add_line(f.where, line)) for f in runner.report())
     return replace(runner.report(), findings=tuple(findings))
+
+
+def _find_loss_call(setup: Setup, first_pass: ForwardPass) -> LossCall | NotChecked:
+    try:
+        return find_loss_call(setup, first_pass)
+    except NotChecked as reason:
+        return reason
 
 
 def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any]) -> Report:
