@@ -144,7 +144,17 @@ def _contradicts(creation: Creation, created: object) -> bool:
         option = _option(created, name)
         if value is not _UNKNOWN and option is not _UNKNOWN and not _is_equal(value, option):
             return True
-    return False
+    return is_complete and _contradicts_order(creation, created)
+
+
+def _contradicts_order(creation: Creation, created: object) -> bool:
+    """Check whether a call without a sampler creates a loader with another order: shuffled or not."""
+    sampler = inspect.getattr_static(created, "sampler", None)
+    if sampler is None or any(creation.argument(created, name) for name in ("sampler", "batch_sampler")):
+        return False
+    argument = creation.argument(created, "shuffle")
+    shuffle = _literal(argument) if argument is not None else False
+    return shuffle is not _UNKNOWN and bool(shuffle) != (type(sampler).__name__ == "RandomSampler")
 
 
 def _is_equal(value: Any, option: Any) -> bool:

@@ -204,6 +204,14 @@ SAMPLERS = {
         "DataLoader(tokens, batch_size=2, sampler=Sorted())",
     ),
     "sampler of torch": ("", "DataLoader(tokens, batch_size=2, shuffle=True)  # here"),
+    "shuffled, not the other one": (
+        "other = DataLoader(tokens, batch_size=2)\n",
+        "DataLoader(tokens, batch_size=2, shuffle=True)  # here",
+    ),
+    "not shuffled, unlike the other one": (
+        "other = DataLoader(tokens, batch_size=2, shuffle=True)\n",
+        "DataLoader(tokens, batch_size=2)  # here",
+    ),
 }
 
 
