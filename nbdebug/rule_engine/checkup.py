@@ -19,7 +19,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.report import Report
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import Rule
-from nbdebug.rule_engine.rule_runner import Options, RuleRunner
+from nbdebug.rule_engine.rule_runner import Options, RuleRunner, locate_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import setup_error
 from nbdebug.source.location import add_line
@@ -143,6 +143,16 @@ def _find_loss_call(setup: Setup, first_pass: ForwardPass) -> LossCall | NotChec
         return find_loss_call(setup, first_pass)
     except NotChecked as reason:
         return reason
+
+
+def locate_findings(setup: Setup, report: Report) -> Report:
+    """Return a report in which findings without a line have one, if the files of the setup now tell it."""
+    if all(finding.where.line is not None for finding in report):
+        return report
+    rules = rule_registry.load_rules()
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        findings = (locate_finding(setup, rules[f.code], f) if f.code in rules else f for f in report)
+        return replace(report, findings=tuple(findings))
 
 
 def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any]) -> Report:

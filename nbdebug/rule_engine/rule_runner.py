@@ -81,26 +81,13 @@ class RuleRunner:
 
     def _record_findings(self, rule: Rule, findings: list[Finding]) -> None:
         """Add the findings of a rule, except those that a comment in the user's source suppresses."""
-        findings = [self._locate_finding(rule, finding) for finding in findings]
+        findings = [locate_finding(self.measurements["setup"], rule, finding) for finding in findings]
         suppressed = [finding for finding in findings if is_ignored(finding)]
         reason = "a comment at {} suppresses it"
         self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]
         self._findings += [finding for finding in findings if finding not in suppressed]
         if not suppressed or len(suppressed) < len(findings):
             self._checked_codes.add(rule.code)
-
-    def _locate_finding(self, rule: Rule, finding: Finding) -> Finding:
-        """Add the line that makes the origin of a rule, or the part of the model at fault, to a finding without one."""
-        if finding.where.line is not None:
-            return finding
-        setup, where = self.measurements["setup"], finding.where
-        try:
-            line = origin_line(setup, rule.origin, finding.evidence.get("split")) if rule.origin else None
-            if line is None and rule.code.startswith(_MODEL_FAMILIES):
-                line = part_line(setup, where.module, where.parameter)
-        except Exception:  # a finding is worth more than its line
-            return finding
-        return replace(finding, where=add_line(finding.where, line)) if line else finding
 
     def _progress(self, done: int, rule: Rule) -> CheckupProgress:
         """Return the progress, with the seconds left at the current rate."""
@@ -119,6 +106,20 @@ class RuleRunner:
             stopped=self._stopped,
             pass_error=_get_unmet_expectation(self.measurements),
         )
+
+
+def locate_finding(setup: Setup, rule: Rule, finding: Finding) -> Finding:
+    """Add the line that makes the origin of a rule, or the part of the model at fault, to a finding without one."""
+    where = finding.where
+    if where.line is not None:
+        return finding
+    try:
+        line = origin_line(setup, rule.origin, finding.evidence.get("split")) if rule.origin else None
+        if line is None and rule.code.startswith(_MODEL_FAMILIES):
+            line = part_line(setup, where.module, where.parameter)
+    except Exception:  # a finding is worth more than its line
+        return finding
+    return replace(finding, where=add_line(where, line)) if line else finding
 
 
 def _get_unmet_expectation(measurements: Measurements) -> str:

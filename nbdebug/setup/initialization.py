@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -20,6 +20,10 @@ from nbdebug.source.search import call_name, search_files, syntax_tree
 _TOLERANCE, _ERRORS = 0.02, 4.0  # relative; standard errors of a standard deviation
 _DEFAULTS = {"normal_": (0.0, 1.0), "uniform_": (0.0, 1.0)}  # of torch.nn.init
 _PARAMETERS = {"normal_": ("mean", "std"), "uniform_": ("a", "b")}
+_CONSTANTS = frozenset({"constant_", "fill_"})
+_DISTRIBUTIONS = frozenset({"normal_", "uniform_", "trunc_normal_", "orthogonal_"}) | {
+    *("xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_uniform_")
+}
 _MOMENTS = {"zeros": (0.0, 0.0), "ones": (1.0, 0.0), "randn": (0.0, 1.0), "rand": (0.5, math.sqrt(1 / 12))}
 
 
@@ -27,8 +31,9 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     """Return the only line in the user's files that writes such values as a parameter has now.
 
     Those are calls of ``torch.nn.init``, methods of a tensor such as ``fill_``, multiplications in place, and tensors
-    that become parameters, whose numbers agree with the values. If there is none, a call that writes an unknown number
-    counts for a parameter with one value. None if there is no such line, or more than one.
+    that become parameters, whose numbers agree with the values. If there is none, a call with a number that the source
+    does not tell counts for a parameter with one value, and for one that is no sample of torch's own initialization.
+    None if there is no such line, or more than one.
     """
     owner, values = _owner_and_values(setup, module, parameter)
     if owner is None or values is None:
@@ -36,8 +41,10 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     files = search_files(user_written_objects(setup))
     writes = [(file, node) for file in files for node in _writing_nodes(file)]
     lines = {SourceLine(file, node.lineno) for file, node in writes if _agrees(file, node, values, owner, parameter)}
-    if not lines and _is_constant(values, float(values[0])):
-        lines = {SourceLine(file, node.lineno) for file, node in writes if _writes_unknown_number(file, node)}
+    if not lines:
+        is_constant = _is_constant(values, float(values[0]))
+        names = _CONSTANTS if is_constant else _DISTRIBUTIONS if _is_unusual(values, owner, parameter) else frozenset()
+        lines = {SourceLine(file, node.lineno) for file, node in writes if _has_unknown_number(file, node, names)}
     return lines.pop() if len(lines) == 1 else None
 
 
@@ -81,20 +88,50 @@ def _agrees(file: str, node: ast.Call | ast.AugAssign, values: Tensor, owner: nn
     name, numbers = call_name(node), [_number(file, argument) for argument in node.args]
     if name in ("zeros_", "zero_", "ones_"):
         return _is_constant(values, float(name == "ones_"))
-    if name in ("constant_", "fill_"):
+    if name in _CONSTANTS:
         return bool(numbers) and numbers[-1] is not None and _is_constant(values, numbers[-1])
     if name == "mul_":
         return len(numbers) == 1 and numbers[0] is not None and _is_scaled(values, numbers[0], owner, parameter)
-    if name in ("Parameter", "full"):
+    if name == "full" or (name in ("Parameter", "copy_") and node.args):
         moments = _moments(file, node if name == "full" else node.args[0])
         return moments is not None and _has_moments(values, *moments)
-    return name in _DEFAULTS and _agrees_with_distribution(file, node, name, values)
+    if name in _DEFAULTS:
+        return _agrees_with_distribution(file, node, name, values)
+    return name in _DISTRIBUTIONS and _agrees_with_sample(file, node, values, getattr(owner, parameter))
 
 
-def _writes_unknown_number(file: str, node: ast.Call | ast.AugAssign) -> bool:
-    """Check whether a call writes one number that the source does not tell."""
-    is_constant = call_name(node) in ("constant_", "fill_")
-    return isinstance(node, ast.Call) and is_constant and bool(node.args) and _number(file, node.args[-1]) is None
+def _agrees_with_sample(file: str, call: ast.Call, values: Tensor, parameter: Tensor) -> bool:
+    """Check whether values spread like a sample that a function of ``torch.nn.init`` writes with some options."""
+    arguments = [_literal(file, argument) for argument in call.args[1:]]
+    options = {keyword.arg: _literal(file, keyword.value) for keyword in call.keywords if keyword.arg}
+    if None in arguments or None in options.values():
+        return False
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            sample = getattr(nn.init, call_name(call))(torch.empty_like(parameter), *arguments, **options)
+        except (TypeError, ValueError, RuntimeError):
+            return False
+        return _is_close(float(values.std()), float(sample.float().std()), values.numel() // 2)
+
+
+def _has_unknown_number(file: str, node: ast.Call | ast.AugAssign, names: Collection[str]) -> bool:
+    """Check whether a call of one of some functions writes values by a number that the source does not tell."""
+    if not isinstance(node, ast.Call) or call_name(node) not in names:
+        return False
+    numbers = [*node.args[_is_init_function(node) :], *(keyword.value for keyword in node.keywords)]
+    return any(_literal(file, number) is None for number in numbers)
+
+
+def _is_init_function(call: ast.Call) -> bool:
+    """Check whether a call is of a function of ``torch.nn.init``, whose first argument is a tensor; else a method."""
+    owner = getattr(call.func, "value", None)
+    return owner is None or "init" in (getattr(owner, "attr", ""), getattr(owner, "id", ""))
+
+
+def _is_unusual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
+    """Check whether values have another standard deviation than in torch's own initialization."""
+    usual = _usual_deviation(owner, parameter)
+    return usual is not None and not _is_close(float(values.std()), usual, values.numel() // 2)
 
 
 def _moments(file: str, node: ast.expr) -> tuple[float, float] | None:
@@ -127,9 +164,8 @@ def _has_moments(values: Tensor, mean: float, deviation: float) -> bool:
 def _agrees_with_distribution(file: str, call: ast.Call, name: str, values: Tensor) -> bool:
     """Check whether values are a sample of the distribution that a call names."""
     keywords = {keyword.arg: _number(file, keyword.value) for keyword in call.keywords}
-    owner = getattr(call.func, "value", None)
-    is_function = owner is None or "init" in (getattr(owner, "attr", ""), getattr(owner, "id", ""))
-    numbers = [_number(file, argument) for argument in call.args[is_function or len(call.args) == 3 :]]
+    has_tensor = _is_init_function(call) or len(call.args) == 3
+    numbers = [_number(file, argument) for argument in call.args[has_tensor:]]
     parameters = [
         keywords.get(parameter, numbers[index] if index < len(numbers) else _DEFAULTS[name][index])
         for index, parameter in enumerate(_PARAMETERS[name])
@@ -155,13 +191,18 @@ def _is_constant(values: Tensor, value: float) -> bool:
 
 def _is_scaled(values: Tensor, factor: float, owner: nn.Module, parameter: str) -> bool:
     """Check whether values are ``factor`` times as large as in torch's own initialization."""
-    if not callable(getattr(owner, "reset_parameters", None)) or abs(factor) == 1:
-        return False
+    usual = _usual_deviation(owner, parameter) if abs(factor) != 1 else None
+    return usual is not None and _is_close(float(values.std()), abs(factor) * usual, values.numel() // 2)
+
+
+def _usual_deviation(owner: nn.Module, parameter: str) -> float | None:
+    """Return the standard deviation in torch's own initialization; None if there is none."""
+    if not callable(getattr(owner, "reset_parameters", None)):
+        return None
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         fresh: Any = copy.deepcopy(owner)
         fresh.reset_parameters()
-        usual = float(getattr(fresh, parameter).float().std())
-    return usual > 0 and _is_close(float(values.std()), abs(factor) * usual, values.numel() // 2)
+        return float(getattr(fresh, parameter).float().std()) or None
 
 
 def _is_close(measured: float, expected: float, count: int) -> bool:
@@ -171,9 +212,13 @@ def _is_close(measured: float, expected: float, count: int) -> bool:
 
 def _number(file: str, node: ast.expr) -> float | None:
     """Return the number that an expression writes, or that its variable is assigned."""
-    node = part_producer(file, node, None) if isinstance(node, ast.Name) else node
+    value = _literal(file, node)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _literal(file: str, node: ast.expr) -> Any:
+    """Return the literal that an expression writes, or that its variable is assigned; None for any other."""
     try:
-        value = ast.literal_eval(node)
+        return ast.literal_eval(part_producer(file, node, None) if isinstance(node, ast.Name) else node)
     except (ValueError, TypeError):
         return None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -16,13 +16,21 @@ from torch.utils.data.dataset import ConcatDataset
 from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import find_function, next_assignment, part_line, part_producer, returned_value
+from nbdebug.source.assignments import (
+    certain_line,
+    find_function,
+    next_assignment,
+    part_line,
+    part_producer,
+    returned_value,
+)
 from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_debugger_code, is_library_code
 from nbdebug.source.references import find_names
 from nbdebug.source.search import (
     call_name,
     expression_texts,
+    find_entry_line,
     find_option_line,
     find_unique_line,
     matches_option,
@@ -53,15 +61,18 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:
     """Return the line that sets an option of an optimizer or a scheduler to a value.
 
-    That is its parameter group, the argument of the call that creates it, or the call itself if it has none.
+    That is its parameter group, the argument of the call that creates it, the entry of a dictionary that the call
+    unpacks, or the call itself if it has none.
     """
     context = user_written_objects(setup)
     matches = matches_option(option, value)
     group_line = find_unique_line(lambda node: isinstance(node, ast.Dict) and matches(node), context)
     if group_line or (creation := _creation(setup, owner)) is None:
         return group_line or find_option_line(option, value, [owner], context)
-    argument = creation.argument(owner, option)
-    return SourceLine(creation.file, argument.lineno) if argument else creation.line
+    if argument := creation.argument(owner, option):
+        return SourceLine(creation.file, argument.lineno)
+    entry_line = find_entry_line(option, value, context) if creation.unpacks_arguments else None
+    return entry_line or creation.line
 
 
 def replacement_line(setup: Setup, optimizer: Any, module: str, parameter: str) -> SourceLine | None:
@@ -180,16 +191,27 @@ def written_line(
 def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     """Return the line that selects the samples of a loader: the one that makes its dataset.
 
-    A function that makes it from other data selects what it is passed, so that its call counts.
+    A function that makes it from other data selects what it is passed, so that its call counts; but if it is passed
+    variables that the training data are not made from, the last assignment of one of them.
     """
     creation = _creation(setup, loader) if loader is not None else None
-    argument = creation.argument(loader, "dataset") if creation else None
-    if creation and argument:
-        producer = part_producer(creation.file, argument, None, enters=_has_constant_arguments)
-        if not isinstance(producer, ast.Name):
-            return SourceLine(creation.file, producer.lineno)
+    producer = _dataset_producer(creation, loader)
+    if creation and producer and not isinstance(producer, ast.Name):
+        line = SourceLine(creation.file, producer.lineno)
+        training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
+        own_names = read_names(producer) - read_names(training_data) if training_data else set()
+        assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
+        return max(assigned, key=lambda assigned: assigned.number, default=line)
     lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
     return next(filter(None, lines), creation.line if creation else None)
+
+
+def _dataset_producer(creation: Creation | None, loader: Any) -> ast.expr | None:
+    """Return the expression that makes the dataset of a loader."""
+    argument = creation.argument(loader, "dataset") if creation else None
+    return (
+        part_producer(creation.file, argument, None, enters=_has_constant_arguments) if creation and argument else None
+    )
 
 
 def _has_constant_arguments(call: ast.Call) -> bool:

@@ -228,6 +228,12 @@ def _producer(line: SourceLine, value: ast.expr, position: int | None) -> tuple[
     return statement.value, position
 
 
+def certain_line(line: SourceLine, name: str) -> SourceLine | None:
+    """Return the line that assigned a variable before a line, if no choice may have skipped it."""
+    statement = _certain_assignment(line, name)
+    return SourceLine(line.file, statement.lineno, line.function) if statement else None
+
+
 def _certain_assignment(line: SourceLine, name: str) -> ast.stmt | None:
     """Return the last assignment of a variable before a line, or the only one of a global variable."""
     if statement := _last_assigning_statement(line, name, certain=True):

@@ -35,6 +35,12 @@ class Creation:
         """The first line of the call."""
         return SourceLine(self.file, self.call.lineno)
 
+    @property
+    def unpacks_arguments(self) -> bool:
+        """Whether the call takes arguments from a sequence or a dictionary."""
+        is_starred = any(isinstance(argument, ast.Starred) for argument in self.call.args)
+        return is_starred or any(keyword.arg is None for keyword in self.call.keywords)
+
     def argument(self, created: object, name: str) -> ast.expr | None:
         """Return the argument for a parameter of the constructor, by name or by position."""
         keywords = {keyword.arg: keyword.value for keyword in self.call.keywords}
@@ -137,23 +143,29 @@ def _contradicts(creation: Creation, created: object) -> bool:
     """Check whether a call passes, or leaves out, an option so that an object of torch would have another value."""
     if not type(created).__module__.startswith("torch."):
         return False
-    is_complete = call_name(creation.call) != "partial" and not _has_unpacking(creation.call)
+    is_complete = call_name(creation.call) != "partial" and not creation.unpacks_arguments
     for name, default in _defaults(type(created)).items():
         argument = creation.argument(created, name)
         value = _literal(argument) if argument is not None else default if is_complete else _UNKNOWN
         option = _option(created, name)
         if value is not _UNKNOWN and option is not _UNKNOWN and not _is_equal(value, option):
             return True
-    return False
+    return is_complete and _contradicts_order(creation, created)
+
+
+def _contradicts_order(creation: Creation, created: object) -> bool:
+    """Check whether a call without a sampler creates a loader with another order: shuffled or not."""
+    sampler = inspect.getattr_static(created, "sampler", None)
+    if sampler is None or any(creation.argument(created, name) for name in ("sampler", "batch_sampler")):
+        return False
+    argument = creation.argument(created, "shuffle")
+    shuffle = _literal(argument) if argument is not None else False
+    return shuffle is not _UNKNOWN and bool(shuffle) != (type(sampler).__name__ == "RandomSampler")
 
 
 def _is_equal(value: Any, option: Any) -> bool:
     """Check whether an option has a value; modules store one number for several axes as a tuple."""
     return bool(value == option) or (isinstance(option, tuple) and {value} == {*option})
-
-
-def _has_unpacking(call: ast.Call) -> bool:
-    return any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords)
 
 
 def _defaults(cls: type) -> dict[str, Any]:

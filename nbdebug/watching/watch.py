@@ -20,7 +20,7 @@ from nbdebug.records import Record
 from nbdebug.records.record import RecordWriter
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
 from nbdebug.report import Report, ReportLog, merge_reports
-from nbdebug.rule_engine.checkup import judge_run
+from nbdebug.rule_engine.checkup import judge_run, locate_findings
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
@@ -331,6 +331,8 @@ class Watch:
         if session is None or not (session.loop_monitor.steps or session.has_unused_epochs):
             return Report()
         try:
+            # The files of the loop are known now; the order of the reports stays.
+            self.reports.update({name: locate_findings(self.setup, report) for name, report in self.reports.items()})
             replayed, loop_summary = self.replay(), summarize_loop(session.loop_monitor, session.learning_rates)
             checked_rules = self.reports["checkup"].checked_rules if "checkup" in self.reports else ()
             report_of_rules = judge_run(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import train
 from nbdebug.setup import Setup
@@ -118,3 +119,28 @@ def test_finding_on_a_run_names_the_line_that_sets_what_is_at_fault(
 ) -> None:
     setup = build_setup(RUNS[name], tmp_path, monkeypatch)
     assert_place(all_findings(lambda setup: train(setup, 20), setup), name.split()[0])
+
+
+def test_finding_of_a_checkup_gets_its_line_when_the_loop_tells_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        f"model = body()\n{FOOTER}order = y.argsort()\n"
+        "loader = DataLoader(TensorDataset(x[order], y[order]), batch_size=16)  # here\n"
+        "def fit(epochs=3):\n    for _ in range(epochs):\n        for inputs, target in loader:\n"
+        "            optimizer.zero_grad()\n            F.cross_entropy(model(inputs), target).backward()\n"
+        "            optimizer.step()\n"
+    )
+    setup = build_setup(text, tmp_path, monkeypatch)
+    (file,) = setup.files
+    fit = sys.modules["program_with_a_fault"].fit
+    monkeypatch.delitem(sys.modules, "program_with_a_fault")
+    setup.files = set()
+    debugger = Debugger.of(setup)
+    (early,) = debugger.checkup(select=["D116"])
+    assert early.where.line is None
+    with debugger.watch(final_tests=False):
+        fit()
+    assert file in setup.files
+    (finding,) = [finding for finding in debugger.findings if finding.code == "D116"]
+    assert source_line(finding).endswith("# here")

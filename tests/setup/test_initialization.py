@@ -43,11 +43,25 @@ INITIALIZED = {
         f"model = {NETWORK}\nstart = lambda layer, value=-20 / 7: init.constant_(layer.weight, value)  # here\n"
         "start(model[2])\n"
     ),
+    "computed deviation": f"model = {NETWORK}\nstd = 100**0.5\ninit.normal_(model[2].weight, std=std)  # here\n",
+    "gain of another function": (
+        f"model = {NETWORK}\ninit.xavier_uniform_(model[0].weight)\n"
+        "init.xavier_uniform_(model[2].weight, gain=25)  # here\n"
+    ),
+    "number of a configuration": (
+        f"model = {NETWORK}\nconfig = {{'std': 3}}\n"
+        "def start(layer):\n    if isinstance(layer, nn.Linear):\n"
+        "        nn.init.trunc_normal_(layer.weight, std=config['std'], a=-9, b=9)  # here\nmodel.apply(start)\n"
+    ),
     "constant tensor of a helper": (
         f"model = {NETWORK}\ndef start(*shape):\n    return torch.full(shape, 0.05)  # here\n"
         "for layer in model[::2]:\n    layer.weight = nn.Parameter(start(*layer.weight.shape))\n"
     ),
     "new parameter": f"model = {NETWORK}\nmodel[2].weight = nn.Parameter(3 * torch.randn(64, 64))  # here\n",
+    "copied": (
+        f"model = {NETWORK}\ninit.xavier_uniform_(model[0].weight)\n"
+        "model[2].weight.data.copy_(7 * torch.randn(64, 64))  # here\n"
+    ),
     "some values changed later": (
         f"model = {NETWORK}\ninit.constant_(model[2].weight, -4.6)  # here\nmodel[2].weight.data[:9] -= 1\n"
     ),
@@ -57,11 +71,14 @@ INITIALIZED = {
 }
 UNKNOWN = {
     "torch's own": f"model = {NETWORK}\nnn.init.normal_(torch.empty(3), std=5.0)\n",
+    "a function without numbers": (
+        f"model = {NETWORK}\ninit.xavier_uniform_(model[0].weight)\nmodel[2].weight.data *= 7.0 ** 0.5\n"
+    ),
+    "a usual sample": f"model = {NETWORK}\nscale = 0.1**0.5\ninit.normal_(model[0].weight, std=scale)\n",
     "two lines": (
         f"model = {NETWORK}\nif True:\n    init.zeros_(model[2].weight)\nelse:\n"
         "    init.constant_(model[2].weight, 0.0)\n"
     ),
-    "computed": f"model = {NETWORK}\nstd = 100**0.5\ninit.normal_(model[2].weight, std=std)\n",
     "tensor of ones that is no parameter": f"model = {NETWORK}\nones = torch.ones(3)\nmodel[2].weight.data[:] = 1\n",
     "changed later": f"model = {NETWORK}\ninit.zeros_(model[2].weight)\nmodel[2].weight.data += 1\n",
 }

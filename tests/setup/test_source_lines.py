@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import factor_line, learning_rate_line, origin_line, replacement_line
+from nbdebug.setup.source_lines import factor_line, learning_rate_line, option_line, origin_line, replacement_line
 
 HEADER = """\
 import torch
@@ -204,6 +204,14 @@ SAMPLERS = {
         "DataLoader(tokens, batch_size=2, sampler=Sorted())",
     ),
     "sampler of torch": ("", "DataLoader(tokens, batch_size=2, shuffle=True)  # here"),
+    "shuffled, not the other one": (
+        "other = DataLoader(tokens, batch_size=2)\n",
+        "DataLoader(tokens, batch_size=2, shuffle=True)  # here",
+    ),
+    "not shuffled, unlike the other one": (
+        "other = DataLoader(tokens, batch_size=2, shuffle=True)\n",
+        "DataLoader(tokens, batch_size=2)  # here",
+    ),
 }
 
 
@@ -235,6 +243,23 @@ SPLITS = {
         "def held_out(count):\n    return TensorDataset(tokens[-count:])\n"
         "train_set = TensorDataset(tokens[:6])\nval_set = held_out(2)\n",
         "return TensorDataset(tokens[-count:])",
+    ),
+    "parts of a split in a dataset": (
+        "def split(x, y):\n    return x[:6], x[4:], y[:6], y[4:]\nx, y = tokens, tokens\n"
+        "x_train, x_val, y_train, y_val = split(x, y)\n"
+        "train_set, val_set = TensorDataset(x_train, y_train), TensorDataset(x_val, y_val)\n",
+        "x_train, x_val, y_train, y_val = split(x, y)",
+    ),
+    "parts in a function of both": (
+        "def as_set(x, y):\n    return TensorDataset(x.float(), y)\n"
+        "kept, held_out = (tokens, tokens), (tokens, tokens)\n"
+        "train_set = as_set(*kept)\nval_set = as_set(*held_out)\n",
+        "kept, held_out = (tokens, tokens), (tokens, tokens)",
+    ),
+    "part that is changed": (
+        "x_val = tokens[6:]\nx_train = tokens[:6]\nx_val = x_val / 255\n"
+        "train_set, val_set = TensorDataset(x_train), TensorDataset(x_val)\n",
+        "x_val = x_val / 255",
     ),
     "dataset of the user": (
         "class Rows(Dataset):\n    def __init__(self, rows): self.rows = rows\n    def __len__(self): return 2\n"
@@ -274,6 +299,34 @@ def test_factor_line_is_that_of_the_function_of_a_schedule(factor: Any) -> None:
     line = factor_line(torch.optim.lr_scheduler.LambdaLR(optimizer, factor))
     assert line is not None
     assert line.text.strip().startswith("return 0.001")
+
+
+# By name: an optimizer whose momentum the line with "here" sets.
+OPTIONS = {
+    "argument": "optimizer = torch.optim.SGD(\n    model.parameters(),\n    0.1,\n    momentum=0.999,  # here\n)\n",
+    "dictionary that is unpacked": (
+        "options = {\n    'lr': 0.1,\n    'momentum': 0.999,  # here\n}\nother = {'momentum': 0.9}\n"
+        "optimizer = torch.optim.SGD(model.parameters(), **options)\n"
+    ),
+    "call of dict": (
+        "class Config:\n    adam = dict(lr=0.1, momentum=0.999)  # here\n"
+        "optimizer = torch.optim.SGD(model.parameters(), **Config.adam)\n"
+    ),
+    "unknown dictionary": (
+        'import json\noptions = json.loads(\'{"lr": 0.1, "momentum": 0.999}\')\n'
+        "optimizer = torch.optim.SGD(model.parameters(), **options)  # here\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_option_line_sets_the_option_of_an_optimizer(name: str, tmp_path: Path) -> None:
+    text = f"model = torch.nn.Linear(2, 2)\n{OPTIONS[name]}def build():\n    return DataLoader(tokens)\n"
+    setup = build_setup(tmp_path, HEADER + text)
+    optimizer = torch.optim.SGD(setup.model.parameters(), lr=0.1, momentum=0.999)
+    line = option_line(setup, optimizer, "momentum", 0.999)
+    assert line is not None
+    assert line.text.endswith("# here")
 
 
 # By name: what happens after an optimizer was created with a rate of 2e-3. The line with "here" gave it another one.
