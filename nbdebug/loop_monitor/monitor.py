@@ -104,7 +104,7 @@ class LoopMonitor(OptimizerTracking):
         self.batch_use_counter = BatchUseCounter()
         self.backward_passes = self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
-        self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
+        self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
