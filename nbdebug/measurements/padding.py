@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.module_hooks import hooked
-from nbdebug.measurements.padding_calls import find_content_call, find_width_call
+from nbdebug.measurements.padding_calls import find_content_call, find_width_call, masks_padding, record_pass
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.setup import Batch
-from nbdebug.tensors.pytree import tree_map
+from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
 _MAX_NEUTRAL_ROWS = 4
@@ -40,8 +40,9 @@ def _find_padding_mixing_call(
         changed = pair.transform_inputs(
             lambda leaf: leaf if _is_repeated_row(leaf, mask, row) else replace_values(leaf, padded_pair)
         )
-        row_mask = None if mask is None else mask[[row, row]]
-        return find_content_call(pair, pair.batch, changed, ~padded[row], row_mask)
+        inputs = tree_tensors((pair.batch.args, pair.batch.kwargs))
+        masks = [item for item in inputs if _is_repeated_row(item, mask, row)]
+        return find_content_call(record_pass(pair, pair.batch), record_pass(pair, changed), ~padded[row], masks)
     except (NotChecked, RuntimeError, ValueError, IndexError):
         return None
 
@@ -95,7 +96,10 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
             result = _measure_effect(eval_outputs, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
             if result.affected and _is_neutral(eval_outputs, padded):
                 return replace(result, affected=0)
-            return replace(result, mixing_call=_find_packing_call(eval_outputs)) if result.affected else result
+            if not result.affected:
+                return result
+            call = _find_packing_call(eval_outputs) or _find_unmasked_call(eval_outputs, module, padded)
+            return replace(result, mixing_call=call)
     raise NotChecked("no mask, no lengths and no padding_idx identify padded positions")
 
 
@@ -123,6 +127,19 @@ def _find_packing_call(answers: EvalOutputs) -> TorchCall | None:
     with record_calls(answers.setup.eager_model, recorded.append):
         answers.predict(answers.batch)
     return next((call for call in recorded if call.name == "pack_padded_sequence"), None)
+
+
+def _find_unmasked_call(answers: EvalOutputs, embedding: nn.Module, padded: Tensor) -> TorchCall | None:
+    """Return the call where embedded padding first changes real values, if the model masks padding elsewhere."""
+    row = int(padded.sum(1).argmax())
+    pair, padded_pair = replace(answers, batch=answers.batch.take_samples([row, row])), padded[[row, row]]
+    if not masks_padding(record_pass(pair, pair.batch), padded_pair):
+        return None
+    with change_embedded(embedding, torch.zeros_like(padded_pair)):  # so that both passes make the same calls
+        calls = record_pass(pair, pair.batch)
+    with change_embedded(embedding, padded_pair):
+        changed_calls = record_pass(pair, pair.batch)
+    return find_content_call(calls, changed_calls, ~padded[row], ())
 
 
 def _measure_effect(

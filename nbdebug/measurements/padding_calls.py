@@ -10,7 +10,6 @@ from torch import Tensor
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.setup import Batch
-from nbdebug.tensors.pytree import tree_tensors
 
 _TOLERANCE = 1e-4  # relative; sums over other widths are rounded differently
 
@@ -20,16 +19,16 @@ def find_width_call(answers: EvalOutputs, wide: Batch, narrow: Batch) -> TorchCa
 
     The torch calls of two passes are compared in their order; None if these differ.
     """
-    return _find_first_difference(answers, (wide, narrow), _common_values, ())
+    return _find_first_difference(record_pass(answers, wide), record_pass(answers, narrow), _common_values, ())
 
 
 def find_content_call(
-    answers: EvalOutputs, original: Batch, changed: Batch, real: Tensor, mask: Tensor | None
+    original: list[TorchCall], changed: list[TorchCall], real: Tensor, masks: Collection[Tensor]
 ) -> TorchCall | None:
     """Return the call whose values at real positions depend on those at others, or the mask that feeds it.
 
-    ``real`` tells which positions of a row are real; all rows of the batches are that row. ``mask`` has the values of
-    an input that declares them.
+    The calls are those of two passes whose other positions have other content. ``real`` tells which positions of a row
+    are real; all rows of the batch are that row. ``masks`` are inputs that declare them.
     """
     width = len(real)
 
@@ -39,21 +38,37 @@ def find_content_call(
             first, second = first.index_select(axis, index), second.index_select(axis, index)
         return first, second
 
-    inputs = tree_tensors((original.args, original.kwargs))
-    masks = [x for x in inputs if mask is not None and x.shape == mask.shape and torch.equal(x, mask)]
-    return _find_first_difference(answers, (original, changed), real_values, masks)
+    return _find_first_difference(original, changed, real_values, masks)
+
+
+def masks_padding(calls: list[TorchCall], padded: Tensor) -> bool:
+    """Return whether a model makes a mask of padding, or of real positions, and combines it with values."""
+    masks, width = set[int](), padded.shape[1]
+    for call in calls:
+        masks |= {id(tensor) for tensor in call.outputs if _marks(tensor, padded)}
+        is_mask = [id(tensor) in masks for tensor in call.inputs]
+        has_position_mask = any(is_own and width in x.shape[1:] for x, is_own in zip(call.inputs, is_mask, strict=True))
+        if has_position_mask and any(x.is_floating_point() for x in call.inputs if id(x) not in masks):
+            return True
+        masks |= {id(tensor) for tensor in call.outputs if is_mask and all(is_mask)}
+    return False
+
+
+def _marks(mask: Tensor, padded: Tensor) -> bool:
+    """Return whether a tensor is true exactly at padding, or exactly elsewhere."""
+    is_mask = mask.dtype == torch.bool and mask.shape == padded.shape
+    return is_mask and torch.equal(mask ^ mask[0, 0], padded ^ padded[0, 0])
 
 
 def _find_first_difference(
-    answers: EvalOutputs,
-    batches: tuple[Batch, Batch],
+    calls: list[TorchCall],
+    other_calls: list[TorchCall],
     compared_values: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
     masks: Collection[Tensor],
 ) -> TorchCall | None:
     """Return the first call of two passes with other values, or the mask that feeds it; None if the calls differ."""
-    passes = [_record(answers, batch) for batch in batches]
-    used = {id(tensor) for call in passes[0] for tensor in call.inputs}
-    for index, (first, second) in enumerate(zip(*passes, strict=False)):
+    used = {id(tensor) for call in calls for tensor in call.inputs}
+    for index, (first, second) in enumerate(zip(calls, other_calls, strict=False)):
         pairs = list(zip(first.outputs, second.outputs, strict=False))
         if (first.name, first.line) != (second.name, second.line) or any(a.dim() != b.dim() for a, b in pairs):
             return None
@@ -61,11 +76,12 @@ def _find_first_difference(
         pairs = [pair for pair in pairs if id(pair[0]) in used] or pairs
         is_float = [pair for pair in pairs if pair[0].is_floating_point() and pair[1].is_floating_point()]
         if not all(_agree(*compared_values(*pair)) for pair in is_float):
-            return _feeding_mask(passes[0][: index + 1], {id(mask) for mask in masks}) or first
+            return _feeding_mask(calls[: index + 1], {id(mask) for mask in masks}) or first
     return None
 
 
-def _record(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
+def record_pass(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
+    """Return the torch calls of a pass."""
     calls: list[TorchCall] = []
     with record_calls(answers.setup.eager_model, calls.append):
         answers.predict(batch)

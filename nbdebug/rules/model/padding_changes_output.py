@@ -29,7 +29,8 @@ def padding_changes_output(
     ## What it does
     Replaces the values in padded positions and checks whether outputs for samples, or for their real positions, change.
     This is an error if the model receives a mask or lengths. If only the ``padding_idx`` of an embedding marks padding,
-    it is a note, and a warning if the model packs its sequences by lengths that include padding. If nothing marks
+    it is a note, and a warning if the model packs its sequences by lengths that include padding or masks padding in a
+    part of its calls only. If nothing marks
     padding, and one token pads the ends of rows to widths that differ between batches, half of the padding is cut off:
     a warning is given if the prediction changes for more than a ``share`` of half of the padded samples. It is an error
     if padded positions reach the output while real ones do not: then the mask is inverted.

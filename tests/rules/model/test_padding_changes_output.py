@@ -151,6 +151,28 @@ def test_padding_changes_output_of_packed_padding_is_warning_at_its_line() -> No
     assert "pack_padded_sequence" in (finding.where.source or "")
 
 
+def mean_of_masked_encoder(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    states = self.layer(x, src_key_padding_mask=~valid)
+    return states.mean(1)
+
+
+def mean_of_masked_attention(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    scores = (x @ x.transpose(1, 2)).masked_fill(~valid.unsqueeze(1), -1e9)
+    return (scores.softmax(2) @ x).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"), [(mean_of_masked_encoder, "states.mean(1)"), (mean_of_masked_attention, ".sum(1)")]
+)
+def test_padding_changes_output_that_is_masked_in_a_part_is_warning_at_the_line_without_mask(
+    function: Callable[..., Tensor], line: str
+) -> None:
+    model = TokenClassifier(function, encoder())
+    (finding,) = checkup_findings(unmasked_setup(model)(), "M310")
+    assert finding.severity == "warning"
+    assert line in (finding.where.source or "")
+
+
 def attention_with_inverted_mask(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
     scores = x.sum(2)
     scores = scores.masked_fill(valid.bool(), -1e9)
