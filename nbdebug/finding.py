@@ -42,8 +42,9 @@ class Finding:
     The registry adds ``code``, ``name`` and the default ``severity``. ``explains`` holds the codes of findings that are
     consequences of this one, or ``code:aspect`` for those of one ``aspect`` only: a rule that reports several kinds of
     faults names them so if not all are consequences of the same causes. ``assumes`` names assumptions about the user's
-    loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim
-    about the run to come; the finding becomes a note if a watched run has disproved it.
+    loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim about the run
+    to come; the finding becomes a note if a watched run has disproved it. ``confirms`` names assumptions that this
+    finding, on a trained model, supports: a note that makes them becomes a warning.
     """
 
     message: str
@@ -54,6 +55,7 @@ class Finding:
     explains: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
     predicts: str = ""
+    confirms: tuple[str, ...] = ()
     aspect: str = ""
     code: str = ""
     name: str = ""

@@ -23,6 +23,8 @@ FAMILY_ORDER = "DLMGOTERP"
 # Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
 _OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
 
+_BETTER_REFERENCE = "T610"  # a simple learner finds what the model has not
+
 
 @dataclass(frozen=True)
 class SkippedRule:
@@ -163,13 +165,16 @@ class ReportLog(dict[str, Report]):
 def merge_reports(reports: Iterable[Report]) -> Report:
     """Merge reports, the oldest first, into one with each finding once.
 
-    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes.
+    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes. Notes that another
+    finding confirms become warnings.
     """
     reports_list = list(reports)
     disproved = {claim: text for report in reports_list for claim, text in report.disproved.items()}
     standing = [finding for finding in _current_findings(reports_list) if not _is_withdrawn(finding, disproved)]
     locations = {(f.code, f.where.file, f.where.line) for f in standing if f.where.step is None}
     findings = {(f.code, f.message): _weaken(f, disproved) for f in standing if not _is_repeated(f, locations)}
+    faults = [finding for finding in findings.values() if finding.severity != "note"]
+    findings = {key: _strengthen(finding, faults) for key, finding in findings.items()}
     checked_rules = frozenset(code for report in reports_list for code in report.checked_rules)
     skipped = {
         rule.code: rule for report in reports_list for rule in report.not_checked if rule.code not in checked_rules
@@ -204,6 +209,18 @@ def _weaken(finding: Finding, disproved: Mapping[str, str]) -> Finding:
         return finding
     message = f"{finding.message} The watched run was not harmed by it: {observation}."
     return replace(finding, severity="note", message=message)
+
+
+def _strengthen(finding: Finding, faults: list[Finding]) -> Finding:
+    """Return a note as a warning if a fault confirms what it assumes, and no fault has another cause or denies it."""
+    if finding.severity != "note" or not finding.assumes:
+        return finding
+    confirming = next((fault for fault in faults if set(finding.assumes) <= set(fault.confirms)), None)
+    others = [f for f in faults if f.code not in _OUTCOMES and not is_consequence(f.code, f.aspect, finding.explains)]
+    if confirming is None or others or any(fault.code == _BETTER_REFERENCE for fault in faults):
+        return finding
+    message = f"{finding.message} The watched run agrees ({confirming.code} {confirming.name})."
+    return replace(finding, severity="warning", message=message)
 
 
 def _is_repeated(finding: Finding, locations: set[tuple[str, str | None, int | None]]) -> bool:

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import signal
+import sys
 import time
 from asyncio import events
 from collections import Counter
@@ -49,6 +50,15 @@ def set_seeds() -> None:
 @pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
     set_seeds()
+
+
+@pytest.fixture(autouse=True)
+def no_cells_of_other_tests() -> Iterator[None]:
+    """Forget the cells that a test ran in this process: rules search them for the user's lines."""
+    yield
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        shell.compile._filename_map.clear()
 
 
 def pytest_collectstart() -> None:

@@ -17,6 +17,7 @@ from nbdebug.inference.inputs import ModelInputs
 from nbdebug.inference.outputs import TargetScore, output_table
 from nbdebug.inference.progress import count_rows
 from nbdebug.setup import Batch, Setup
+from nbdebug.tensors.memory import memory_address
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.validation import describe_type
 
@@ -152,11 +153,11 @@ def saved_values_per_row(problem: Problem) -> int:
 
     Each storage is counted once. If memory runs out, returns the count up to then.
     """
-    parameter_addresses = {tensor.untyped_storage().data_ptr() for tensor in problem.module.parameters()}
+    parameter_addresses = {memory_address(tensor) for tensor in problem.module.parameters()}
     sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        address = tensor.untyped_storage().data_ptr()
+        address = memory_address(tensor)
         if address not in parameter_addresses:
             sizes[address] = max(sizes.get(address, 0), tensor.numel())
         return tensor

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.finding import Location
 from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
+from nbdebug.tensors.memory import memory_address
 from nbdebug.tensors.pytree import tree_tensors
 
 _UNINITIALIZED_CALLS = ("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided")
@@ -57,7 +58,7 @@ class NonFiniteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def get_origin(self, tensor: Tensor) -> NonFiniteOrigin | None:
         """Return the operation that produced the non-finite values of a tensor; None if there is none in this run."""
-        return self._tainted.get(_get_memory_address(tensor)) or next(iter(self.origins), None)
+        return self._tainted.get(memory_address(tensor)) or next(iter(self.origins), None)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         inputs = tree_tensors((args, kwargs or {}))
@@ -66,18 +67,18 @@ class NonFiniteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         has_non_finite_input = bool(non_finite) or any(
             isinstance(value, float) and not math.isfinite(value) for value in args
         )
-        earlier = next((value for t in non_finite if (value := self._tainted.get(_get_memory_address(t)))), None)
-        input_range, input_addresses = get_finite_range(inputs), {_get_memory_address(t) for t in inputs}
+        earlier = next((value for t in non_finite if (value := self._tainted.get(memory_address(t)))), None)
+        input_range, input_addresses = get_finite_range(inputs), {memory_address(t) for t in inputs}
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         for output in tree_tensors(result):
             if is_finite(output) or name in _UNINITIALIZED_CALLS:
-                if _get_memory_address(output) not in input_addresses:
-                    self._tainted.pop(_get_memory_address(output), None)
+                if memory_address(output) not in input_addresses:
+                    self._tainted.pop(memory_address(output), None)
             elif earlier or had_nan or (has_non_finite_input and not bool(output.isnan().any())):
-                self._tainted[_get_memory_address(output)] = earlier
+                self._tainted[memory_address(output)] = earlier
             else:
-                self._tainted[_get_memory_address(output)] = self._record(name, output, *input_range)
+                self._tainted[memory_address(output)] = self._record(name, output, *input_range)
         return result
 
     def _record(self, name: str, output: Tensor, input_min: float, input_max: float) -> NonFiniteOrigin:
@@ -108,11 +109,6 @@ def is_finite(tensor: Tensor) -> bool:
     """Return whether a tensor contains neither NaN nor Inf."""
     is_dense_float = tensor.is_floating_point() and tensor.layout == torch.strided
     return not is_dense_float or bool(tensor.isfinite().all())
-
-
-def _get_memory_address(tensor: Tensor) -> int:
-    """Return the address of the values of a tensor; the same for its views."""
-    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else id(tensor)
 
 
 def get_finite_range(inputs: list[Tensor]) -> tuple[float, float]:

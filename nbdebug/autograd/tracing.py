@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -16,10 +16,12 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from nbdebug.autograd.graph import Graph, ModuleSpan, build_graph
 from nbdebug.finding import Location
-from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
+from nbdebug.source.location import SourceLine, format_traceback_entry, get_line_from_frame, get_location
+from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_tensors
 
 _PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
+_CONVERSION_CALLS = {name.strip("_") for name in _PYTHON_CONVERSIONS}
 _SEQUENCE_PROBE = torch.empty(0, requires_grad=True)
 
 
@@ -79,7 +81,7 @@ def record_user_lines() -> Iterator[None]:
 def _format_user_line() -> list[str]:
     """Return the user's line on the current stack in the format of a traceback; empty if there is none."""
     line = get_line_from_frame(sys._getframe(1))
-    return [f'File "{line.file}", line {line.number}, in {line.function}'] if line else []
+    return [format_traceback_entry(line)] if line else []
 
 
 def _find_disabling_line(func: Callable[..., Any], args: tuple[Any, ...], frame: FrameType | None) -> SourceLine | None:
@@ -100,7 +102,8 @@ def _find_disabling_line(func: Callable[..., Any], args: tuple[Any, ...], frame:
 class DetachPoint:
     """One call after which no gradient flows: its name, the graph it detached from, and its location.
 
-    ``output`` is the tensor it returned, kept only as long as the trace.
+    ``output`` is the tensor it returned, kept only as long as the trace. ``conversion`` is the call that then read its
+    values into Python or NumPy, if any, unless torch computes with the tensor as well.
     """
 
     call: str
@@ -108,6 +111,8 @@ class DetachPoint:
     line: SourceLine | None
     module: str | None
     output: Any
+    conversion: str = ""
+    stays_in_torch: bool = False
 
     def leaves(self) -> list[Tensor]:
         """Return the leaf tensors that get no gradient because of this call."""
@@ -120,6 +125,12 @@ class DetachPoint:
     def cause(self) -> str:
         """The call to remove: this one, or what disabled gradients around it."""
         return "no_grad" if self.call.endswith("under no_grad") else self.call
+
+    @property
+    def python_conversion(self) -> str:
+        """The call that takes the values out of torch: this one, or one on its result; empty if there is none."""
+        name = self.conversion or (self.call if self.call in _CONVERSION_CALLS else "")
+        return "numpy.asarray" if name == "array" else name
 
     @property
     def where(self) -> Location:
@@ -148,7 +159,20 @@ class _DetachRecorder(TorchFunctionMode):
         flows = any((t.requires_grad and not t.is_leaf) or any(t is tensor for tensor in before) for t in after)
         if before and not flows and (after or getattr(func, "__name__", "") in _PYTHON_CONVERSIONS):
             self._record(func, before, result)
+        elif not before and self.detach_points:
+            self._follow_detached(func, inputs, after)
         return result
+
+    def _follow_detached(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        """Record what is done with a detached tensor: torch computes with it, or its values leave torch."""
+        is_conversion = getattr(func, "__name__", "") in _PYTHON_CONVERSIONS
+        for position, cut in enumerate(self.detach_points):
+            if not isinstance(cut.output, Tensor) or not any(share_memory(cut.output, tensor) for tensor in inputs):
+                continue
+            if is_conversion and not cut.stays_in_torch:
+                self.detach_points[position] = replace(cut, conversion=cut.conversion or get_call_name(func))
+            elif any(not share_memory(cut.output, tensor) for tensor in outputs):
+                self.detach_points[position] = replace(cut, conversion="", stays_in_torch=True)
 
     def _record(self, func: Any, before: list[Tensor], result: Any) -> None:
         """Record one detaching call and the graph it detached from."""

@@ -132,7 +132,6 @@ class BatchAlignmentMonitor:
         self.row_use = _RowUseCounter()
         self.loss_line: SourceLine | None = None
         self.line_recording = ExitStack()
-        self.records_lines = False  # the lines of the next pass with a graph
         self.sampled_arguments, self.loader_arguments = set[int](), set[int]()
 
     def is_inspecting(self, split: str) -> bool:
@@ -149,9 +148,6 @@ class BatchAlignmentMonitor:
     def on_forward_begin(self, split: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the inputs of a pass of the whole model."""
         self.close()
-        if self.records_lines and torch.is_grad_enabled():
-            self.records_lines = False
-            self.line_recording.enter_context(record_user_lines())
         if not self.is_inspecting(split) or not self.recent_batches or len(self.passes) >= _MAX_PASSES:
             return
         matches = list(self._matching_batches(tree_tensors((args, kwargs))))

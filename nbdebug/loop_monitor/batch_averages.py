@@ -1,13 +1,14 @@
-"""Numbers of a loop that equal the mean over validation batches of a metric of all rows, recognized by their values."""
+"""Numbers of a loop that equal a wrong mean over validation batches of a metric or the loss, recognized by values."""
 
 from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,14 +26,19 @@ _MIN_MATCHES = 2  # evaluations in which a number equals the mean; in one it may
 _ROUNDING = 2e-5  # relative; the user computes in single precision
 _MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value on all rows
 _OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
+Divisor = Literal["", "batches", "rows"]
 _Key = tuple[str, str, str]  # file, function and name of a variable
+_Batch = tuple[Tensor, list[Tensor]]  # scores, and targets that fit them
+_Expected = tuple[str, float, float, int, Divisor]  # metric, its mean, its value on all rows, their number
 
 
 @dataclass(frozen=True)
 class BatchAverage:
     """A variable that was the mean of a metric over the batches, in the latest evaluation where it was.
 
-    ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model.
+    ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model. With the ``divisor``
+    "batches", it was instead the sum of the losses times the rows of each batch, divided by the number of batches; with
+    "rows", the sum of the mean losses of the batches, divided by the number of rows.
     """
 
     name: str
@@ -42,15 +48,17 @@ class BatchAverage:
     batches: int
     rows: int
     line: SourceLine
+    divisor: Divisor = ""
 
 
 class BatchAverageMonitor:
     """Compares the numbers of a loop after its first evaluations with the metrics of the validation batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, loss_fn: Any) -> None:
+        self.loss_fn = loss_fn if _returns_mean(loss_fn) else None
         self.evaluations = self.values = 0
         self.targets: list[Tensor] = []
-        self.batches: list[tuple[Tensor, list[Tensor]]] = []
+        self.batches: list[_Batch] = []
         self.line: SourceLine | None = None
         self.matches: dict[tuple[_Key, str], list[BatchAverage]] = {}
 
@@ -87,12 +95,32 @@ class BatchAverageMonitor:
         self.evaluations += 1
         if len(batches) < 2 or self.line is None:
             return
-        expected = list(_batch_means(batches))
+        expected = [*_batch_means(batches), *self.loss_quotients(batches)]
         for key, number in _numbers(frame):
-            for metric, mean, whole, rows in expected:
+            for metric, mean, whole, rows, divisor in expected:
                 if math.isclose(number, mean, rel_tol=_ROUNDING):
-                    average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line)
+                    average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line, divisor)
                     self.matches.setdefault((key, metric), []).append(average)
+
+    def loss_quotients(self, batches: list[_Batch]) -> Iterator[_Expected]:
+        """Yield the loss with a wrong divisor: sums over rows over batches, or sums of means over rows."""
+        sizes, means = [len(scores) for scores, _ in batches], self.batch_losses(batches)
+        rows, total = sum(sizes), math.fsum(size * mean for size, mean in zip(sizes, means, strict=False))
+        if means and max(sizes) > 1 and total:
+            yield "loss", total / len(batches), total / rows, rows, "batches"
+            yield "loss", math.fsum(means) / rows, total / rows, rows, "rows"
+
+    def batch_losses(self, batches: list[_Batch]) -> list[float]:
+        """Return the loss of each batch; empty if it is unknown or does not accept these targets as they are."""
+        if self.loss_fn is None or min(len(targets) for _, targets in batches) != 1:
+            return []
+        call = getattr(self.loss_fn, "forward", self.loss_fn)  # calls none of the hooks of a module
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                return [float(call(scores, targets[0])) for scores, targets in batches]
+        except Exception:  # the loop changes the targets first
+            return []
 
     def summary(self) -> tuple[BatchAverage, ...]:
         """Return the variables that were the mean of the same metric after several evaluations, one for each metric."""
@@ -100,7 +128,17 @@ class BatchAverageMonitor:
         return tuple({average.metric: average for average in reversed(averages)}.values())
 
 
-def _batch_means(batches: list[tuple[Tensor, list[Tensor]]]) -> Iterator[tuple[str, float, float, int]]:
+def _returns_mean(loss_fn: Any) -> bool:
+    """Check whether a loss of torch returns the mean over rows, whose weights are equal."""
+    if isinstance(loss_fn, nn.Module):
+        is_torch_loss = type(loss_fn).__module__ == "torch.nn.modules.loss"
+        return (
+            is_torch_loss and getattr(loss_fn, "reduction", "") == "mean" and getattr(loss_fn, "weight", None) is None
+        )
+    return getattr(loss_fn, "__module__", "") == "torch.nn.functional"
+
+
+def _batch_means(batches: list[_Batch]) -> Iterator[_Expected]:
     """Yield each metric, its mean over batches, its different value on all rows, and the number of rows."""
     for index in range(min(len(targets) for _, targets in batches)):
         pairs = [(_array(scores), _array(targets[index])) for scores, targets in batches]
@@ -112,7 +150,7 @@ def _batch_means(batches: list[tuple[Tensor, list[Tensor]]]) -> Iterator[tuple[s
             mean = float(np.mean([values.get(metric, math.nan) for values in by_batch]))
             is_different = abs(mean - value) > _MIN_DIFFERENCE * max(abs(mean), abs(value))
             if math.isfinite(mean) and is_different:
-                yield metric, mean, value, sum(len(scores) for scores, _ in pairs)
+                yield metric, mean, value, sum(len(scores) for scores, _ in pairs), ""
 
 
 def _array(values: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:

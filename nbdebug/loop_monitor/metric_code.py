@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeGuard
 
 from nbdebug.source.location import SourceLine
@@ -51,6 +51,21 @@ class AveragedMetric:
     line: SourceLine
     kind: _AveragingKind
     metric: str
+    call: ast.Call | None = field(default=None, compare=False)
+
+    @property
+    def fix(self) -> str | None:
+        """The statements that collect the two arguments of the metric and compute it once; None without such a call."""
+        if self.call is None or len(self.call.args) < 2:
+            return None
+        first, second = (ast.unparse(argument) for argument in self.call.args[:2])
+        options = [ast.unparse(argument) for argument in self.call.args[2:]]
+        options += [f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in self.call.keywords if keyword.arg]
+        arguments = ", ".join(["all_first", "all_second", *options])
+        return (
+            f"first.append({first}); second.append({second})   # in the loop; after it, once: concatenate both, and "
+            f"{ast.unparse(self.call.func)}({arguments})"
+        )
 
 
 def averaged_metrics(line: SourceLine, is_loader_known: bool = False) -> Iterator[AveragedMetric]:
@@ -68,7 +83,8 @@ def averaged_metrics(line: SourceLine, is_loader_known: bool = False) -> Iterato
     for node, target, value in evaluation_loop.accumulations():
         parts = evaluation_loop.resolve(value)
         if kind := _averaging_kind(parts, value, evaluation_loop, target):
-            yield AveragedMetric(SourceLine(line.file, node.lineno), kind, _metric_name(kind, parts))
+            call = _whole_set_call(parts) if kind == "whole" else None
+            yield AveragedMetric(SourceLine(line.file, node.lineno), kind, _metric_name(kind, call), call)
 
 
 def accumulation_lines(line: SourceLine) -> Iterator[int]:
@@ -252,9 +268,14 @@ def _scales_by_batch_size(node: ast.AST, operation: type[ast.operator]) -> bool:
     )
 
 
-def _metric_name(kind: _AveragingKind, parts: list[ast.AST]) -> str:
-    if kind == "whole":
-        return next(call_name(node) for node in parts if _WHOLE_SET_METRICS.fullmatch(call_name(node)))
+def _whole_set_call(parts: list[ast.AST]) -> ast.Call | None:
+    calls = (node for node in parts if isinstance(node, ast.Call))
+    return next((call for call in calls if _WHOLE_SET_METRICS.fullmatch(call_name(call))), None)
+
+
+def _metric_name(kind: _AveragingKind, call: ast.Call | None) -> str:
+    if call is not None:
+        return call_name(call)
     return {"perplexity": "the exponential of a loss", "root": "the root of a mean"}.get(kind, "a mean")
 
 

@@ -189,11 +189,10 @@ def _own_or_adjacent_parameters(model: nn.Module, path: str) -> list[nn.Paramete
 class BatchUseCounter:
     """Counts what becomes of training batches: whether a step uses their gradients.
 
-    A training batch is discarded
-    if its gradients are cleared, and the next batch is drawn before any step: several backward passes for one step on
-    one batch, as in adversarial training, do not count, and neither do the gradients that another network's loss leaves
-    after the step. Of the ``summing_steps``, which used several batches, the ``incomplete_steps`` came after batches
-    that were discarded since the previous step.
+    A training batch is discarded if its gradients are cleared and the next batch is drawn before any step. Several
+    backward passes for one step on one batch, as in adversarial training, do not count, and neither do the gradients
+    that another network's loss leaves after the step. Of the ``summing_steps``, which used several batches, the
+    ``incomplete_steps`` came after batches that were discarded since the previous step.
     """
 
     def __init__(self) -> None:

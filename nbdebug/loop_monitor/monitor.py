@@ -104,7 +104,7 @@ class LoopMonitor(OptimizerTracking):
         self.batch_use_counter = BatchUseCounter()
         self.backward_passes = self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
-        self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor()
+        self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
@@ -124,10 +124,8 @@ class LoopMonitor(OptimizerTracking):
                 torch.optim.Optimizer, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))
             ),
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
-            observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.state_dict_monitor.record_load)),
-            observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.weight_aliases.on_load)),
-            *self.restored_weights.hooks(wrap_callback, lambda: self.row_steps),
-            observe_results(nn.Module, "state_dict", wrap_callback(self.state_dict_monitor.origins.record)),
+            observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.on_load_state_dict)),
+            observe_results(nn.Module, "state_dict", wrap_callback(self.on_state_dict)),
             observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
@@ -270,11 +268,8 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_alignment.on_backward_begin, graph)
         self.loss_weights = LossWeights(graph, roots, self.loss_scale)
         self.loss_operands = self.loss_operands or loss_operands(graph)
-        has_line = self.normalized_twice is not None and self.normalized_twice.line is not None
-        if self.backward_passes < ALWAYS_INSPECTED_STEPS and not has_line:
-            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), self.normalized_twice)
-            names = self.normalized_twice
-            self.batch_alignment.records_lines = names is not None and names.line is None
+        if self.backward_passes < ALWAYS_INSPECTED_STEPS and self.normalized_twice is None:
+            self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), None)
 
     @property
     def loss_scale(self) -> Tensor | None:
@@ -324,6 +319,17 @@ class LoopMonitor(OptimizerTracking):
         """Return the user's lines that write to weights or gradients, by event."""
         traces = {"update": self.rounded_updates.write_trace, "gradient": self.gradient_changes.write_trace}
         return {event: trace.line for event, trace in traces.items() if trace.line}
+
+    def on_state_dict(self, call: tuple[Any, Any, Any, Any]) -> None:
+        """Record the state of a module that was taken."""
+        self.attempt(self.state_dict_monitor.origins.record, call)
+        self.attempt(self.restored_weights.on_state_dict, call[0])
+
+    def on_load_state_dict(self, call: tuple[Any, Any, Any]) -> None:
+        """Record a state that is about to be loaded."""
+        for monitor in (self.state_dict_monitor, self.weight_aliases):
+            self.attempt(monitor.on_load, call)
+        self.attempt(self.restored_weights.on_load, call, self.row_steps)
 
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""

@@ -11,8 +11,6 @@ from nbdebug.loop_monitor.gradient_accumulation import DoubleUpdateCounter, Trac
 from nbdebug.setup import Setup
 
 _MIN_STEPS = 2  # of another optimizer before one that has never stepped counts as replaced
-
-
 _OptimizerSet = weakref.WeakSet[torch.optim.Optimizer]
 
 

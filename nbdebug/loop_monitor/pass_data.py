@@ -12,6 +12,10 @@ from nbdebug.loop_monitor.write_trace import is_plain_tensor
 from nbdebug.setup import Setup
 from nbdebug.tensors.pytree import tree_tensors
 
+_OTHER = {"train": "val", "val": "train"}
+_MAX_TENSORS = 8  # of a list or tuple that a dataset holds
+_Region = tuple[str, int, int]
+
 
 class SplitMemory:
     """The memory of the tensors that the datasets of a setup hold.
@@ -38,10 +42,6 @@ class SplitMemory:
         return default
 
 
-_OTHER = {"train": "val", "val": "train"}
-_Region = tuple[str, int, int]
-
-
 def _regions(dataset: Any) -> Iterator[_Region]:
     """Yield the memory of the tensors among the attributes of a dataset."""
     values = vars(dataset).values() if hasattr(dataset, "__dict__") else ()
@@ -50,9 +50,6 @@ def _regions(dataset: Any) -> Iterator[_Region]:
         for tensor in tensors:
             if isinstance(tensor, Tensor) and (region := _region(tensor)):
                 yield region
-
-
-_MAX_TENSORS = 8  # of a list or tuple that a dataset holds
 
 
 def _region(tensor: Tensor) -> _Region | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _ZERO_SHARE = 1e-6  # of the highest rate; a smaller rate changes no weight by more than rounding
+_LOW_SHARE = 0.01  # of the highest rate
+_MAX_FIRST_RATES = 256
 _SWING = 10.0  # factor between the ends of a swing of the rate
 _CONSTANT = 1e-9  # relative difference between equal rates
 _MIN_EPOCHS, _MIN_STEPS_PER_EPOCH = 3, 8
@@ -20,6 +22,8 @@ class RateHistory:
     In the last ``zero_steps`` of the ``steps``, the rate was zero. ``swings`` counts how often it fell by a factor of
     ten or more and rose again, in ``epochs`` epochs. ``is_constant`` tells whether all steps used one rate. In
     ``warm_ups`` of the epochs, it rose from ``warm_up_start`` of the epoch's highest rate, or less, to that rate.
+    ``low_share`` is the share of steps below a hundredth of the highest rate. ``final_ratio`` is the last rate over the
+    highest, and ``first_ratios`` are those of the first steps, if all were recorded.
     """
 
     steps: int = 0
@@ -29,6 +33,9 @@ class RateHistory:
     is_constant: bool = False
     warm_ups: int = 0
     warm_up_start: float = 1.0
+    low_share: float = 0.0
+    final_ratio: float = 1.0
+    first_ratios: tuple[float, ...] = ()
 
     @property
     def swings_within_epochs(self) -> bool:
@@ -60,6 +67,9 @@ def get_rate_history(rates: Sequence[float], steps: int, epoch_starts: Sequence[
         peak - min(rates) <= _CONSTANT * peak,
         len(starts),
         max(starts, default=1.0),
+        sum(rate < _LOW_SHARE * peak for rate in rates) / len(rates),
+        rates[-1] / peak,
+        tuple(rate / peak for rate in rates[:_MAX_FIRST_RATES]) if len(rates) >= steps else (),
     )
 
 

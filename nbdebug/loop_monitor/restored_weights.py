@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nbdebug.hooks.training_events import observe_call_arguments
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.source.location import SourceLine, get_calling_line
-from nbdebug.source.search import syntax_tree
+from nbdebug.source.search import covers_line, syntax_tree
 
 _MAX_FINGERPRINTS, _FINGERPRINT_TENSORS = 4096, 8
 
@@ -42,26 +40,15 @@ class RestoredWeightsMonitor:
         self.latest_evaluation = -1
         self.restored: tuple[bytes, int, SourceLine | None] | None = None
 
-    def hooks(
-        self, wrap_callback: Callable[[Callable[[Any], None]], Callable[[Any], None]], step: Callable[[], int]
-    ) -> list[AbstractContextManager[None]]:
-        """Return hooks on states that are taken or loaded; ``step`` returns the number of steps."""
-        return [
-            observe_call_arguments(nn.Module, "state_dict", wrap_callback(self.on_state_dict)),
-            observe_call_arguments(
-                nn.Module, "load_state_dict", wrap_callback(lambda call: self.on_load(call, step()))
-            ),
-        ]
-
     def on_evaluation(self, step: int) -> None:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
         if step != self.latest_evaluation and len(self.steps) < _MAX_FINGERPRINTS:
             self.latest_evaluation = step
             self.steps.setdefault(_fingerprint(self.parameters.values()), step)
 
-    def on_state_dict(self, call: tuple[Any, Any, Any]) -> None:
+    def on_state_dict(self, module: nn.Module) -> None:
         """Store the line that first takes the state of evaluated weights."""
-        if call[0] is self.model and self.steps:
+        if module is self.model and self.steps:
             key = _fingerprint(self.parameters.values())
             if key in self.steps and key not in self.saving_lines:
                 self.saving_lines[key] = get_calling_line(sys._getframe(1))
@@ -100,7 +87,6 @@ def _condition_around(line: SourceLine | None) -> SourceLine | None:
     numbers = [
         node.lineno
         for node in ast.walk(tree)
-        if isinstance(node, ast.If)
-        and any(child.lineno <= line.number <= (child.end_lineno or child.lineno) for child in node.body)
+        if isinstance(node, ast.If) and any(covers_line(child, line.number) for child in node.body)
     ]
     return SourceLine(line.file, max(numbers)) if numbers else None

@@ -70,10 +70,7 @@ class RoundedUpdates:
         for group in optimizer.param_groups:
             for p in group["params"]:
                 if id(p) in self.parameter_names and p.grad is not None and not p.grad.is_sparse:
-                    values, has_gradient = (
-                        _sample_values(p),
-                        _sample_values(p.grad) != 0,
-                    )
+                    values, has_gradient = _sample_values(p), _sample_values(p.grad) != 0
                     self.samples_before.append(
                         (self.parameter_names[id(p)], float(group["lr"]), p, values.clone(), has_gradient)
                     )
@@ -84,10 +81,7 @@ class RoundedUpdates:
             name = self.parameter_names.get(id(p))
             if name is None or p.grad is None or p.grad.is_sparse:
                 continue
-            values, has_gradient = (
-                _sample_values(p).clone(),
-                _sample_values(p.grad) != 0,
-            )
+            values, has_gradient = _sample_values(p).clone(), _sample_values(p.grad) != 0
             if (start := self.window_starts.get(name)) is not None and step > start.step:
                 judged = has_gradient & start.has_gradient
                 changed = judged & (values != start.values)

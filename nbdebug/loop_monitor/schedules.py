@@ -134,10 +134,8 @@ class SchedulerMonitor:
             use.idle_steps += 1
         use.optimizer_steps, use.all_steps = own_steps, all_steps
 
-    def ineffective_steps(self, optimizer: torch.optim.Optimizer | None, rates: Sequence[float]) -> int:
-        """Return the steps of schedulers that have changed the rate of an optimizer, if it has used only one rate."""
-        if not rates or max(rates) - min(rates) > _EQUAL_RATES * max(rates):
-            return 0
+    def effective_steps(self, optimizer: torch.optim.Optimizer | None) -> int:
+        """Return the steps of the schedulers that have changed the rate of an optimizer."""
         own = (use for use in self.uses.values() if getattr(use.scheduler, "optimizer", None) is optimizer)
         return sum(use.steps for use in own if _has_changed_rate(use.scheduler))
 

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,15 +18,20 @@ from nbdebug.exceptions import SetupError
 from nbdebug.loop_monitor.write_trace import LoopMode
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import score_tensor
-from nbdebug.source.location import SourceLine, get_line_from_frame
+from nbdebug.source.location import SourceLine, format_traceback_entry, get_line_from_frame
 from nbdebug.tensors.pytree import tree_tensors
 
+_HOOK_METHODS = frozenset({"register_hook", "retain_grad"})
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast."""
+    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast.
+
+    The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
+    step registered hooks on tensors, which every backward pass would call.
+    """
 
     batch: Batch
     trace: ForwardTrace
@@ -34,6 +39,7 @@ class TracedStep:
     loss: Tensor
     broadcasts: list[Broadcast]
     kl_divergences: list[TorchCall]
+    has_hooks: bool
 
 
 class StepTrace(LoopMode):
@@ -57,6 +63,7 @@ class StepTrace(LoopMode):
         self.output: Any = None
         self.tracker = BroadcastTracker([], [])
         self.kl_divergences: list[TorchCall] = []
+        self.has_hooks = False
 
     @property
     def is_due(self) -> bool:
@@ -88,6 +95,7 @@ class StepTrace(LoopMode):
         if self.batch is None and self.is_due:
             self.open(Batch(args, kwargs), [])
         if self.batch is not None:
+            self.batch = replace(self.batch, args=args, kwargs=kwargs)
             self.module_hooks.close()
             self.module_hooks.enter_context(self.trace.track(self.setup.eager_model))
             self.is_in_model = True
@@ -105,7 +113,8 @@ class StepTrace(LoopMode):
         batch, output, step = self.batch, self.output, None
         if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
             self.attempts = _MAX_ATTEMPTS
-            step = TracedStep(batch, self.trace, output, roots[0], self.tracker.broadcasts, self.kl_divergences)
+            calls = self.tracker.broadcasts, self.kl_divergences
+            step = TracedStep(batch, self.trace, output, roots[0], *calls, self.has_hooks)
         self.close()
         error, self.error = self.error, None
         if error is not None:
@@ -149,7 +158,9 @@ class StepTrace(LoopMode):
         self.tracker.on_result(func, inputs, outputs)
         if line is not None:
             _add_line(outputs, line)
-        if getattr(func, "__name__", "") == "kl_div":
+        name = getattr(func, "__name__", "")
+        self.has_hooks |= name in _HOOK_METHODS and line is not None
+        if name == "kl_div":
             self.kl_divergences.append(TorchCall("kl_div", tuple(inputs), tuple(outputs), args, kwargs, None, line))
 
     def stop(self, error: Exception) -> None:
@@ -166,7 +177,7 @@ def _raw_targets(raw: Any, batch: Batch) -> Iterator[Tensor]:
 
 def _add_line(outputs: list[Tensor], line: SourceLine) -> None:
     """Add the user's line to all operations behind some tensors that have none, in the form of a traceback."""
-    entry = [f'File "{line.file}", line {line.number}, in {line.function}']
+    entry = [format_traceback_entry(line)]
     pending: list[Any] = [tensor.grad_fn for tensor in outputs]
     while pending:
         function = pending.pop()

@@ -37,7 +37,6 @@ from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
 
-_MAX_FIRST_RATES = 256
 _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
 
 
@@ -49,7 +48,7 @@ class LoopSummary:
     ``uncleared_intervals`` began with the gradients of the previous step, those of ``uncleared_parameters``;
     ``cleared_after_backward`` counts steps whose gradients had been cleared after the backward pass. ``closure_steps``
     ran several backward passes in their closure; in ``uncleared_closure_steps`` of them, gradients were not cleared
-    between those.
+    between those. ``alternates_losses`` tells whether several optimizers stepped, with a backward pass for each step.
     ``reaches_model`` tells whether any backward pass reached the model; if none did, ``other_leaves`` and
     ``copied_parameters`` count the tensors, and the parameters of the same shapes, that it reached instead, and
     ``new_leaf_line`` is where one of those tensors was created.
@@ -58,11 +57,8 @@ class LoopSummary:
     ``with_gradient`` those with one at any check, ``changed`` those whose values have changed.
     ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
     ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice`` probabilities that it takes for
-    logits. ``low_lr_share`` is the share of steps below a
-    hundredth of the highest learning rate, ``final_lr_ratio`` the last learning rate over the highest, and
-    ``first_lr_ratios`` those of the first steps, if all were recorded. ``schedulers`` are those that the loop stepped
-    or that the user passed. ``ineffective_scheduler_steps`` counts steps that should have changed the rate if all
-    optimizer steps used one rate.
+    logits. ``schedulers`` are those that the loop stepped or that the user passed. ``ineffective_scheduler_steps``
+    counts steps that should have changed the rate, if all optimizer steps used one rate.
 
     ``repeated_parameters`` are the identities of parameters that one optimizer holds more than once.
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
@@ -80,6 +76,7 @@ class LoopSummary:
     """
 
     steps: int = 0
+    alternates_losses: bool = False
     tracked_steps: int = 0
     backward_passes: int = 0
     checked_intervals: int = 0
@@ -102,9 +99,6 @@ class LoopSummary:
     schedulers: tuple[SchedulerUse, ...] = ()
     ineffective_scheduler_steps: int = 0
     rates: RateHistory = field(default_factory=RateHistory)
-    low_lr_share: float = 0.0
-    final_lr_ratio: float = 1.0
-    first_lr_ratios: tuple[float, ...] = ()
     lines: dict[str, SourceLine] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
     skipping_branch: SourceLine | None = None
@@ -168,11 +162,13 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         if tracked.steps >= _MIN_OPTIMIZER_STEPS
         for p in tracked.parameters
     }
+    steps = sum(tracked.steps for tracked in monitor.tracked_optimizers.values())
     has_one_optimizer = len(monitor.tracked_optimizers) == 1 and not monitor.unrelated_optimizers
-    peak_rate = max(learning_rates, default=0.0)
-    has_all_rates = len(learning_rates) >= monitor.steps
+    rates = get_rate_history(learning_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
     return LoopSummary(
-        steps=sum(tracked.steps for tracked in monitor.tracked_optimizers.values()),
+        steps=steps,
+        alternates_losses=sum(tracked.steps > 0 for tracked in monitor.tracked_optimizers.values()) > 1
+        and monitor.backward_passes >= steps,
         tracked_steps=monitor.tracked_steps,
         backward_passes=monitor.backward_passes,
         checked_intervals=most_uncleared.checked_intervals if most_uncleared else 0,
@@ -193,15 +189,10 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         loss_operands=monitor.loss_operands,
         normalized_twice=monitor.normalized_twice,
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
-        final_lr_ratio=learning_rates[-1] / peak_rate if peak_rate else 1.0,
-        first_lr_ratios=tuple(
-            rate / peak_rate for rate in learning_rates[:_MAX_FIRST_RATES] if peak_rate and has_all_rates
-        ),
-        ineffective_scheduler_steps=monitor.scheduler_monitor.ineffective_steps(
-            monitor.first_optimizer, learning_rates
-        ),
-        rates=get_rate_history(learning_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts),
-        low_lr_share=sum(rate < peak_rate / 100 for rate in learning_rates) / max(len(learning_rates), 1),
+        ineffective_scheduler_steps=monitor.scheduler_monitor.effective_steps(monitor.first_optimizer)
+        if rates.is_constant
+        else 0,
+        rates=rates,
         stacks=dict(monitor.stacks),
         skipping_branch=None if monitor.tracked_steps else monitor.optimizer_names.skipping_branch(),
         lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},

@@ -72,7 +72,7 @@ class StateDictLoadMonitor:
         self.line: SourceLine | None = None
         self.origins = StateDictOrigins()
 
-    def record_load(self, call: tuple[Any, Any, Any]) -> None:
+    def on_load(self, call: tuple[Any, Any, Any]) -> None:
         """Record a state dict that is about to be loaded."""
         module, args, kwargs = call
         state_dict = args[0] if args else kwargs.get("state_dict")

@@ -51,9 +51,10 @@ def scrambled_reshapes(eval_outputs: EvalOutputs) -> list[ScrambledReshape]:
 
     A reshape that may involve the batch axis counts in the forward pass only if outputs depend on other samples.
     """
-    reshapes: list[ScrambledReshape] = []
-    with record_calls(eval_outputs.setup.eager_model, lambda call: reshapes.extend(_find_swaps(call))):
+    tracker = _ReshapeTracker()
+    with record_calls(eval_outputs.setup.eager_model, tracker.add):
         eval_outputs.predict(eval_outputs.batch)
+    reshapes = tracker.reshapes
     size = eval_outputs.batch.size
     if any(reshape.may_involve_batch_axis(size) for reshape in reshapes) and not _do_samples_mix(eval_outputs):
         reshapes = [reshape for reshape in reshapes if not reshape.may_involve_batch_axis(size)]
@@ -70,25 +71,54 @@ def _do_samples_mix(answers: EvalOutputs) -> bool:
 
 def _find_swaps_in_loss(answers: EvalOutputs) -> list[ScrambledReshape]:
     """Return the reshapes of the user's loss for the output of the model; empty if the loss raises."""
-    reshapes: list[ScrambledReshape] = []
-    setup = answers.setup
+    tracker, setup = _ReshapeTracker(), answers.setup
     try:
         with torch.no_grad():
             output = setup.predict(answers.batch)
-            with CallRecorder(ModuleStack(), lambda call: reshapes.extend(_find_swaps(call))):
+            with CallRecorder(ModuleStack(), tracker.add):
                 setup.raw_loss(output, answers.batch)
     except Exception:
         return []
-    return reshapes
+    return tracker.reshapes
 
 
-def _find_swaps(call: TorchCall) -> Iterator[ScrambledReshape]:
-    """Yield the groups of axes with reordered lengths, if a call is a reshape."""
-    if call.name in _RESHAPE_CALLS and call.inputs and not isinstance(call.inputs[0], nn.Parameter):
-        before, after = tuple(call.inputs[0].shape), tuple(call.outputs[0].shape)
-        for axes_before, axes_after in split_into_groups(before, after):
-            if is_swap(axes_before, axes_after):
-                yield ScrambledReshape(call, before, after, axes_before, axes_after)
+class _ReshapeTracker:
+    """Compares the shapes of values that stay in order, over one or several calls, such as flatten and unflatten."""
+
+    def __init__(self) -> None:
+        self.reshapes: list[ScrambledReshape] = []
+        self._origins: dict[int, Shape] = {}
+        self._references: list[Tensor] = []  # ids are unique while the tensors live
+
+    def add(self, call: TorchCall) -> None:
+        """Add a call, if its result has the values of its input in their order."""
+        if not call.inputs or not _keeps_order(call.inputs[0], call.outputs[0], call.name in _RESHAPE_CALLS):
+            return
+        source, result = call.inputs[0], call.outputs[0]
+        origin = self._origins.get(id(source), tuple(source.shape))
+        self._origins[id(result)] = origin
+        self._references += [source, result]
+        for before in dict.fromkeys((tuple(source.shape), origin)):
+            if found := list(_find_swaps(call, before)):
+                self._origins[id(result)] = tuple(result.shape)
+                self.reshapes += found
+                return
+
+
+def _keeps_order(source: Tensor, result: Tensor, is_reshape: bool) -> bool:
+    """Return whether a result has all values of a tensor in their order."""
+    if isinstance(source, nn.Parameter) or source is result or source.numel() != result.numel() or not source.numel():
+        return False
+    is_view = source.is_contiguous() and result.is_contiguous() and source.data_ptr() == result.data_ptr()
+    return is_reshape or (is_view and source.dtype == result.dtype)
+
+
+def _find_swaps(call: TorchCall, before: Shape) -> Iterator[ScrambledReshape]:
+    """Yield the groups of axes with reordered lengths between a shape and that of the result of a call."""
+    after = tuple(call.outputs[0].shape)
+    for axes_before, axes_after in split_into_groups(before, after):
+        if is_swap(axes_before, axes_after):
+            yield ScrambledReshape(call, before, after, axes_before, axes_after)
 
 
 def split_into_groups(before: Shape, after: Shape) -> Iterator[tuple[Shape, Shape]]:

@@ -23,6 +23,7 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine, get_definition_line
+from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_leaves
 
 _MAX_SAMPLES, _MIN_SAMPLES, _MAX_SECONDS = 32, 6, 0.2
@@ -168,16 +169,12 @@ class CallLines(CallRecorder):
 
     def viewed(self, tensor: Tensor) -> Tensor:
         """Return the tensor that a tensor is a view of, such as a transposed one; itself if it is none."""
-        while len(operands := self.operands.get(id(tensor), ())) == 1 and _shares_storage(tensor, operands[0]):
-            tensor = operands[0]
-        return tensor
+        operands = self.operands.get(id(tensor), ())
+        is_view = len(operands) == 1 and operands[0] is not tensor and share_memory(tensor, operands[0])
+        return self.viewed(operands[0]) if is_view else tensor
 
     def _record(self, call: TorchCall) -> None:
         self._references += call.outputs
         if call.line is not None:
             self.by_tensor.update({id(t): call.line for t in call.outputs})
             self.operands.update({id(t): call.inputs for t in call.outputs})
-
-
-def _shares_storage(first: Tensor, second: Tensor) -> bool:
-    return first is not second and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()

@@ -204,8 +204,7 @@ class _ProbeSample:
 def _draw_probe_sample(table: SplitTable, ignored: int | None) -> _ProbeSample | None:
     """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs.
 
-    If there is a class at each position, a row is the neighborhood of a position. The rows of a sample are neighbors,
-    so that one half of the rows hardly has samples of the other.
+    If there is a class at each position, a row is the neighborhood of a position. The rows of a sample are neighbors.
     """
     labels = table.labels
     classes = labels[:, None] if labels is not None else position_classes(table.targets, ignored)

@@ -21,6 +21,8 @@ from nbdebug.setup import Batch
 from nbdebug.tensors.pytree import tree_map
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
+_MAX_NEUTRAL_ROWS = 4
+_MAX_PADDED_ENDS = 0.5  # share of the samples whose last real step has the value of padding
 
 
 def _find_padding_mixing_call(
@@ -70,7 +72,7 @@ class Padding:
 def padding(eval_outputs: EvalOutputs) -> Padding:
     """Number of real outputs that change if only the content of padded positions changes."""
     for name, tensor in eval_outputs.inputs.items():
-        for declared in _get_padding_candidates(tensor, eval_outputs):
+        for declared in get_declared_padding(tensor, list(eval_outputs.inputs.values())):
             result = _measure_effect(
                 eval_outputs,
                 _predict_with_other_padding(eval_outputs, declared, tensor),
@@ -78,6 +80,8 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
                 True,
                 f"input {name!r}",
             )
+            if result.affected and _is_neutral(eval_outputs, declared):
+                return replace(result, affected=0)
             return (
                 replace(result, mixing_call=_find_padding_mixing_call(eval_outputs, declared, _replace_padding, tensor))
                 if result.affected
@@ -89,8 +93,28 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
             with change_embedded(module, padded):
                 after = eval_outputs.predict(eval_outputs.batch)[0]
             result = _measure_effect(eval_outputs, after, padded, False, f"padding_idx={module.padding_idx} of {path}")
+            if result.affected and _is_neutral(eval_outputs, padded):
+                return replace(result, affected=0)
             return replace(result, mixing_call=_find_packing_call(eval_outputs)) if result.affected else result
     raise NotChecked("no mask, no lengths and no padding_idx identify padded positions")
+
+
+def _is_neutral(answers: EvalOutputs, padded: Tensor) -> bool:
+    """Return whether some samples have the same output alone and without their padding, such as a sum of zeros."""
+    rows = (padded.any(1) & ~padded.all(1)).nonzero().flatten().tolist()[:_MAX_NEUTRAL_ROWS]
+    try:
+        return bool(rows) and all(_is_neutral_in_row(answers, padded, row) for row in rows)
+    except (RuntimeError, ValueError, IndexError, TypeError):  # the model needs this width, or whole batches
+        return False
+
+
+def _is_neutral_in_row(answers: EvalOutputs, padded: Tensor, row: int) -> bool:
+    real, single = ~padded[row], replace(answers, batch=answers.batch.take_samples([row]))
+    trimmed = single.transform_inputs(lambda leaf: leaf[:, real] if leaf.shape[1:2] == padded.shape[1:] else leaf)
+    before, after = answers.outputs[0], single.predict(trimmed)[0]
+    expected = before[row, real] if before.shape[:2] == padded.shape else before[row]
+    is_close = torch.isclose(after[0], expected, rtol=0.0, atol=_MIN_RELATIVE_CHANGE * float(before.std()))
+    return after[0].shape == expected.shape and bool(is_close.all())
 
 
 def _find_packing_call(answers: EvalOutputs) -> TorchCall | None:
@@ -115,9 +139,9 @@ def _measure_effect(
     return Padding(has_mask_or_lengths, source, int(padded.sum()), int(row_changed.sum()), row_changed.numel())
 
 
-def _get_padding_candidates(tensor: Tensor, answers: EvalOutputs) -> Iterator[Tensor]:
+def get_declared_padding(tensor: Tensor, inputs: list[Tensor]) -> Iterator[Tensor]:
     """Yield the positions that an input, as mask or lengths, marks as padded and that hold a single value."""
-    others = [t for t in answers.inputs.values() if t is not tensor and t.dim() > 1 and not _is_binary(t)]
+    others = [t for t in inputs if t is not tensor and t.dim() > 1 and not _is_binary(t)]
     for padded in [*_get_padding_from_mask(tensor), *_get_padding_from_lengths(tensor, others)]:
         padded_values = [t[padded] for t in others if t.shape[:2] == padded.shape]
         if padded_values and bool(padded.any()) and all(bool((values == values[0]).all()) for values in padded_values):
@@ -140,12 +164,22 @@ def _get_padding_from_mask(mask: Tensor) -> Iterator[Tensor]:
 
 
 def _get_padding_from_lengths(lengths: Tensor, others: list[Tensor]) -> Iterator[Tensor]:
-    """Yield the positions beyond the length of each sample, if the longest sample fills its row."""
+    """Yield the positions beyond the length of each sample, if the last steps before them are not padding too."""
     if lengths.dim() != 1 or lengths.is_floating_point() or int(lengths.min()) < 1:
         return
     for other in others:
-        if len(other) == len(lengths) and other.shape[1] == int(lengths.max()):
-            yield torch.arange(other.shape[1], device=other.device) >= lengths.to(other.device).unsqueeze(1)
+        if len(other) == len(lengths) and other.shape[1] >= int(lengths.max()):
+            places = lengths.to(other.device)
+            padded = torch.arange(other.shape[1], device=other.device) >= places.unsqueeze(1)
+            if bool(padded.any()) and not _ends_in_padding(other, places, other[padded][0]):
+                yield padded
+
+
+def _ends_in_padding(tensor: Tensor, lengths: Tensor, padding: Tensor) -> bool:
+    """Return whether the last steps of more than half of the samples equal the padding: these are no lengths."""
+    last_steps = tensor[torch.arange(len(tensor), device=tensor.device), lengths - 1]
+    equal = (last_steps == padding).reshape(len(tensor), -1).all(1)
+    return float(equal.float().mean()) > _MAX_PADDED_ENDS
 
 
 def _get_padding_from_index(module: nn.Module, answers: EvalOutputs) -> Tensor | None:
@@ -237,23 +271,39 @@ class TrailingPadding:
 
 
 def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
-    """Return the padding token and the padded positions; None if no token occurs only at the ends of rows.
-
-    The token ends at least ``MIN_PADDED_SHARE`` of the rows twice or more in a row, never precedes another token, and
-    leaves rows of at least ``MIN_DISTINCT_LENGTHS`` different lengths.
-    """
+    """Return the padding token and the padded positions; None if no token occurs only at the ends of rows."""
     if tokens.dim() != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool or tokens.shape[1] < 3:
         return None
     token = int(tokens[:, -1].mode().values)
     is_token = tokens == token
+    distinct_tokens = len(set(tokens.flatten().tolist()))
+    return (token, is_token) if distinct_tokens > 2 and _is_trailing_padding(is_token) else None
+
+
+def find_trailing_frames(frames: Tensor) -> Tensor | None:
+    """Return the padded positions of sequences of vectors; None if no vector occurs only at the ends of rows."""
+    if frames.dim() != 3 or not frames.is_floating_point() or frames.shape[1] < 3:
+        return None
+    ends_in_padding = (frames[:, -1] == frames[:, -2]).all(1)
+    if not bool(ends_in_padding.any()):
+        return None
+    is_padding = (frames == frames[int(ends_in_padding.int().argmax()), -1]).all(2)
+    return is_padding if _is_trailing_padding(is_padding) else None
+
+
+def _is_trailing_padding(is_token: Tensor) -> bool:
+    """Return whether a token fills the ends of rows.
+
+    It ends at least ``_MIN_PADDED_SHARE`` of the rows twice or more in a row, never precedes another token, and leaves
+    rows of at least ``_MIN_DISTINCT_LENGTHS`` different lengths.
+    """
     padded = is_token.flip(1).cumprod(1).bool().flip(1)
     padded_lengths = padded.sum(1)
-    is_frequent = (
+    return (
         float((padded_lengths >= 2).float().mean()) >= _MIN_PADDED_SHARE
         and len(set(padded_lengths.tolist())) >= _MIN_DISTINCT_LENGTHS
+        and torch.equal(is_token, padded)
     )
-    distinct_tokens = len(set(tokens.flatten().tolist()))
-    return (token, padded) if is_frequent and distinct_tokens > 2 and torch.equal(is_token, padded) else None
 
 
 @measurement

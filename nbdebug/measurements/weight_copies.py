@@ -19,6 +19,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
+from nbdebug.tensors.memory import memory_address, share_memory
 
 _EQUAL_VALUES, TRANSPOSED_VALUES = "their values are equal", "the values of one are the transpose of the other"
 _MAX_DEPTH = 3
@@ -49,7 +50,7 @@ def broken_ties(model: nn.Module, parameters: list[ParameterEntry]) -> list[Brok
             are_parameters
             and first is not second
             and first.shape in (second.shape, second.shape[::-1])
-            and not _share_memory(first, second)
+            and not share_memory(first, second)
         ):
             pair = (names[id(first)], names[id(second)])
             ties.setdefault(frozenset(pair), BrokenTie(*pair, reason, line))
@@ -144,11 +145,6 @@ def _are_copies(first: torch.Tensor, second: torch.Tensor) -> bool:
     return torch.equal(first, second) and not torch.equal(first, first.t())
 
 
-def _share_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Return whether two tensors share memory."""
-    return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
-
-
 @dataclass(frozen=True)
 class StateCopy:
     """A copy of the model parameters, or an attempted copy.
@@ -190,17 +186,13 @@ def _find_state_copies(
 ) -> Iterator[StateCopy]:
     live = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if isinstance(tensor, Tensor)}
     parameter_names = {name for name, _ in model.named_parameters()}
-    addresses = {_get_storage_address(tensor) for tensor in live.values() if tensor.numel()}
+    addresses = {memory_address(tensor) for tensor in live.values() if tensor.numel()}
     statistics = {name for name in live if name not in parameter_names and live[name].is_floating_point()}
     for name, value in named_values:
         copy = _tensors_by_name(value, model)
         if parameter_names <= copy.keys():
-            shared = tuple(key for key in copy if key in live and _get_storage_address(copy[key]) in addresses)
+            shared = tuple(key for key in copy if key in live and memory_address(copy[key]) in addresses)
             yield StateCopy(name, shared, tuple(sorted(statistics - copy.keys())), len(copy), is_extra_state)
-
-
-def _get_storage_address(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 def _iterate_nested(named_values: Mapping[str, Any], depth: int) -> Iterator[tuple[str, Any]]:

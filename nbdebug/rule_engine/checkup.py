@@ -11,6 +11,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
 from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
@@ -26,9 +27,11 @@ from nbdebug.views.live import Screen, show_view
 
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
-# Rules that read the graph and the calls of a loss without computing it again.
-_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"}  # measured from a traced step
-_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L217")
+# Measured from a traced step, the latter by a further backward pass from its loss.
+_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"}
+_FROM_GRADIENT = {"padding_gradient", "ignored_target"}
+# Rules that read the graph and the calls of a loss.
+_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
 
@@ -49,8 +52,8 @@ def checkup(
     ``options`` maps codes to the keyword options of their rules.
 
     Raises SetupError if the setup cannot be run and no finding explains why. If the model rejects a batch as the loader
-    yields it, or a custom loss takes other arguments than output and target, the report says so and nothing is raised,
-    since the training loop may call it correctly; the rules that need no such pass are checked.
+    yields it, or the loss raises for output and target, and no remedy is known, the report says so and nothing is
+    raised, since the training loop may call it correctly; the rules that need no such pass are checked.
     """
     rules = _get_requested_rules(budget, select, ignore, options or {})
     external_values = _run_overfit_test(setup) if budget == "thorough" else {}
@@ -119,9 +122,11 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
         "weight_broadcasts": [],
         "comparisons": comparisons_in_graph(graph),
         "kl_divergences": step.kl_divergences,
+        "loss_call": _find_loss_call(setup, first_pass),
     }
     needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
-    unavailable = dict.fromkeys(needed - _FROM_GRAPH, NotChecked(_NOT_MEASURED_DURING_LOOP))
+    available = _FROM_GRAPH if step.has_hooks else _FROM_GRAPH | _FROM_GRADIENT
+    unavailable = dict.fromkeys(needed - available, NotChecked(_NOT_MEASURED_DURING_LOOP))
     runner = RuleRunner(
         Measurements(own_setup, **{**unavailable, **measured}),
         [rule_registry.find_rule(code) for code in _LOSS_GRAPH_RULES],
@@ -131,6 +136,13 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
     line = graph.root.line if graph.root else None
     findings = (f if f.where.line or not line else replace(f, where=add_line(f.where, line)) for f in runner.report())
     return replace(runner.report(), findings=tuple(findings))
+
+
+def _find_loss_call(setup: Setup, first_pass: ForwardPass) -> LossCall | NotChecked:
+    try:
+        return find_loss_call(setup, first_pass)
+    except NotChecked as reason:
+        return reason
 
 
 def locate_findings(setup: Setup, report: Report) -> Report:

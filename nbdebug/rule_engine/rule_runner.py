@@ -123,7 +123,7 @@ def locate_finding(setup: Setup, rule: Rule, finding: Finding) -> Finding:
 
 
 def _get_unmet_expectation(measurements: Measurements) -> str:
-    """Return the error of a model or a custom loss that may be called differently in the loop; empty if none raised."""
+    """Return the error of a model or a loss that may be called differently in the loop; empty if none raised."""
     setup, first_pass = measurements["setup"], measurements.get_if_measured("first_pass")
     if first_pass is None or first_pass.failure is None:
         return ""
@@ -133,8 +133,8 @@ def _get_unmet_expectation(measurements: Measurements) -> str:
             f"{first_pass.failure_message}; expected a loss of (output, target). "
             "Pass step_fn= if your loop calls it differently."
         )
-    is_told = any(option is not None for option in (setup.forward, setup.unpack, setup.step_fn))
-    if first_pass.stage != "loss" and not is_told and not has_known_remedy(first_pass.failure):
+    has_adapter = any(option is not None for option in (setup.forward, setup.unpack, setup.step_fn))
+    if first_pass.stage != "loss" and not has_adapter and not has_known_remedy(first_pass.failure):
         return (
             f"{first_pass.failure_message}; expected a model that takes a batch as the loader yields it. "
             "Pass forward= or unpack= if your loop calls it differently; watch() needs neither."

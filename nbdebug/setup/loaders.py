@@ -168,6 +168,14 @@ def reads_tensor_dataset(loader: Any) -> bool:
     )
 
 
+def find_ordering_sampler(loader: Any) -> Any:
+    """Return the sampler that decides the order of a loader; None if it is the order of the dataset."""
+    batch_sampler, sampler = getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)
+    decisive = batch_sampler if batch_sampler is not None and type(batch_sampler) is not BatchSampler else sampler
+    in_order = decisive is None or isinstance(decisive, SequentialSampler)
+    return None if in_order or isinstance(loader.dataset, IterableDataset) else decisive
+
+
 def get_visited_indices(loader: DataLoader[Any]) -> Sequence[int]:
     """Return the indices that a loader goes through, each once; raise NotChecked if they are not integers."""
     is_plain = type(loader.batch_sampler) is BatchSampler and type(loader.sampler) in (SequentialSampler, RandomSampler)

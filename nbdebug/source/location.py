@@ -66,8 +66,9 @@ def is_debugger_code(file: str) -> bool:
 
 @cache
 def is_library_code(file: str) -> bool:
-    """Return whether a file belongs to Python or to an installed package."""
-    return file.startswith((*_LIBRARY_FOLDERS, "<frozen")) or "site-packages" in file or "dist-packages" in file
+    """Return whether a file belongs to Python or to an installed package, or is code that a library has generated."""
+    is_generated = file.startswith("<") and not linecache.getlines(file)  # as the __init__ of a dataclass
+    return file.startswith(_LIBRARY_FOLDERS) or is_generated or "site-packages" in file or "dist-packages" in file
 
 
 def find_user_line(stack: Iterable[SourceLine]) -> SourceLine | None:
@@ -84,6 +85,11 @@ def get_line_from_traceback(entries: Sequence[str]) -> SourceLine | None:
     """Return the user's line in a formatted stack (outermost first), as anomaly mode stores it for each node."""
     matches = (_STACK_ENTRY.search(entry) for entry in reversed(entries))
     return find_user_line(SourceLine(m["file"], int(m["line"]), m["function"]) for m in matches if m)
+
+
+def format_traceback_entry(line: SourceLine) -> str:
+    """Return a line as the entry of a formatted stack that ``get_line_from_traceback`` reads."""
+    return f'File "{line.file}", line {line.number}, in {line.function}'
 
 
 def get_line_from_frame(frame: FrameType | None) -> SourceLine | None:

@@ -152,6 +152,38 @@ def test_metric_averaging_of_a_single_batch_is_quiet(tmp_path: Path, writing: st
     assert not e708_findings(tmp_path, R2, *AVERAGED[writing][:2], size=64)
 
 
+@pytest.mark.parametrize("is_binary", [False, True])
+@pytest.mark.parametrize(
+    ("added", "divisor", "is_wrong"),
+    [
+        ("loss.item() * len(y)", "len(setup.val_loader)", True),
+        ("loss.item()", "len(setup.val_loader.dataset)", True),
+        ("loss.item() * len(y)", "len(setup.val_loader.dataset)", False),
+        ("loss.item()", "len(setup.val_loader)", False),
+    ],
+    ids=["rows over batches", "means over rows", "rows over rows", "means over batches"],
+)
+def test_metric_averaging_of_losses_is_reported_if_they_are_divided_by_another_count(
+    tmp_path: Path, added: str, divisor: str, is_wrong: bool, is_binary: bool
+) -> None:
+    store = f"""loss_sum = 0.0
+            for x, y in setup.val_loader:
+                loss = setup.loss_fn(setup.model(x), y)
+                loss_sum += {added}  # here
+            validation = loss_sum / {divisor}"""
+    findings = e708_findings(tmp_path, F1 if is_binary else R2, store, "")
+    assert len(findings) == is_wrong
+    for finding in findings:
+        assert source_line(finding).endswith("# here")
+        assert finding.message.startswith("validation is the sum of the ")
+        assert divisor.endswith("dataset)") == ("must be divided by the number of batches" in finding.cause)
+
+
+def test_metric_averaging_of_a_loss_of_one_batch_times_its_rows_is_quiet(tmp_path: Path) -> None:
+    store = "total = sum(setup.loss_fn(setup.model(x), y).item() * len(y) for x, y in setup.val_loader)"
+    assert not e708_findings(tmp_path, R2, store, "", size=64)
+
+
 def test_whole_set_metrics_equal_those_of_scikit_learn() -> None:
     random = np.random.default_rng(0)
     scores, classes = random.normal(size=(80, 3)), random.integers(0, 3, 80)

@@ -486,6 +486,18 @@ def test_training_in_eval_mode_after_an_unfreeze_is_reported() -> None:
     assert "16 of 32 training steps (50%)" in finding.message
 
 
+def test_training_in_eval_mode_in_a_long_loop_speaks_of_the_inspected_steps() -> None:
+    def train(setup: Setup) -> None:
+        for epoch in range(40):
+            setup.model.train(epoch < 2)
+            for x, y in setup.train_loader:
+                plain_step(setup, 0, x, y)
+
+    (finding,) = findings_of("T613", train, pretrained_setup())
+    assert " inspected training steps (" in finding.message
+    assert finding.cause == "eval() was called in the loop, and train() was not called after it."
+
+
 @pytest.mark.parametrize(("leaves_eval", "whole"), [(False, False), (True, False)])
 def test_unfrozen_body_in_train_mode_or_kept_in_eval_mode_has_no_finding(leaves_eval: bool, whole: bool) -> None:
     assert not findings_of("T613", unfreezing(leaves_eval, whole), pretrained_setup())

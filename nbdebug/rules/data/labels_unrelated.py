@@ -23,7 +23,7 @@ from nbdebug.source.location import SourceLine, get_location
 
 _MIN_GAIN = 0.1  # over shuffled targets
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
-_CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "D111")
+_CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
 
 
 @rule("D105", "error", origin="target order")
@@ -55,11 +55,12 @@ def labels_unrelated(
     By the accuracy, in standard deviations of the accuracy over twenty-five shuffles. An error requires two
     measurements on the same task: ``related`` = 5 sigma where the labels match the inputs (the other split, or labels
     shifted by one), and less than ``unrelated`` = 2 where they do not. If no relation is found anywhere, it is a note:
-    this learner may be too simple for the task. Real-valued targets and multiple labels are judged by the explained
-    variance and the accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a
-    relation. If there is a class at each position, as in segmentation and tagging, the values around random positions
-    are the inputs. The table shows measurements on samples of up to 300 rows of four
-    scikit-learn datasets:
+    this learner may be too simple for the task. The note becomes a warning if the predictions of the trained model are
+    no better than shuffled ones (E709), nothing else explains this, and a stronger learner is no better (T610). Real-
+    valued targets and multiple labels are judged by the explained variance and the accuracy on up to 2,000 samples,
+    each left out once, and are reported only if the other split has a relation. If there is a class at each position,
+    as in segmentation and tagging, the values around random positions are the inputs. The table shows measurements on
+    samples of up to 300 rows of four scikit-learn datasets:
 
     | labels | | digits | breast cancer | wine | iris |
     |---|---|---|---|---|---|

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
 
 _MIN_SAMPLES_PER_CLASS = 5  # samples needed to estimate a spread
+_MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
+_MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 _SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
 
 
@@ -54,8 +56,10 @@ def target_leak(
     Exactly, on the training samples that can be read, with at least ``least`` = 50 samples and ``columns`` = 3
     features: a correlation that differs from 1 by less than ``exact`` = 1e-5, which is float32 rounding; or a feature
     with exactly one value for each class, and a different one for each. A feature that only predicts well is not a
-    leak. A feature whose class means are all at least ``gap`` = 10 standard deviations apart, while no other feature
-    reaches a third of that, is a warning: a noisy copy of the target. By importance, also a warning: the feature with
+    leak. If the target has several columns, a warning is given for a feature that equals one of them, unless more than
+    a quarter of the features do, as in a reconstruction. A feature whose class means are all at least ``gap`` = 10
+    standard deviations apart, while no other feature reaches a third of that, is a warning: a noisy copy of the target.
+    By importance, also a warning: the feature with
     the largest attribution, whose permutation also lowers the metric most, accounts for ``skill`` = 0.9 of the model's
     gain over a constant prediction, no other feature accounts for a third of that, and a small decision tree on this
     feature alone corrects ``alone`` = 0.85 of the constant's errors, out of sample.
@@ -78,6 +82,7 @@ def target_leak(
     table = None if isinstance(tables, NotChecked) else tables.get("train")
     findings = list(_copy_findings(setup, table, least, columns, exact))
     findings = findings or list(_separating_feature_findings(setup, table, least, columns, gap))
+    findings = findings or list(_partial_copy_findings(setup, table, least, exact))
     if not findings and not isinstance(target_encodings, NotChecked):
         findings = [_encoding_finding(setup, table, item) for item in target_encodings if item.pure_share >= pure]
     yield from findings
@@ -86,7 +91,7 @@ def target_leak(
             yield from _decisive_feature_findings(importance, least, columns, alone, skill)
     elif isinstance(tables, NotChecked):
         raise tables
-    elif _is_unsuitable(tables.get("train"), least):
+    elif not findings and _is_unsuitable(tables.get("train"), least):
         raise NotChecked(f"fewer than {least} training samples with one target each can be read")
 
 
@@ -113,6 +118,29 @@ def _copy_findings(
         )
         for column in leaking_columns[:3]:
             yield _finding(setup, part, input_index, column)
+
+
+def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: int, exact: float) -> Iterator[Finding]:
+    """Report features that equal one column of a target with several, unless much of the input is in the target."""
+    if table is None or len(table) < min_samples or len(table.targets) != 1 or table.labels is not None:
+        return
+    targets = table.targets[0].reshape(len(table), -1)
+    if not targets.is_floating_point() or not 1 < targets.shape[1] <= _MAX_TARGET_COLUMNS:
+        return
+    for input_index, part in enumerate(table.inputs):
+        if not part.is_floating_point() or part.dim() not in (2, 3):
+            continue
+        flat = part.reshape(len(part), -1).float()
+        pairs = [(column, i) for i, y in enumerate(targets.float().T) for column in _linear_copies(flat, y, exact)]
+        if 0 < len({column for column, _ in pairs}) <= _MAX_COPIED_SHARE * flat.shape[1]:
+            column, target_column = pairs[0]
+            name = _feature_name(setup, part, column)
+            yield replace(
+                _finding(setup, part, input_index, column),
+                message=f"The inputs contain a part of the target: {name} of input {input_index} equals column "
+                f"{target_column} of the target, up to scaling, in all {len(part):,} training samples.",
+                severity="warning",
+            )
 
 
 def _separating_feature_findings(

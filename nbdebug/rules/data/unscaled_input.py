@@ -25,6 +25,7 @@ _STANDARDIZE_FIX = (
 _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for both splits"
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
 _MIN_VALUES = 8
+_MIN_COLUMNS, _ROW_TOLERANCE = 4, 0.01  # two or three columns can look standardized in each row by chance
 _CONSEQUENCES = (
     *("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "O502"),
     *("T601", "T602", "T604", "T606", "T607", "T608", "T610", "T614"),
@@ -190,17 +191,34 @@ def _largest_spread(entrance: FirstLayerCall) -> float:
 
 def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
     values, largest = entrance.features, _largest_spread(entrance)
+    means = values.mean(1)
+    around = (
+        f"the means of the features range from {float(means.min()):.3g} to {float(means.max()):.3g}"
+        if len(means) > 1
+        else f"its mean is {float(means[0]):.3g}"
+    )
     return Finding(
         message=f"Inputs reach the first weights with almost no spread: the standard deviation of a feature is at most "
-        f"{largest:.3g}, around a mean of {float(values.mean()):.3g}; weights are initialized for a standard deviation "
-        "of about 1 and a mean of 0.",
+        f"{largest:.3g}, and {around}; weights are initialized for a standard deviation of about 1 and a mean of 0.",
         where=entrance.where,
-        cause="The values were not centered, or they were divided twice before they were centered.",
+        cause="Each row was standardized, not each column: every row has the mean 0 and the standard deviation 1."
+        if _has_standardized_rows(entrance)
+        else "The values were not centered, or they were divided twice before they were centered.",
         fix=_STANDARDIZE_FIX,
-        evidence={"std": _rounded_values(values.std(1)), "mean": _rounded_values(values.mean(1))},
+        evidence={"std": _rounded_values(values.std(1)), "mean": _rounded_values(means)},
         explains=_CONSEQUENCES,
         severity="note" if entrance.normalized else None,
     )
+
+
+def _has_standardized_rows(entrance: FirstLayerCall) -> bool:
+    """Check whether each row of a table has a mean of 0 and a standard deviation of 1, by either definition."""
+    rows = entrance.features.T
+    if entrance.data.dim() != 2 or rows.shape[1] < _MIN_COLUMNS:
+        return False
+    deviations = torch.stack([rows.std(1, correction=correction) for correction in (0, 1)])
+    is_unit = (deviations - 1).abs().amax(1) < _ROW_TOLERANCE
+    return bool(is_unit.any()) and float(rows.mean(1).abs().max()) < _ROW_TOLERANCE
 
 
 def _feature_names(setup: Setup, rms: Tensor) -> list[str]:

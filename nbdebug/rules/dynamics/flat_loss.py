@@ -8,6 +8,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves.convergence import MIN_STEPS, is_flat
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.records import Record
@@ -17,7 +18,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T601", "warning")
-def flat_loss(record: Record) -> Iterator[Finding]:
+def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """The loss does not change by more than its noise.
 
     ## What it does
@@ -31,7 +32,8 @@ def flat_loss(record: Record) -> Iterator[Finding]:
     bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first steps. It
     requires thirty steps. It is not reported for a loss below half of the loss of a constant prediction, a high score,
     training samples that are classified better than by chance, or a loop that minimizes something other than the known
-    loss, as with adversaries and rewards; without a known loss nothing is.
+    loss, as with adversaries and rewards, nor if several optimizers take turns with a backward pass for each of their
+    steps; without a known loss nothing is.
 
     ## How to fix
     Check the findings that rank above it: parameters that never change (O503, M301), a learning rate that is too low
@@ -48,6 +50,8 @@ def flat_loss(record: Record) -> Iterator[Finding]:
         raise NotChecked(f"{summary.step_count} steps are too few to distinguish a flat loss from a slow one")
     if not summary.loss_is_known:
         raise NotChecked("your loop minimizes a loss other than loss_fn, or no loss_fn was given")
+    if isinstance(loop, LoopSummary) and loop.alternates_losses:
+        raise NotChecked("several optimizers take turns, each with a loss of its own")
     if not is_flat(summary):
         return
     yield Finding(

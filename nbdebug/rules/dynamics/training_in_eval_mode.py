@@ -12,7 +12,6 @@ from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -56,8 +55,8 @@ def training_in_eval_mode(
     Documentation of torch.nn.Module.train and of torch.nn.functional.dropout and batch_norm.
     """
     if isinstance(loop, LoopSummary):
-        yield from _loop_findings(setup, loop.forward_passes, least)
-        yield from _frozen_normalization_findings(setup, loop.forward_passes, least)
+        yield from _loop_findings(setup, loop, least)
+        yield from _frozen_normalization_findings(setup, loop, least)
     elif isinstance(train_calls, NotChecked):
         raise train_calls
     if not isinstance(train_calls, NotChecked):
@@ -105,8 +104,9 @@ def _eval_mode_finding(active_calls: list[ModeDependentCall]) -> Finding:
     )
 
 
-def _loop_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Iterator[Finding]:
+def _loop_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
     """Report steps that were taken in eval mode."""
+    passes = loop.forward_passes
     total = sum(count for _, count in passes.training_modes)
     if not total:
         raise NotChecked("no forward pass of the model was recorded before a step of your loop")
@@ -123,11 +123,12 @@ def _loop_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Itera
     ]
     if affected:
         layers = [passes.mode_dependent[i] for i in affected]
-        yield _left_in_eval_finding(setup, passes, layers, (off, total), bool(were_on & {*affected}))
+        yield _left_in_eval_finding(setup, loop, layers, (off, total), bool(were_on & {*affected}))
 
 
-def _frozen_normalization_findings(setup: Setup, passes: ForwardPasses, min_steps: int) -> Iterator[Finding]:
+def _frozen_normalization_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
     """Report normalization that was in eval mode in every training pass, with its initial running statistics."""
+    passes = loop.forward_passes
     in_train_mode = [(mode, count) for mode, count in passes.training_modes if mode.training]
     steps = sum(count for _, count in in_train_mode)
     paths = [
@@ -139,9 +140,9 @@ def _frozen_normalization_findings(setup: Setup, passes: ForwardPasses, min_step
     if not paths or steps < min_steps or steps < sum(count for _, count in passes.training_modes):
         return
     yield Finding(
-        message=f"{len(paths)} normalization layers ({', '.join(paths[:3])}) were in eval mode in all {steps} training "
-        "steps, and no batch has ever updated their running statistics: they use mean 0 and variance 1 and do not "
-        "normalize.",
+        message=f"{len(paths)} normalization layers ({', '.join(paths[:3])}) were in eval mode in all "
+        f"{_count_steps(steps, loop)}, and no batch has ever updated their running statistics: they use mean 0 and "
+        "variance 1 and do not normalize.",
         where=get_location(find_module_definition_line(setup.eager_model, paths[0]), paths[0]),
         cause="eval() is called on these layers, but they were not trained before.",
         fix="# remove eval() from these layers, or load the statistics of a trained model",
@@ -149,6 +150,11 @@ def _frozen_normalization_findings(setup: Setup, passes: ForwardPasses, min_step
         explains=("T609", "T610", "T602"),
         severity="warning",
     )
+
+
+def _count_steps(count: int, loop: LoopSummary) -> str:
+    """Return the number of steps whose mode is known, in words."""
+    return f"{count} {'inspected ' if count < loop.steps else ''}training steps"
 
 
 def _has_initial_statistics(module: nn.Module) -> bool:
@@ -159,25 +165,27 @@ def _has_initial_statistics(module: nn.Module) -> bool:
 
 
 def _left_in_eval_finding(
-    setup: Setup, passes: ForwardPasses, affected_layers: list[str], counts: tuple[int, int], were_on: bool
+    setup: Setup, loop: LoopSummary, affected_layers: list[str], counts: tuple[int, int], were_on: bool
 ) -> Finding:
     """Report a model that is trained in eval mode, from the start or since it was evaluated.
 
     ``were_on`` tells whether the loop trained some of the layers in train mode before.
     """
-    off, total = counts
+    passes, (off, total) = loop.forward_passes, counts
     drops = any(not isinstance(setup.eager_model.get_submodule(path), _NORM_TYPES) for path in affected_layers)
     whole = all(p.requires_grad for p in setup.eager_model.parameters())
     line = passes.lines.get("step in eval mode", passes.lines.get("eval"))
-    cause = "eval() was called, and train() was not." if line else "The model was passed in eval mode, and train() was"
+    cause = "The model was passed in eval mode, and train() was not called."
+    if line:
+        cause = f"eval() was called{' in the loop' if were_on else ''}, and train() was not called after it."
     if flag_line := find_argument_assignment(passes.lines.get("no change"), "train"):
         line, cause = flag_line, "The mode was stored after eval() was called, so train() restores eval mode."
     return Finding(
-        message=f"{off} of {total} training steps ({off / total:.0%}) ran in eval mode, in which "
+        message=f"{off} of {_count_steps(total, loop)} ({off / total:.0%}) ran in eval mode, in which "
         f"{len(affected_layers)} layers ({', '.join(affected_layers[:4])}) drop nothing or ignore the statistics "
         "of the batch.",
         where=get_location(line or passes.lines.get("forward"), affected_layers[0]),
-        cause=cause if line else f"{cause} not called.",
+        cause=cause,
         fix="model.train()   # at the start of each training epoch",
         evidence={"steps": total, "in eval mode": off, "layers": affected_layers[:8]},
         explains=("T609", "T611"),

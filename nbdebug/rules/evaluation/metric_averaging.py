@@ -37,11 +37,22 @@ _CAUSES = {
 }
 _FIXES = {
     "count": "accuracy = {metric} / len(loader.dataset)   # the number of rows, not of batches",
-    "whole": "predictions.append(output.argmax(1)); targets.append(y)   # in the loop; after it, once: {metric}(…)",
+    "whole": "outputs.append(output); targets.append(y)   # in the loop; after it, once: {metric} of all rows",
     "perplexity": "total += loss.item() * len(y)   # and after the loop: math.exp(total / len(loader.dataset))",
     "root": "total += ((output - y) ** 2).sum().item()   # and after the loop: (total / len(loader.dataset)) ** 0.5",
     "means": "total += loss.item() * len(y)   # and after the loop: total / len(loader.dataset)",
     "last": "right += hits.sum().item()\nrows += len(y)   # in the loop; after it: right / rows",
+}
+_DIVISOR_CAUSES = {
+    "": _CAUSES["whole"],
+    "batches": "The sum counts each row once, but it is divided by the number of batches.",
+    "rows": "The loss of a batch is already a mean over its rows, so the sum must be divided by the number of batches.",
+}
+_DIVISOR_FIXES = {
+    "": "outputs.append(output); targets.append(y)   # in the loop; after it, once: "
+    "metric(torch.cat(outputs), torch.cat(targets))",
+    "batches": "total / len(loader.dataset)   # the number of rows, not of batches",
+    "rows": "total += loss.item() * len(y)   # in the loop; after it: total / len(loader.dataset)",
 }
 
 
@@ -64,8 +75,9 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     By the syntax around the lines that called the model; ambiguous cases are not reported. Metrics that do not
     decompose into rows are also recognized by their values: after at least two evaluations, a number of the loop equals
     the mean over batches of R², a correlation, F1, precision, recall, AUC and the like within 2e-5, and differs by more
-    than 1e-3 from the same metric on all rows. Counts are recognized by
-    their values in at least two batches, whatever computes them. For means, the batch sizes
+    than 1e-3 from the same metric on all rows. A loss of torch whose sum is divided by the wrong number, of batches or
+    of rows, is recognized in the same way. Counts are recognized by their values in at least two batches, whatever
+    computes them. For means, the batch sizes
     of the validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It
     is a warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
@@ -142,21 +154,26 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         message=message,
         where=average.line.where(),
         cause=_CAUSES[average.kind],
-        fix=_FIXES[average.kind].format(metric=average.metric),
+        fix=average.fix or _FIXES[average.kind].format(metric=average.metric),
         evidence={"line": average.line.text.strip(), "kind": average.kind, "batches": len(sizes), "factor": factor},
         severity="note" if average.kind == "means" and factor < warn else None,
     )
 
 
 def _average_finding(average: BatchAverage) -> Finding:
-    """Report a number that equals the mean of a metric over the batches."""
+    """Report a number that equals a wrong mean of a metric or the loss over the batches."""
+    term = "the losses times the rows of each batch" if average.divisor == "batches" else "the mean losses"
+    subject = (
+        f"the sum of {term} of {average.batches} batches, divided by the number of {average.divisor}"
+        if average.divisor
+        else f"the mean of the {average.metric} of {average.batches} batches"
+    )
     return Finding(
-        message=f"{average.name} is the mean of the {average.metric} of {average.batches} batches, "
-        f"{average.value:.4g}; on all {average.rows:,} rows together it is {average.whole:.4g}.",
+        message=f"{average.name} is {subject}, {average.value:.4g}; on all {average.rows:,} rows together "
+        f"{'the loss' if average.divisor else 'it'} is {average.whole:.4g}.",
         where=_averaging_line(average.line).where(),
-        cause=_CAUSES["whole"],
-        fix="outputs.append(output); targets.append(y)   # in the loop; after it, once: "
-        "metric(torch.cat(outputs), torch.cat(targets))",
+        cause=_DIVISOR_CAUSES[average.divisor],
+        fix=_DIVISOR_FIXES[average.divisor],
         evidence={
             "metric": average.metric,
             "mean over batches": average.value,

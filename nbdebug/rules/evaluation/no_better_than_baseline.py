@@ -9,6 +9,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
@@ -160,6 +161,7 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
         fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
         evidence=_metric_values(baselines, metric),
         explains=("E703", "E704", "E705"),
+        confirms=(LABELS_UNRELATED,) if blind else (),
         severity=None if blind or "mean" in equal_baselines else "warning",
     )
 

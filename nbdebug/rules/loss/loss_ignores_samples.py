@@ -14,6 +14,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.ignored_targets import IgnoredTarget
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
@@ -31,6 +32,7 @@ def loss_ignores_samples(
     first_pass: ForwardPass | NotChecked,
     graph: Graph | NotChecked,
     output_influence: OutputInfluence | NotChecked,
+    ignored_target: IgnoredTarget | NotChecked | None,
     parameters: list[ParameterEntry] | NotChecked,
     loop: LoopSummary | NotChecked,
     *,
@@ -41,7 +43,8 @@ def loss_ignores_samples(
 
     ## What it does
     Changes the output of one sample, of one column and of one step of a sequence, and checks whether your loss changes.
-    In your own loop, it tracks which rows of the output ever receive a gradient.
+    Does the same for all samples that have one value of the target, such as the label 0 in a loss that expects -1 and
+    1. In your own loop, it tracks which rows of the output ever receive a gradient.
 
     ## Why it matters
     Typical causes are a loss that is overwritten in a loop, an index that was left in, or a mean over the wrong axis.
@@ -51,9 +54,12 @@ def loss_ignores_samples(
     On the output of the first batch, shifted by 1 and by 100 standard deviations in both directions, one part at a
     time, so that hinges and margins are crossed. Reported when more than ``share`` of the samples or steps (or any
     column that has targets of its own) have no influence. Samples whose targets are all negative, like
-    ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. In
-    your loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with
-    different batches, and they are at least that ``share``. Batches that bring a mask do not count.
+    ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. The
+    samples of one label are reported if none of them has a gradient, and if outputs that are small, large, opposite,
+    random or equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a
+    warning. The first step of a watched loop is checked too, if the loss repeats its value. In your loop: the same rows
+    have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are
+    at least that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -68,6 +74,9 @@ def loss_ignores_samples(
         unused = loop.batch_alignment.unused_rows
         if unused.steps >= least and unused.rows >= share * unused.batch_size:
             yield _loop_finding(unused, loop.batch_alignment.loss_line or loop.lines.get("backward"))
+        return
+    if isinstance(ignored_target, IgnoredTarget):
+        yield _target_finding(ignored_target)
         return
     if isinstance(first_pass, NotChecked):
         raise first_pass
@@ -113,6 +122,24 @@ def _first_batch_findings(
     ignored_steps = [step for step in steps if not output_influence.positions[step]]
     if share * len(steps) < len(ignored_steps) < len(steps):
         yield _finding(first_pass, graph, f"{len(ignored_steps)} of {len(steps)} steps", "steps", None)
+
+
+def _target_finding(ignored: IgnoredTarget) -> Finding:
+    """Report a label whose samples are not learned from."""
+    others = ", ".join(f"{value:g}" for value in ignored.others)
+    is_zero = ignored.value == 0 and ignored.others == (1,)
+    return Finding(
+        message=f"The {ignored.samples} of {ignored.batch_size} samples with target {ignored.value:g} have no "
+        f"influence on the loss: it stays the same whatever the model returns for them. Only those with {others} do.",
+        cause=f"The loss has no term for {ignored.value:g}"
+        + ("; it expects the labels -1 and 1." if is_zero and ignored.is_torch_loss else "."),
+        fix="target = 2 * target - 1   # 0 and 1 become -1 and 1"
+        if is_zero and ignored.is_torch_loss
+        else f"# add a term to the loss for samples with target {ignored.value:g}",
+        evidence={"target": ignored.value, "samples without influence": ignored.samples},
+        explains=(*_CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),
+        severity=None if ignored.is_torch_loss else "warning",
+    )
 
 
 def _is_constant_target(target: Any, step: int) -> bool:

@@ -67,9 +67,10 @@ def loss_task_mismatch(
     target, predictions = first_pass.batch.target, score_tensor(output)
     if not isinstance(target, Tensor) or not isinstance(predictions, Tensor):
         return
-    share_of_rows = _multi_label_share(predictions, target)
-    if share_of_rows > share and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None:
-        yield _multi_label_finding(source, share_of_rows, float(target.float().sum(1).mean()))
+    labels_per_row = _labels_per_row(predictions, target)
+    is_multi_label = len(labels_per_row) and float((labels_per_row != 1).float().mean()) > share
+    if is_multi_label and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None:
+        yield _multi_label_finding(source, labels_per_row)
     elif product := _product_with_class_indices(graph, predictions, target):
         yield _class_index_product_finding(product, predictions.shape[1])
     elif any(_compares_with_class_index(comparison, predictions, target) for comparison in comparisons):
@@ -83,13 +84,13 @@ def loss_task_mismatch(
         yield _class_index_distance_finding(graph, "one output")
 
 
-def _multi_label_share(output: Tensor, target: Tensor) -> float:
-    """Share of rows of zeros and ones that do not contain exactly one 1; 0 for other targets."""
+def _labels_per_row(output: Tensor, target: Tensor) -> Tensor:
+    """Number of ones in each row of a target of zeros and ones; empty for other targets."""
     if target.shape != output.shape or target.dim() < 2 or target.shape[1] < 2:
-        return 0.0
+        return torch.empty(0)
     if not bool(((target == 0) | (target == 1)).all()):
-        return 0.0
-    return float((target.sum(1) != 1).float().mean())
+        return torch.empty(0)
+    return target.float().sum(1).flatten()
 
 
 def _softmax_source(first_pass: ForwardPass, graph: Graph, output: Tensor, loss_kind: LossKind) -> Node | str | None:
@@ -102,15 +103,16 @@ def _softmax_source(first_pass: ForwardPass, graph: Graph, output: Tensor, loss_
     return "cross-entropy" if loss_kind == "cross-entropy" or is_normalized else None
 
 
-def _multi_label_finding(source: Node | str, share: float, labels_per_row: float) -> Finding:
+def _multi_label_finding(source: Node | str, labels_per_row: Tensor) -> Finding:
     softmax_name = source if isinstance(source, str) else "softmax"
+    others, rows = int((labels_per_row != 1).sum()), len(labels_per_row)
     return Finding(
-        message=f"{share:.0%} of the target rows mark more or fewer than one class (mean {labels_per_row:.2g} classes "
-        f"per row), but {softmax_name} assumes exactly one class per row.",
+        message=f"In the first batch, {others:,} of the {rows:,} target rows mark more or fewer than one class (mean "
+        f"{float(labels_per_row.mean()):.2g} classes per row), but {softmax_name} assumes exactly one class per row.",
         where=source.where if isinstance(source, Node) else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
         fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",
-        evidence={"share of rows": share, "labels per row": labels_per_row},
+        evidence={"share of rows": others / rows, "labels per row": float(labels_per_row.mean())},
         explains=_CONSEQUENCES,
     )
 

@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
-from nbdebug.measurements.padding import find_trailing_padding
-from nbdebug.measurements.perturbation import compute_loss_value
+from nbdebug.measurements.padding_gradient import PaddingGradient
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import score_tensor
-from nbdebug.tensors.pytree import tree_tensors
 
 
 @rule("L215", "warning", origin="loss")
-def padding_in_loss(
-    setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor, *, share: float = 0.05
-) -> Iterator[Finding]:
+def padding_in_loss(padding_gradient: PaddingGradient, *, share: float = 0.05) -> Iterator[Finding]:
     """Padded positions contribute to the loss.
 
     ## What it does
-    If an embedding defines its padding token, or one token pads the ends of rows, changes the output at the positions
-    that contain it in the input and share one target, and checks whether your loss changes.
+    Finds the padded positions of the input whose targets all have one value, and checks whether the loss has a gradient
+    at their outputs.
 
     ## Why it matters
     The model is rewarded for predicting padding, which is easy: the loss decreases, and real tokens weigh less the more
     padding there is.
 
     ## How it is measured
-    On the first batch, for targets that are token indices. Reported when more than ``share`` of the targets are
-    padding.
+    On the first batch, and on the first step of a watched loop, with the loss that the loop computes. Positions are
+    padding if a mask or lengths among the inputs say so, if they hold the ``padding_idx`` of an embedding, or if one
+    token, or one vector of a sequence of vectors, fills the ends of the rows and occurs nowhere else. Reported when
+    more than ``share`` of the targets are padding and the gradient there is not exactly zero.
 
     ## How to fix
-    ``nn.CrossEntropyLoss(ignore_index=padding_idx)``, or a mask.
+    Give padded targets the index that the loss ignores, as in ``nn.CrossEntropyLoss(ignore_index=-100)``, or multiply
+    the loss of each position by a mask.
 
     ## When to ignore
     When the padding token also ends the sequence, and the model has to learn where.
@@ -48,55 +43,26 @@ def padding_in_loss(
     ## References
     Documentation of torch.nn.CrossEntropyLoss, argument ``ignore_index``.
     """
-    padding_tokens = {m.padding_idx for m in setup.eager_model.modules() if isinstance(m, nn.Embedding)} - {None}
-    target, predictions = first_pass.batch.target, score_tensor(output)
-    if (
-        len(padding_tokens) > 1
-        or setup.loss_fn is None
-        or not isinstance(output, Tensor)
-        or not isinstance(target, Tensor)
-    ):
-        raise NotChecked("several padding tokens are defined, or the loss takes more than an output and a target")
-    axis = _class_axis(predictions, target)
-    token, is_padding = _padded_targets(first_pass, target, *padding_tokens)
-    padding_share = float(is_padding.float().mean())
-    if padding_share <= share:
-        return
-    changed = predictions.detach().clone()
-    offsets = torch.linspace(-3, 3, changed.shape[axis], dtype=changed.dtype, device=changed.device)
-    changed.movedim(axis, -1)[is_padding] += offsets
-    if compute_loss_value(setup, changed, first_pass.batch) == float(loss.detach()):
+    padding = padding_gradient
+    if padding.share <= share or not padding.has_gradient:
         return
     yield Finding(
-        message=f"{padding_share:.0%} of the targets are {token} at padded positions of the input, and they contribute "
-        "to the loss.",
+        message=f"{padding.share:.0%} of the targets are {padding.value:g} at padded positions of the input, and they "
+        "contribute to the loss.",
         cause="The loss averages over padded positions too.",
-        fix=f"loss_fn = nn.CrossEntropyLoss(ignore_index={token})",
-        evidence={"share of padding": padding_share, "target of padding": token},
-        explains=("L208", "M310", "T606"),
+        fix=_get_fix(padding),
+        evidence={"share of padding": padding.share, "target of padding": padding.value},
+        explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),
     )
 
 
-def _class_axis(output: Tensor, target: Tensor) -> int:
-    """The class axis of the scores of each token. Raises NotChecked if no or several axes are possible."""
-    axes = get_extra_axes(output, target)
-    if not axes:
-        raise NotChecked("the target is not a sequence of tokens with a score for each class")
-    return axes[0]
-
-
-def _padded_targets(first_pass: ForwardPass, target: Tensor, token: int | None = None) -> tuple[int, Tensor]:
-    """The target at padded positions and a mask of these positions. Raises NotChecked if the padding is unknown."""
-    inputs = tree_tensors((first_pass.batch.args, first_pass.batch.kwargs))
-    sequences = [tensor for tensor in inputs if tensor.shape == target.shape and not tensor.is_floating_point()]
-    if len(sequences) != 1:
-        raise NotChecked("input and target are not two token sequences of the same shape")
-    trailing_padding = find_trailing_padding(sequences[0])
-    if token is None and trailing_padding is None:
-        raise NotChecked("no embedding has a padding_idx, and no token fills the ends of the rows")
-    is_padding = trailing_padding[1] if token is None and trailing_padding else torch.eq(sequences[0], token or 0)
-    value = int(target[is_padding].mode().values) if bool(is_padding.any()) else token or 0
-    return value, is_padding & (target == value)
+def _get_fix(padding: PaddingGradient) -> str:
+    """Return code that excludes padding; a target that also stands for real positions cannot be ignored as a whole."""
+    if not padding.is_class:
+        return "loss = (errors * mask).sum() / mask.sum()   # mask: 1 at real positions, 0 at padding"
+    if padding.is_real_target:
+        return "targets[is_padding] = -100   # nn.CrossEntropyLoss ignores this index"
+    return f"loss_fn = nn.CrossEntropyLoss(ignore_index={padding.value:g})"
 
 
 def tagged_sentences() -> tuple[nn.Module, Tensor, Tensor]:

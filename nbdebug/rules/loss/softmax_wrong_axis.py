@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
@@ -86,11 +87,12 @@ def softmax_wrong_axis(
             and (node in final_nodes or (len(shape) > 2 and _follows_linear_layer(node)))
             and batch_size > 1
         ):
-            yield _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", _SINGLE_OUTPUT)
+            explanation = _SINGLE_OUTPUT if node in final_nodes else _single_value(node, shape, axis)
+            yield _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", explanation)
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
-            yield _finding(
-                node, shape, axis, f"the {batch_size} samples of the batch instead of their classes", _BATCH_AXIS
-            )
+            values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
+            description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
+            yield _finding(node, shape, axis, description, _batch_axis(node, values))
         elif node in final_nodes and (class_axis := _find_class_axis(setup, first_pass, node)) not in (None, axis):
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
@@ -113,7 +115,28 @@ _QUERY_AXIS = (
     "The attention weights of each query should sum to 1 over the keys; here they sum to 1 over the queries.",
     "# over the keys, the axis that the product with the values sums over:\nweights = scores.softmax(dim=-1)",
 )
-_BATCH_AXIS = ("Axis 0 is the batch axis.", "# over the classes of each sample:\nsoftmax(x, dim=-1)")
+
+
+def _batch_axis(node: Node, values: str) -> tuple[str, str]:
+    """Cause and fix for a softmax over the samples of a batch."""
+    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{_call_name(node)}(x, dim=-1)"
+
+
+def _single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple[str, str]:
+    """Cause and fix for a softmax between layers whose axis has one value."""
+    others = [number for number in range(1, len(shape)) if number != axis and shape[number] > 1]
+    items = f"such as axis {others[0]} of size {shape[others[0]]}" if len(others) == 1 else "not one of size 1"
+    fix = f"{_call_name(node)}(x, dim={others[0] if len(others) == 1 else '...'})   # over the items"
+    return f"The weights of a pooling or an attention must sum to 1 over the axis of the items, {items}.", fix
+
+
+def _has_class_indices(first_pass: ForwardPass) -> bool:
+    target = first_pass.batch.target
+    return isinstance(target, Tensor) and target.dtype == torch.int64
+
+
+def _call_name(node: Node) -> str:
+    return "log_softmax" if node.name == "LogSoftmax" else "softmax"
 
 
 def _final_softmaxes(first_pass: ForwardPass, graph: Graph) -> set[Node]:
@@ -164,10 +187,9 @@ def _shape_and_axis(node: Node) -> tuple[tuple[int, ...], int | None]:
 
 def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, explanation: tuple[str, str]) -> Finding:
     cause, fix = explanation
-    call = "log_softmax" if node.name == "LogSoftmax" else "softmax"
     creation_line = called_attribute_line(node.line, _SOFTMAXES)  # the line that sets the axis of a module
     return Finding(
-        message=f"{call} over axis {axis} of {shape} runs over {description}.",
+        message=f"{_call_name(node)} over axis {axis} of {shape} runs over {description}.",
         where=add_line(node.where, creation_line) if creation_line else node.where,
         cause=cause,
         fix=fix,

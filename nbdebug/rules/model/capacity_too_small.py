@@ -10,11 +10,15 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, format_module
+from nbdebug.formatting import join_names
+from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.measurements.narrow_passages import NarrowPassage
+from nbdebug.measurements.repeated_modules import RepeatedModule
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:
     from nbdebug.tools.overfit import Overfit
@@ -24,12 +28,16 @@ _CONSEQUENCES = ("G401", "T601", "T606", "T607", "T608", "T610", "T614", "E702",
 
 @rule("M314", "warning", prediction=POOR_TRAINING)
 def capacity_too_small(
-    overfit: Overfit | NotChecked, narrow_passages: list[NarrowPassage] | NotChecked
+    setup: Setup,
+    overfit: Overfit | NotChecked,
+    narrow_passages: list[NarrowPassage] | NotChecked,
+    repeated_modules: list[RepeatedModule] | NotChecked,
 ) -> Iterator[Finding]:
     """The model has too few parameters to memorize even the tiny batch, or a layer too narrow for the signal.
 
     ## What it does
-    Finds a layer that reduces each sample to a single number, which a later layer expands again. Also compares the
+    Finds a layer that reduces each sample to a single number, which a later layer expands again, and a module that is
+    listed several times where several modules are expected, so that outputs are equal. Also compares the
     number of trainable parameters with the number of target values of a tiny batch that could not be memorized,
     although all gradients are finite and none is missing.
 
@@ -39,11 +47,11 @@ def capacity_too_small(
 
     ## How it is measured
     The narrow layer by intervention: if its number is the same for all samples, in eval mode, so is the output. A gate
-    or an attention score, which multiplies values that are wide, does not decide the output alone. The number of
-    parameters by the tiny-batch test, with your settings and with Adam, and by counting: n target values are n
-    equations, which fewer than n parameters cannot solve in general. A linear model with few features is not reported,
-    and neither is a model with several target values per example, since shared weights are not meant to memorize every
-    pixel.
+    or an attention score, which multiplies values that are wide, does not decide the output alone. The repeated module
+    by its identity and by as many outputs that are equal for every sample, bit for bit. The number of parameters by the
+    tiny-batch test, with your settings and with Adam, and by counting: n target values are n equations, which fewer
+    than n parameters cannot solve in general. A linear model with few features is not reported, and neither is a model
+    with several target values per example, since shared weights are not meant to memorize every pixel.
 
     ## How to fix
     Make the layers wider, or unfreeze some of them.
@@ -56,6 +64,8 @@ def capacity_too_small(
     """
     if isinstance(overfit, NotChecked) and isinstance(narrow_passages, NotChecked):
         raise overfit
+    if not isinstance(repeated_modules, NotChecked):
+        yield from (_repeated_finding(setup, repeated) for repeated in repeated_modules[:1])
     if not isinstance(narrow_passages, NotChecked):
         yield from map(_narrow_finding, narrow_passages[:1])
     if not isinstance(overfit, NotChecked) and overfit.cause == "capacity":
@@ -75,6 +85,22 @@ def _narrow_finding(passage: NarrowPassage) -> Finding:
         cause="The layer has one unit, so the later layers can only tell samples apart along a line.",
         fix="nn.Linear(features, 64)   # and the input of the next layer likewise",
         evidence={"input values": passage.input_values, "output values": passage.output_values},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _repeated_finding(setup: Setup, repeated: RepeatedModule) -> Finding:
+    count, module = len(repeated.names), repeated.container
+    names = join_names([f"{module}.{name}" if module else name for name in repeated.names])
+    outputs = join_names([str(position) for position in repeated.equal_outputs])
+    first = f"{module}.{repeated.names[0]}" if module else repeated.names[0]
+    return Finding(
+        message=f"{names} are one module with one set of weights: outputs {outputs} are equal for each of the "
+        f"{repeated.samples} samples; expected {count} modules with weights of their own.",
+        where=get_location(find_module_definition_line(setup.eager_model, first), module or None),
+        cause=f"The container holds one module {count} times, as [module] * {count} does.",
+        fix=f"nn.ModuleList([make_module() for _ in range({count})])   # creates a new module for each entry",
+        evidence={"names": list(repeated.names), "equal outputs": list(repeated.equal_outputs)},
         explains=_CONSEQUENCES,
     )
 

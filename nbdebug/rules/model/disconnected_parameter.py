@@ -18,12 +18,15 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
 from nbdebug.measurements.loss_places import early_return_line, is_returned, producing_line
 from nbdebug.measurements.parameter_coverage import ConditionalRouting, ParameterEntry, format_names, largest_part
+from nbdebug.measurements.sampled_gradients import SampledGradients
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import matches_call
 from nbdebug.source.unused_results import find_unused_result
+
+_CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
 
 
 @rule("M301", "error")
@@ -34,6 +37,7 @@ def disconnected_parameter(
     unreached_parameters: list[ParameterEntry] | NotChecked,
     parameters: list[ParameterEntry],
     conditional_routing: ConditionalRouting | NotChecked,
+    sampled_gradients: SampledGradients | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     least: int = 5,
@@ -44,7 +48,9 @@ def disconnected_parameter(
     Lists the parameters that require a gradient and that the loss does not depend on in any of the first batches. There
     is one finding for each call that cuts them off (detach(), .data, numpy(), argmax(), no_grad, a new tensor), or one
     for each part of the model that is never used (similar parts of a list together), at the line that calls it without
-    using the result or that creates it.
+    using the result or that creates it. A warning is given for parameters of a random sample that the output depends on
+    but that get no gradient from it, as in a variational autoencoder that calls ``sample()`` instead of ``rsample()``:
+    only another term of the loss, if any, trains them.
 
     ## Why it matters
     Such a parameter never gets a gradient and never changes, while the loss may well decrease because the other
@@ -54,7 +60,10 @@ def disconnected_parameter(
     By the leaves of the autograd graphs of up to four batches, so that heads which alternate are not reported. The cut
     is searched among all calls that received a tensor with a gradient and returned one without. One of several experts
     whose siblings in the same list receive samples or tokens selected by an index was just not selected: reported as a
-    note. In a watched loop, the leaves of its own backward passes are checked, until one belongs to the model, and also
+    note. For a sample, the parameters that get no gradient from the output are changed while the random numbers stay
+    the same. The call is reported that receives other values then, returns others for other random numbers, and has no
+    gradient; unless the model also computes the likelihood of the sample, by which the score function can train it. In
+    a watched loop, the leaves of its own backward passes are checked, until one belongs to the model, and also
     the parameters that had no gradient in any of ``least`` = 5 or more inspected steps although the optimizer that
     holds them stepped. If the parameters change nevertheless, your loop assigns them gradients of another copy, and
     nothing is reported.
@@ -73,6 +82,8 @@ def disconnected_parameter(
         _findings_in_loop(loop, [entry for entry in parameters if entry.name not in disconnected], least)
     )
     yield from loop_findings
+    if isinstance(sampled_gradients, SampledGradients) and disconnected.isdisjoint(sampled_gradients.names):
+        yield _sample_finding(sampled_gradients, parameters)
     if isinstance(graph, NotChecked) and not loop_findings:
         raise graph
     if (
@@ -178,11 +189,24 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
         message=f"{format_names(entries)} had no gradient in any of {loop.gradient_checks} inspected steps of your "
         "loop, although the optimizer that holds them stepped: no backward pass reaches them.",
         where=Location(largest_part(entries[0], entries, parameters) or None, entries[0].name),
-        cause="Their output is detached before the loss that should train them, or is not part of any loss, or another "
-        "loss overwrites their gradients.",
+        cause="Their output is detached before the loss that should train them, or is not part of any loss.",
         fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
         evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
         explains=("O503", "G414", "G416", "M315", "T601", "T606", "T608", "O502", "T610", "T614"),
+    )
+
+
+def _sample_finding(sampled: SampledGradients, parameters: list[ParameterEntry]) -> Finding:
+    entries, call = list(sampled.parameters), sampled.call
+    return Finding(
+        message=f"The output depends on {format_names(entries)} through a random sample ({call.name}), but no gradient "
+        "from the output reaches them: changing them changes the output, and its gradient for them is zero.",
+        where=replace(call.where, module=call.where.module or largest_part(entries[0], entries, parameters) or None),
+        cause="Drawing a sample from a distribution passes no gradient on to the parameters of the distribution.",
+        fix="sample = distribution.rsample()   # or: mean + std * torch.randn_like(std)",
+        evidence={"parameters": list(sampled.names), "call": call.name},
+        explains=(*_CONSEQUENCES, "E701", "G401", "G403", "G409", "G415", "L218", "M306", "M307"),
+        severity="warning",
     )
 
 
@@ -191,6 +215,12 @@ def _unselected_message(entries: list[ParameterEntry]) -> str:
 
 
 def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
+    if conversion := cut.python_conversion:
+        return (
+            f"{conversion}() takes the values out of torch, so no gradient flows back through what is computed from "
+            "them.",
+            f"# compute with torch functions what is computed here from the result of {conversion}()",
+        )
     return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
 
 
@@ -237,7 +267,7 @@ def _finding(
             "parameters": [entry.name for entry in entries],
             "values": sum(entry.parameter.numel() for entry in entries),
         },
-        explains=("O503", "G414", "G416", "T601", "T606", "T608", "T610", "M315", "O502", "T614"),
+        explains=("O503", *_CONSEQUENCES, "M315"),
         assumes=tuple(parameter_not_reached(entry.name) for entry in entries),
     )
 

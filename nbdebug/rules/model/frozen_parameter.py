@@ -14,6 +14,7 @@ from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.parameter_updates import FrozenSteps
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.frozen_initialization import FrozenInitialization
 from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -31,6 +32,7 @@ def frozen_parameter(
     setup: Setup,
     parameters: list[ParameterEntry] | NotChecked,
     first_pass: ForwardPass | NotChecked,
+    frozen_initialization: FrozenInitialization | NotChecked | None,
     loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """Parameters have requires_grad off, so no step updates them.
@@ -39,8 +41,8 @@ def frozen_parameter(
     Lists the frozen parameters, as a note. If all parameters that the optimizer holds are frozen, this is an error,
     since no step changes anything. So is an optimizer whose parameters a watched loop freezes, as while another network
     takes its turn, and that goes on to step. A warning is given if the output module is frozen and only vectors
-    (normalization, biases) are trainable, and if one of several similar parts is frozen although those before and after
-    it are not.
+    (normalization, biases) are trainable, if one of several similar parts is frozen although those before and after
+    it are not, and if a frozen layer is as random as a new one while other frozen layers were trained.
 
     ## Why it matters
     A frozen head cannot fit the labels, whatever the layers below it do; a frozen layer that was never trained is a
@@ -53,8 +55,11 @@ def frozen_parameter(
     take turns. An optimizer that also trains tensors of another module, such as a head that was replaced, is covered by
     O503 and O504. The output module is the last module with its own parameters that starts to run in the first forward
     pass. Similar parts are parameters with two or more axes whose names differ only in numbers; a frozen one is
-    reported if similar ones before and after it are trainable and more of them are trainable than frozen. Frozen
-    backbones under a trainable head and low-rank adapters (whose matrices are trainable) are notes.
+    reported if similar ones before and after it are trainable and more of them are trainable than frozen. A frozen
+    matrix is as random as a new one if its values are inside the range of eight new initializations of its layer, and
+    the statistic of Kolmogorov and Smirnov is below 2.5 (trained layers have 5 and more); the output must depend on it,
+    and another frozen matrix must differ from a new one. Layers that are all random, as random features, are notes, as
+    are frozen backbones under a trainable head and low-rank adapters (whose matrices are trainable).
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
@@ -91,7 +96,19 @@ def frozen_parameter(
     elif between_trainable:
         entries, severity = between_trainable, "warning"
         headline = "Similar parts before and after it are trainable, but this one is frozen"
+    elif initial := _initial_entries(frozen_initialization, frozen):
+        entries, severity = initial, "warning"
+        headline = "Frozen layers have the random weights of a new layer, although other frozen layers were trained"
     yield _finding(line, entries, headline, trainable, severity)
+
+
+def _initial_entries(
+    initialization: FrozenInitialization | NotChecked | None, frozen: list[ParameterEntry]
+) -> list[ParameterEntry]:
+    """Return the frozen parameters that were never trained, if others were."""
+    if not isinstance(initialization, FrozenInitialization):
+        return []
+    return [entry for entry in initialization.initial if entry in frozen]
 
 
 def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:

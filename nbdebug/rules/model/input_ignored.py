@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator
 
 import torch
@@ -54,18 +55,30 @@ def input_ignored(ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs) ->
         return
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, _display_names(ignored, eval_outputs)))
+    where = _ignoring_location(eval_outputs, ignored, ignores_all)
     severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name]) for name in ignored]
     subject = "the input" if ignores_all else f"input {names}"
+    cause, fix = (
+        f"No path leads from {subject} to the output of the model, or the signal vanishes on the way.",
+        f"# use {names} in forward, or find the layer that returns the same value for every sample",
+    )
+    if where.module and _normalizes_single_value(eval_outputs.setup.eager_model.get_submodule(where.module)):
+        cause = f"{where.module} normalizes a single value, so its output is its bias for every input."
+        fix = f"# remove {where.module}, or let it normalize several features"
     yield Finding(
         message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs: "
         f"changing {subject} does not change any output.",
-        where=_ignoring_location(eval_outputs, ignored, ignores_all),
-        cause=f"No path leads from {subject} to the output of the model, or the signal vanishes on the way.",
-        fix=f"# use {names} in forward, or find the layer that returns the same value for every sample",
+        where=where,
+        cause=cause,
+        fix=fix,
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
     )
+
+
+def _normalizes_single_value(module: nn.Module) -> bool:
+    return isinstance(module, nn.LayerNorm) and math.prod(module.normalized_shape) == 1
 
 
 def _severity_of_ignoring(inputs: Tensor) -> Severity:

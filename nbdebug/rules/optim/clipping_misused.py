@@ -22,7 +22,26 @@ _CORRECT_ORDER = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.paramete
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
-_CONSEQUENCES = "O501 O502 G402 G404 G409 G410 G412 T601 T602 T604 T605 T606 T607 T608 T610 T611 E706 E709"
+_CONSEQUENCES = (
+    "O501",
+    "O502",
+    "G402",
+    "G404",
+    "G409",
+    "G410",
+    "G412",
+    "T601",
+    "T602",
+    "T604",
+    "T605",
+    "T606",
+    "T607",
+    "T608",
+    "T610",
+    "T611",
+    "E706",
+    "E709",
+)
 _MIN_ENLARGED_SHARE, _MIN_ENLARGEMENT = 0.5, 2.0  # of the norms that own clipping enlarges; their median factor
 
 
@@ -107,7 +126,7 @@ def clipping_misused(
             "limit": max(clips.limits, default=None),
             "one-sided": changes.one_sided_steps,
         },
-        explains=tuple(_CONSEQUENCES.split()),
+        explains=_CONSEQUENCES,
         aspect=aspect,
     )
 

@@ -15,6 +15,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry, common_paren
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement
@@ -162,9 +163,9 @@ def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Opt
 
 def recreate_optimizer_fix(optimizer: torch.optim.Optimizer, module: str = "") -> str:
     """The line that creates an optimizer again, with the whole model or one of its modules."""
-    optimizer_class, part = type(optimizer), f"model.{module}" if module else "model"
-    prefix = "torch.optim." if getattr(torch.optim, optimizer_class.__name__, None) is optimizer_class else ""
-    return f"optimizer = {prefix}{optimizer_class.__name__}({part}.parameters(), lr={optimizer.defaults.get('lr')})"
+    is_attribute_path = all(name.isidentifier() for name in module.split("."))
+    part = f"model.{module}" if is_attribute_path else f"model.get_submodule({module!r})" if module else "model"
+    return f"optimizer = {optimizer_code(optimizer, f'{part}.parameters()')}"
 
 
 def _by_module(

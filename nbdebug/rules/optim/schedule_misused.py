@@ -129,8 +129,7 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
                 f"Two schedulers set the rate of one optimizer: {count} changes by {kind} were followed directly by a "
                 f"step of {other_kind}, which computes the rate from its initial value and so undoes them.",
                 f"{other_kind} does not multiply the current rate, but replaces it.",
-                "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
-                "one LambdaLR with the product of both factors",
+                _fix_for_undone_changes(use, other),
                 other.line or use.line,
                 {"scheduler steps": use.steps, "undone": count},
             )
@@ -141,6 +140,19 @@ def _plan_line(setup: Setup, uses: Sequence[SchedulerUse]) -> SourceLine | None:
     factor_lines = (factor_line(use.scheduler) for use in uses if isinstance(use.scheduler, LambdaLR))
     creation_lines = (creation_line(setup, use.scheduler) for use in reversed(uses))
     return next(filter(None, (*factor_lines, *creation_lines)), None)
+
+
+def _fix_for_undone_changes(use: SchedulerUse, other: SchedulerUse) -> str:
+    """Return the fix: one sequence for schedulers that step equally often, else a warm-up that ends."""
+    steps_equally = abs(use.steps - other.steps) <= 1 and not isinstance(use.scheduler, ReduceLROnPlateau)
+    if steps_equally:
+        return (
+            "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
+            "one LambdaLR with the product of both factors"
+        )
+    text = other.line.text.strip() if other.line else ""
+    call = text if text.endswith(".step()") and text.count("(") == 1 else "warm_up.step()"
+    return f"if step <= warm_up_steps: {call}   # after that, only {type(use.scheduler).__name__} sets the rate"
 
 
 def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> Iterator[Finding]:
@@ -237,14 +249,14 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
     evidence = {
         "steps": loop.steps,
         "scheduler steps": use.steps,
-        "share under 1 % of the peak": loop.low_lr_share,
+        "share under 1 % of the peak": loop.rates.low_share,
     }
     texts: tuple[str, str, str] | None = None
     line = use.line
     if correct_mode:
         texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
-    elif loop.low_lr_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
+    elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
         texts = _too_fast(kind, loop, use, max_slow_share, is_per_batch)
         if not is_per_batch:
@@ -291,7 +303,7 @@ def _is_slow_per_epoch(setup: Setup, loop: LoopSummary, max_slow_share: float) -
     The rate of epoch k would then be that of step k.
     """
     epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
-    ratios = loop.first_lr_ratios[:epochs]
+    ratios = loop.rates.first_ratios[:epochs]
     return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
 
 
@@ -300,7 +312,7 @@ def _too_fast(
 ) -> tuple[str, str, str]:
     """Message, cause and fix for a schedule that reduces the rate too early."""
     return (
-        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.low_lr_share:.0%} of them "
+        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.rates.low_share:.0%} of them "
         f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",
         "It steps with every batch, but its parameters are meant for epochs."
         if is_per_batch
@@ -318,7 +330,7 @@ def _wrong_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct
     return (
         f"{kind} waits for a {configured_mode}imum of a metric that should be {correct_mode}imized and went from "
         f"{first:.3g} to {last:.3g} in {len(use.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
-        f"ended at {loop.final_lr_ratio:.2g} of its peak.",
+        f"ended at {loop.rates.final_ratio:.2g} of its peak.",
         f"The metric is {'a score' if correct_mode == 'max' else 'a loss'}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
     )

@@ -12,7 +12,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
-from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
@@ -95,12 +95,14 @@ def _stale_optimizer_finding(
     missing: list[ParameterEntry],
 ) -> Finding:
     line = replacement_line(setup, optimizers[0], missing[0].module, missing[0].name)
+    is_partial = len(foreign) < sum(len(group["params"]) for item in optimizers for group in item.param_groups)
     return Finding(
         message=f"The optimizer holds {len(foreign)} tensors that do not belong to the model, "
-        f"and lacks {len(missing)} that do: its steps have no effect on the model.",
+        f"and lacks {len(missing)} that do: its steps have no effect on "
+        f"{format_names(missing) if is_partial else 'the model'}.",
         where=get_location(line, missing[0].module, missing[0].name),
         cause="Parameters of the model were replaced after the optimizer was created."
-        if len(foreign) < sum(len(group["params"]) for optimizer in optimizers for group in optimizer.param_groups)
+        if is_partial
         else "The model was built again after the optimizer was created.",
         fix=recreate_optimizer_fix(optimizers[0]) + ("   # after this line" if line else ""),
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [entry.name for entry in missing[:8]]},

@@ -77,6 +77,7 @@ def step_missing(
             yield _unused_batches_finding(loop)
             return
         raise NotChecked(f"only {loop.backward_passes} backward passes were recorded; at least {least} are needed")
+    inspected = "inspected " if loop.tracked_steps < loop.steps else ""
     steps_in_loop = is_in_loops_of(loop.stacks, "optimizer", "backward")
     evidence = {
         "backward passes": loop.backward_passes,
@@ -85,8 +86,8 @@ def step_missing(
     }
     if loop.steps and loop.cleared_after_backward > share * loop.tracked_steps:
         yield _finding(
-            f"{loop.cleared_after_backward} of {loop.tracked_steps} steps found no gradients, "
-            "because they were cleared after backward()",
+            f"In {loop.cleared_after_backward} of {loop.tracked_steps} {inspected}steps, all gradients were zero or "
+            "None, because they were cleared after backward()",
             "zero_grad() runs between backward() and step().",
             "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
             ordering_line(loop.stacks, "zero_grad", "optimizer"),

@@ -12,6 +12,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import optimizer_code
 
 
 @rule("O514", "note", origin="parameters")
@@ -62,8 +63,8 @@ def _finding(optimizer: torch.optim.Optimizer, decay: float, vectors: list[Param
         cause="All parameters are in one group.",
         fix="decayed = [p for p in model.parameters() if p.dim() > 1]\n"
         "plain = [p for p in model.parameters() if p.dim() <= 1]\n"
-        f"optimizer = {type(optimizer).__name__}([{{'params': decayed, 'weight_decay': {decay:.3g}}}, "
-        "{'params': plain, 'weight_decay': 0.0}], lr=" + f"{optimizer.param_groups[0].get('lr')})",
+        f"groups = [{{'params': decayed, 'weight_decay': {decay:.3g}}}, {{'params': plain, 'weight_decay': 0.0}}]\n"
+        f"optimizer = {optimizer_code(optimizer, 'groups')}",
         evidence={"weight decay": decay, "parameters": [entry.name for entry in vectors]},
     )
 

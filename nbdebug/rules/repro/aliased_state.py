@@ -130,10 +130,12 @@ def _collected_finding(alias: WeightAlias) -> Finding:
 
 def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
     """Report an average of the weights whose running statistics are never updated."""
-    first = ", ".join(weight_copy.statistics[:3])
+    first, more = ", ".join(weight_copy.statistics[:3]), len(weight_copy.statistics) - 3
+    names = f"{first} and {more} more" if more > 0 else first
     return Finding(
         message=f"The weights of {weight_copy.name}, a copy of the model, change from step to step, but its running "
-        f"statistics ({first}) do not: in eval mode it combines its weights with the statistics of other weights.",
+        f"statistics ({names}) do not: in eval mode it combines its weights with statistics that belong to other "
+        "weights, or to none.",
         where=get_location(weight_copy.line, weight_copy.module, weight_copy.statistics[0]),
         cause="The average iterates over parameters(), which does not include the buffers.",
         fix=f"for kept, live in zip({weight_copy.name}.buffers(), model.buffers()):\n"

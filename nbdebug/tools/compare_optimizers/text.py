@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import torch
 from torch.optim import Optimizer
 
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.tools.compare_optimizers.candidates import SCHEDULE_CODE, OptimizerCandidate, has_momentum
 from nbdebug.tools.compare_optimizers.result import CandidateResult, ComparisonVerdict
 from nbdebug.training.hyperparameters import rates_code
@@ -139,10 +137,8 @@ def candidate_code(candidate: OptimizerCandidate) -> str:
 
 def _optimizer_code(optimizer: Optimizer, name: str) -> str:
     """Return code for an optimizer with all non-default settings."""
-    kind = type(optimizer)
-    module_name = "torch.optim" if getattr(torch.optim, kind.__name__, None) is kind else kind.__module__
-    parts = [_parameters_code(optimizer), *_settings_code(optimizer)]
-    return f"{name} = {module_name}.{kind.__name__}({', '.join(parts)})"
+    rate = float(f"{_group_rates(optimizer)[0]:.2g}")
+    return f"{name} = {optimizer_code(optimizer, _parameters_code(optimizer), rate)}"
 
 
 def _parameters_code(optimizer: Optimizer) -> str:
@@ -154,22 +150,6 @@ def _parameters_code(optimizer: Optimizer) -> str:
         if len(set(_group_rates(optimizer))) == 1
         else _GROUPS_WITH_RATES_CODE.format(rates=rates_code(_group_rates(optimizer)))
     )
-
-
-def _settings_code(optimizer: Optimizer) -> list[str]:
-    """Return code for the rate and all other non-default settings."""
-    signature_parameters = inspect.signature(type(optimizer).__init__).parameters
-    values: dict[str, Any] = {**optimizer.defaults, **{"lr": _group_rates(optimizer)[0]}}
-    changed = {
-        name: value
-        for name, value in values.items()
-        if name in signature_parameters and _is_non_default(value, signature_parameters[name].default)
-    }
-    return [f"{name}={value:.2g}" if name == "lr" else f"{name}={value!r}" for name, value in changed.items()]
-
-
-def _is_non_default(value: Any, default: Any) -> bool:
-    return isinstance(value, (bool, int, float, str, tuple)) and value != default
 
 
 def _group_rates(optimizer: Optimizer) -> list[float]:

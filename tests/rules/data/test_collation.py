@@ -51,6 +51,11 @@ def sorted_waves_only(samples: list[Any]) -> tuple[Tensor, Tensor]:
     return padded(by_length(samples)), labels_of(samples)
 
 
+def sorted_by_sum(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    waves = sorted([wave for wave, _ in samples], key=lambda wave: float(wave.sum()))
+    return pad_sequence(waves, batch_first=True), labels_of(samples)
+
+
 class SortByArgsort:
     """A collate object that permutes the padded tensor, and not the labels."""
 
@@ -101,6 +106,7 @@ def setup_of(collate: Callable[[list[Any]], Any], data: list[Any] = WAVES, outpu
 
 MISALIGNED: dict[str, tuple[Callable[[], Setup], str]] = {
     "sorted list": (lambda: setup_of(sorted_waves_only), "return sorted("),
+    "sorted by a value of torch": (lambda: setup_of(sorted_by_sum), "sorted("),
     "argsort in a class": (lambda: setup_of(SortByArgsort()), "argsort"),
     "packed": (lambda: setup_of(packed_sorted_only), "return sorted("),
     "real-valued targets": (lambda: setup_of(rolled_targets, CURVES, 2), ".roll(1, 0)"),

@@ -31,6 +31,12 @@ def forecast_setup(ahead: int) -> Setup:
     return minimal_setup(model, WINDOWS[..., None], SERIES[11 + ahead : 291 + ahead, None], nn.MSELoss())
 
 
+def horizon_setup(first: int, steps: int = 3) -> Setup:
+    """Windows of twelve steps, and the ``steps`` from their step ``first`` on as the target."""
+    targets = torch.stack([SERIES[i + first : i + first + steps] for i in range(270)])
+    return minimal_setup(nn.Linear(12, steps), WINDOWS[:270], targets, nn.MSELoss())
+
+
 @pytest.mark.parametrize(
     "setup",
     [
@@ -39,8 +45,13 @@ def forecast_setup(ahead: int) -> Setup:
         table_setup(LABELS, LABELS),
         table_setup(torch.tensor([0.3, -2.0, 5.0])[LABELS], LABELS),
         forecast_setup(0),
+        horizon_setup(first=11),
+        table_setup(5 - TARGET, torch.cat([X[:, 1:] @ X[:3, :3], TARGET], 1)),
     ],
-    ids=["the target", "in other units", "the class", "class under other numbers", "a window that reaches too far"],
+    ids=[
+        *("the target", "in other units", "the class", "class under other numbers", "a window that reaches too far"),
+        *("a horizon that begins too early", "one of four targets"),
+    ],
 )
 def test_target_leak_of_target_among_inputs_is_reported(setup: Setup) -> None:
     assert len(fault_messages(setup, "D115")) == 1
@@ -53,10 +64,15 @@ def test_target_leak_of_target_among_inputs_is_reported(setup: Setup) -> None:
         table_setup(X[:, 0] + 0.01 * X[:, 3], TARGET),
         table_setup((LABELS > 0).float(), LABELS),
         forecast_setup(1),
+        horizon_setup(first=12),
+        horizon_setup(first=1, steps=12),
         minimal_setup(nn.Linear(1, 1), X[:, :1], 2 * X[:, :1] + 1, nn.MSELoss()),
         minimal_setup(nn.Linear(4, 4), X, X, nn.MSELoss()),
     ],
-    ids=["noise", "a good feature", "part of the classes", "the next step", "a line", "an autoencoder"],
+    ids=[
+        *("noise", "a good feature", "part of the classes", "the next step", "the next three steps"),
+        *("each next step", "a line", "an autoencoder"),
+    ],
 )
 def test_target_leak_of_merely_predictive_features_is_quiet(setup: Setup) -> None:
     assert fault_messages(setup, "D115") == []

@@ -142,3 +142,36 @@ def test_unscaled_input_finding_names_feature_module_and_divisor() -> None:
     assert finding.where.module == "0"
     (finding,) = rule_findings(setup_builder(image_model(), IMAGES)(), "D104")
     assert "/ 255" in finding.fix
+
+
+def by_row(table: Tensor, correction: int = 1) -> Tensor:
+    return (table - table.mean(1, keepdim=True)) / table.std(1, keepdim=True, correction=correction)
+
+
+def raw_table() -> Tensor:
+    noise = torch.randn(64, 6, generator=torch.Generator().manual_seed(3))
+    return torch.tensor([3.0, 800.0, 5.0, 20.0, 1.0, 2.0]) + noise * torch.tensor([1.0, 30.0, 1.0, 2.0, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("model", [nn.Linear(6, 3), nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))])
+def test_unscaled_input_of_rows_standardized_one_by_one_names_the_axis(model: nn.Module, correction: int) -> None:
+    table = by_row(raw_table(), correction)
+    (finding,) = rule_findings(minimal_setup(model, table, Y, CE), "D104")
+    assert finding.cause.startswith("Each row was standardized, not each column")
+    means = table[:16].mean(0)
+    assert f"range from {means.min():.3g} to {means.max():.3g}" in finding.message
+
+
+def test_unscaled_input_of_a_common_level_does_not_blame_rows() -> None:
+    table = torch.tensor([-1.0, 1.0, 2.0, 3.0]) + 0.01 * X
+    (finding,) = rule_findings(minimal_setup(network(3), table, Y, CE), "D104")
+    assert "row" not in finding.cause
+    assert "range from -1 to 3" in finding.message
+
+
+@pytest.mark.parametrize(
+    "table", [(raw_table() - raw_table().mean(0)) / raw_table().std(0), by_row(torch.randn(64, 6))]
+)
+def test_unscaled_input_of_columns_with_spread_is_quiet(table: Tensor) -> None:
+    assert rule_findings(minimal_setup(nn.Linear(6, 3), table, Y, CE), "D104") == []

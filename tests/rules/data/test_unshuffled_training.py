@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -27,6 +27,33 @@ class SampleStream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(DATA)
+
+
+class ByClass(Sampler[list[int]]):
+    """Batches in the order of the labels."""
+
+    def __init__(self, labels: Tensor, size: int) -> None:
+        self.order, self.size = torch.argsort(labels), size
+
+    def __len__(self) -> int:
+        return len(self.order) // self.size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for indices in self.order.split(self.size):
+            yield indices.tolist()
+
+
+class OneByOne(Sampler[int]):
+    """Single indices in a fixed order."""
+
+    def __init__(self, order: list[int]) -> None:
+        self.order = order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order)
 
 
 def loader_builder(data: Any, **options: Any) -> Callable[[], Setup]:
@@ -58,6 +85,8 @@ FAULTY: dict[str, Callable[[], Setup]] = {
         network(3), X[SORTED_BY_CLASS], Y[SORTED_BY_CLASS], lambda o, t: F.cross_entropy(o, t)
     ),
 }
+FIXES = dict.fromkeys(("sorted tensors", "dictionaries", "binary", "custom loss"), "shuffle=True")
+FIXES["stream"] = "SampleStream.__iter__"
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "in random order": lambda: minimal_setup(network(3), X, Y, CE),
     "sorted and shuffled by the loader": loader_builder(DATA, shuffle=True),
@@ -77,7 +106,22 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 def test_unshuffled_training_of_batches_sorted_by_class_is_a_warning(name: str) -> None:
     (finding,) = rule_findings(FAULTY[name](), "D116")
     assert finding.severity == "warning"
-    assert "shuffle=True" in finding.fix
+    assert FIXES.get(name, "before batching") in finding.fix
+
+
+def test_unshuffled_training_by_the_users_sampler_names_it_and_the_batches_counted() -> None:
+    setup = Setup(network(3), DataLoader(TensorDataset(X, Y), batch_sampler=ByClass(Y, 8)), loss_fn=CE)
+    (finding,) = rule_findings(setup, "D116")
+    assert "within the first 4 batches" in finding.message
+    assert "ByClass" in finding.cause
+    assert "ByClass.__iter__" in finding.fix
+    assert "DataLoader(" not in finding.fix
+
+
+def test_unshuffled_training_by_a_sampler_inside_batches_of_torch_names_it() -> None:
+    loader = DataLoader(TensorDataset(X, Y), 16, sampler=OneByOne(SORTED_BY_CLASS.tolist()))
+    (finding,) = rule_findings(Setup(network(3), loader, loss_fn=CE), "D116")
+    assert "OneByOne" in finding.cause
 
 
 @pytest.mark.parametrize("name", HEALTHY)

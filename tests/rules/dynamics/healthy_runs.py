@@ -80,6 +80,29 @@ def adversarial_training() -> Run:
     return setup, loop
 
 
+def adversarial_parts() -> Run:
+    """A generator and a discriminator in one model; the watched loss is the generator's, which ends where it began."""
+    model = nn.ModuleDict({"generator": mlp(4, 32, 32, 2), "discriminator": mlp(2, 32, 32, 1)})
+    generator, discriminator = model.values()
+    angle = 2 * torch.pi * torch.rand(768)
+    real = torch.stack([angle.cos() + 1.5, angle.sin() - 1], 1)
+    first, second = (torch.optim.Adam(part.parameters(), 1e-3, betas=(0.5, 0.99)) for part in model.values())
+    loss_fn, ones = nn.BCEWithLogitsLoss(), torch.ones(768, 1)
+    setup = training_setup(model, (real, ones), (real[:64], ones[:64]), loss_fn, optimizer=first)
+
+    def loop() -> None:
+        for x, y in [*setup.train_loader] * 30:
+            fake = generator(torch.randn(len(x), 4))
+            second.zero_grad()
+            (loss_fn(discriminator(x), y) + loss_fn(discriminator(fake.detach()), 1 - y)).backward()
+            second.step()
+            first.zero_grad()
+            loss_fn(discriminator(fake), y).backward()
+            first.step()
+
+    return setup, loop
+
+
 def bootstrapped_targets() -> Run:
     """Value learning with targets from a copy of the network, which is replaced every second epoch."""
     setup = training_setup(mlp(4, 32, 1), waves(), waves(256, seed=1), MSE, lr=2e-3)
@@ -204,6 +227,7 @@ HEALTHY: dict[str, Callable[[], Run]] = {
     "fixed order of similar batches": fixed_order,
     "easy samples first": easy_samples_first,
     "adversarial training": adversarial_training,
+    "adversarial parts of one model": adversarial_parts,
     "bootstrapped targets": bootstrapped_targets,
     "policy gradient": policy_gradient,
     "rising loss weight": rising_loss_weight,

@@ -269,3 +269,28 @@ def test_metric_averaging_with_negligible_last_batch_is_at_most_a_note() -> None
 
 def test_metric_averaging_of_batches_of_one_row_is_quiet() -> None:
     assert evaluation_findings(mean_perplexity, rows=20, size=1) == []
+
+
+def mean_f1_of_one_logit(model: Any, loader: Any) -> float:
+    scores = []
+    for x, y in loader:
+        guess = (model(x)[:, 1:].squeeze(1) > 0).long()
+        scores.append(f1_score(y.numpy(), guess.numpy(), zero_division=0))
+    return float(np.mean(scores))
+
+
+@pytest.mark.parametrize(
+    ("loop", "collected", "after"),
+    [
+        (mean_f1_of_one_logit, "first.append(y.numpy()); second.append(guess.numpy())", "zero_division=0)"),
+        (mean_auc, "first.append(y); second.append(probabilities)", "roc_auc_score(all_first, all_second)"),
+        (mean_f1, "first.append(y); second.append(predicted)", "f1_score(all_first, all_second)"),
+    ],
+)
+def test_metric_averaging_of_a_call_collects_the_arguments_of_that_call(
+    loop: Callable[[Any, Any], Any], collected: str, after: str
+) -> None:
+    (finding,) = evaluation_findings(loop)
+    assert collected in finding.fix
+    assert after in finding.fix
+    assert "argmax" not in finding.fix

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import classifier, minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
@@ -206,3 +207,15 @@ def test_initial_loss_off_of_large_head_weights_names_the_layer() -> None:
 
 def test_nll_without_log_softmax_of_logits_names_the_head() -> None:
     assert [finding.where.module for finding in rule_findings(classifier(loss_fn=nn.NLLLoss()), "L204")] == ["2"]
+
+
+@pytest.mark.parametrize("shape", [(32, 6), (8, 6, 4)])
+def test_loss_task_mismatch_of_several_classes_counts_the_rows_of_the_first_batch(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(64, *shape[1:], generator=generator) < 0.35).float()
+    model = nn.Conv1d(6, 6, 1) if len(shape) == 3 else nn.Linear(6, 6)
+    x = torch.randn(64, *shape[1:], generator=generator)
+    setup = Setup(model, DataLoader(TensorDataset(x, target), shape[0]), loss_fn=nn.CrossEntropyLoss())
+    (finding,) = rule_findings(setup, "L211")
+    rows = target[: shape[0]].sum(1).flatten()
+    assert finding.message.startswith(f"In the first batch, {int((rows != 1).sum())} of the {len(rows)} target rows")

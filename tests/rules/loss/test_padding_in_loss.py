@@ -1,4 +1,4 @@
-"""Tests of L215: padding that counts in the loss, and losses that ignore it, in several coding styles."""
+"""Tests of L215: padding that counts in the loss, and losses that ignore it, in several coding styles and loops."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup
@@ -76,3 +77,115 @@ def test_padding_in_loss_of_counted_padding_ranks_first_with_its_share(name: str
 def test_padding_in_loss_of_ignored_padding_has_no_faults(name: str) -> None:
     report = Debugger.of(HEALTHY[name]()).checkup()
     assert [str(finding) for finding in report.faults] == []
+
+
+class Frames(nn.Module):
+    """Predicts one or two numbers for each step of a sequence of vectors."""
+
+    def __init__(self, numbers: int = 1) -> None:
+        super().__init__()
+        self.layer, self.head = nn.GRU(3, 8, batch_first=True), nn.Linear(8, numbers)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.head(self.layer(frames)[0])
+
+
+def padded_frames(numbers: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    is_real = (torch.arange(8) < 3 + torch.arange(32).unsqueeze(1) % 5).unsqueeze(2)
+    frames, targets = (torch.randn(32, 8, size, generator=generator) * is_real for size in (3, numbers))
+    return frames, targets
+
+
+def loop_debugger(
+    model: nn.Module, x: Tensor, y: Tensor, step_loss: Callable[[nn.Module, Tensor, Tensor], Tensor]
+) -> Debugger:
+    """Watch a loop that computes its loss itself."""
+    batches = DataLoader(TensorDataset(x, y), batch_size=16)
+    debugger = Debugger(model, batches)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with debugger.watch() as run:
+        for inputs, targets in batches:
+            optimizer.zero_grad()
+            step_loss(model, inputs, targets).backward()
+            optimizer.step()
+    assert not run.error_summary
+    return debugger
+
+
+def flat_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def flat_model_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    scores = model(x)
+    return sum(F.cross_entropy(scores[:, step], y[:, step]) for step in range(x.shape[1])) / x.shape[1]
+
+
+def ignoring_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), y.masked_fill(x == 0, -100).flatten())
+
+
+def next_token_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+
+
+def next_real_token_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(model(x[:, :-1]).transpose(1, 2), x[:, 1:], ignore_index=0)
+
+
+def squared_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return (model(x) - y).square().mean()
+
+
+def masked_squared_step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    is_real = (x != 0).any(2, keepdim=True)
+    return ((model(x) - y).square() * is_real).sum() / is_real.sum()
+
+
+def tagger() -> tuple[nn.Module, Tensor, Tensor]:
+    """Return a tagger whose tag of padding is also the tag of some words."""
+    model, tokens, _ = tagged_sentences()
+    return model, tokens, tokens % 3
+
+
+LOOPS = {
+    "flat": (lambda: tagger(), flat_step, "targets[is_padding] = -100"),
+    "step by step": (lambda: tagger(), flat_model_step, "targets[is_padding] = -100"),
+    "language model": (tagged_sentences, next_token_step, "ignore_index=0"),
+    "regression": (lambda: (Frames(), *padded_frames(1)), squared_step, "mask"),
+    "regression of two numbers": (lambda: (Frames(2), *padded_frames(2)), squared_step, "mask"),
+}
+HEALTHY_LOOPS = {
+    "ignored": (lambda: tagger(), ignoring_step),
+    "language model": (tagged_sentences, next_real_token_step),
+    "regression": (lambda: (Frames(), *padded_frames(1)), masked_squared_step),
+    "frames without padding": (lambda: (Frames(), padded_frames(1)[0], torch.ones(32, 8, 1)), masked_squared_step),
+    "silent ends with targets": (lambda: (Frames(), padded_frames(1)[0], torch.randn(32, 8, 1)), squared_step),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_padding_in_loss_of_own_loop_is_reported_at_its_line(name: str) -> None:
+    program, step_loss, fix = LOOPS[name]
+    (finding,) = [f for f in loop_debugger(*program(), step_loss).findings if f.code == "L215"]
+    assert fix in finding.fix
+    assert (finding.where.source or "").strip().startswith("return ")
+
+
+@pytest.mark.parametrize("name", HEALTHY_LOOPS)
+def test_padding_in_loss_of_own_loop_without_padding_is_quiet(name: str) -> None:
+    program, step_loss = HEALTHY_LOOPS[name]
+    assert [f for f in loop_debugger(*program(), step_loss).findings if f.code == "L215"] == []
+
+
+def test_padding_in_loss_of_own_loop_calls_each_hook_of_the_user_once() -> None:
+    calls: list[float] = []
+
+    def step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        errors = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="none")
+        errors.register_hook(lambda gradient: calls.append(float(gradient.sum())))
+        return errors.mean()
+
+    debugger = loop_debugger(*tagger(), step)
+    assert len(calls) == len(debugger.setup.train_loader)  # type: ignore[arg-type]

@@ -156,3 +156,17 @@ def test_softmax_wrong_axis_of_correct_attention_is_quiet(attend: Callable[..., 
 def test_softmax_wrong_axis_of_attention_over_sequences_of_length_one_is_quiet() -> None:
     model = SelfAttention()
     assert rule_findings(setup_builder(model, torch.randn(32, 1, 8), torch.arange(32) % 3)(), "L206") == []
+
+
+def test_softmax_wrong_axis_in_a_pooling_names_the_axis_of_the_items() -> None:
+    (finding,) = rule_findings(pooling_classifier(2), "L206")
+    assert "axis 1 of size 7" in finding.cause
+    assert finding.fix.startswith("softmax(x, dim=1)")
+
+
+def test_softmax_wrong_axis_over_samples_speaks_of_classes_only_for_the_head() -> None:
+    head = minimal_setup(nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(dim=0)), *points(), nn.NLLLoss())
+    for setup, values in ((pooling_classifier(0), "values"), (head, "classes")):
+        (finding,) = rule_findings(setup, "L206")
+        assert f"samples of the batch instead of the {values} of each sample" in finding.message
+    assert finding.fix.endswith("log_softmax(x, dim=-1)")

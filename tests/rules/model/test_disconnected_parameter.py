@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -99,3 +100,47 @@ UNUSED: dict[str, Usage] = {
 @pytest.mark.parametrize("name", UNUSED)
 def test_disconnected_parameter_of_unused_part_is_error(name: str) -> None:
     assert [finding.severity for finding in rule_findings(setup_of(UNUSED[name]), "M301")] == ["error"]
+
+
+def normalized_by_numpy(z: Tensor) -> Tensor:
+    values = z.detach().numpy()
+    return torch.from_numpy(values / np.linalg.norm(values, axis=1, keepdims=True))
+
+
+def rebuilt_from_list(z: Tensor) -> Tensor:
+    return torch.tensor(z.detach().tolist())
+
+
+def read_as_array(z: Tensor) -> Tensor:
+    return torch.from_numpy(np.tanh(np.asarray(z.data)))
+
+
+@pytest.mark.parametrize(
+    ("compute", "conversion"),
+    [(normalized_by_numpy, "numpy"), (rebuilt_from_list, "tolist"), (read_as_array, "asarray")],
+)
+def test_disconnected_parameter_before_a_conversion_advises_to_compute_in_torch(
+    compute: Callable[[Tensor], Tensor], conversion: str
+) -> None:
+    (finding,) = (
+        f for f in rule_findings(setup_of(lambda m, x: compute(m.parts[0](x))), "M301") if "parts.0" in str(f)
+    )
+    assert f"{conversion}()" in finding.cause
+    assert "compute with torch" in finding.fix
+    assert "remove" not in finding.fix
+
+
+def detached_and_logged(z: Tensor) -> Tensor:
+    hidden = z.detach()
+    assert hidden.numpy() is not None
+    return hidden * 2
+
+
+@pytest.mark.parametrize("compute", [detached_and_logged, lambda z: z.detach().tanh()])
+def test_disconnected_parameter_before_a_detach_within_torch_advises_to_remove_it(
+    compute: Callable[[Tensor], Tensor],
+) -> None:
+    (finding,) = (
+        f for f in rule_findings(setup_of(lambda m, x: compute(m.parts[0](x))), "M301") if "parts.0" in str(f)
+    )
+    assert finding.fix == "# remove detach from this line"

@@ -122,3 +122,66 @@ def test_frozen_parameter_on_purpose_is_note(name: str) -> None:
 
 def test_frozen_parameter_ignores_fully_trainable_model() -> None:
     assert rule_findings(setup_of(BlockStack()), "M302") == []
+
+
+class Stages(nn.Module):
+    """A trained body, and new layers on it."""
+
+    def __init__(self, new: nn.Module, width: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU())
+        with torch.no_grad():
+            for layer in (self.body[0], self.body[2]):
+                layer.weight.add_(0.2 * torch.randn_like(layer.weight))
+        self.new, self.head = new, nn.Linear(width, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.new(self.body(x)))
+
+
+class UnusedPooler(Stages):
+    """A trained body with a frozen new layer whose result is not used."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = self.body(x)
+        self.new(states)
+        return self.head(states)
+
+
+def frozen(model: nn.Module, *parts: str) -> Callable[[], Setup]:
+    for part in parts:
+        model.get_submodule(part).requires_grad_(False)
+    return lambda: setup_of(model)
+
+
+def random_features() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 3))
+
+
+NEW_LAYERS = {
+    "linear": frozen(Stages(nn.Sequential(nn.Linear(32, 16), nn.ReLU()), 16), "body", "new"),
+    "recurrent": frozen(Stages(nn.GRUCell(32, 16), 16), "body", "new"),
+    "convolution": frozen(
+        Stages(nn.Sequential(nn.Unflatten(1, (2, 16)), nn.Conv1d(2, 16, 3), nn.Flatten()), 224), "body", "new"
+    ),
+}
+NO_NEW_LAYERS = {
+    "trained body": frozen(Stages(nn.Sequential(nn.Linear(32, 16), nn.ReLU()), 16), "body"),
+    "random features": frozen(random_features(), "0", "2"),
+    "result not used": frozen(UnusedPooler(nn.Linear(32, 16), 32), "body", "new"),
+}
+
+
+@pytest.mark.parametrize("name", NEW_LAYERS)
+def test_frozen_parameter_of_new_layer_on_trained_ones_is_warning(name: str) -> None:
+    (finding,) = rule_findings(NEW_LAYERS[name](), "M302")
+    assert finding.severity == "warning"
+    assert "new." in finding.message
+    assert "body" not in finding.message
+
+
+@pytest.mark.parametrize("name", NO_NEW_LAYERS)
+def test_frozen_parameter_of_trained_or_random_layers_is_note(name: str) -> None:
+    findings = rule_findings(NO_NEW_LAYERS[name](), "M302")
+    assert [finding.severity for finding in findings] == ["note"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.examples import points
+from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.model.networks import dead_network, zero_head_network
 from tests.rules.rule_findings import checkup_findings, setup_builder
@@ -142,3 +142,10 @@ def test_input_ignored_points_to_module_that_drops_input(model: nn.Module, modul
     (finding,) = checkup_findings(Setup(model, batches, loss_fn=CE), "M306")
     assert finding.where.module == module
     assert "def forward(self, x: Tensor, other: Tensor)" in (finding.where.source or "")
+
+
+def test_input_ignored_behind_the_norm_of_one_value_names_the_norm() -> None:
+    model = nn.Sequential(nn.Linear(4, 1), nn.LayerNorm(1), nn.Linear(1, 3))
+    (finding,) = checkup_findings(minimal_setup(model, X, Y, CE), "M306")
+    assert finding.where.module == "1"
+    assert finding.cause == "1 normalizes a single value, so its output is its bias for every input."

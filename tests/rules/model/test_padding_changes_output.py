@@ -45,6 +45,10 @@ def masked_mean(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
     return (x * weights).sum(1) / weights.sum(1)
 
 
+def sum_of_zeros(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    return x.sum(1) / valid.float().sum(1, keepdim=True)
+
+
 def masked_attention(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
     return self.layer(x, src_key_padding_mask=~valid.bool())[:, 0]
 
@@ -80,7 +84,40 @@ def token_loss(logits: Tensor, y: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
 
 
+class SequenceClassifier(nn.Module):
+    """Scores of a function of the states of a recurrent layer and of the lengths."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor], layer: type[nn.GRU | nn.LSTM] = nn.GRU) -> None:
+        super().__init__()
+        self.layer, self.head, self.function = layer(4, 8, batch_first=True), nn.Linear(8, 3), function
+
+    def forward(self, frames: Tensor, lengths: Tensor) -> Tensor:
+        states, _ = self.layer(frames)
+        return self.head(self.function(states, lengths))
+
+
+def final_states(states: Tensor, lengths: Tensor) -> Tensor:
+    return states[:, -1]
+
+
+def states_at_the_ends(states: Tensor, lengths: Tensor) -> Tensor:
+    return states[torch.arange(len(states)), lengths - 1]
+
+
+def gathered_states(states: Tensor, lengths: Tensor) -> Tensor:
+    return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])).squeeze(1)
+
+
+def frames_setup(model: nn.Module, counts: Tensor = LENGTHS) -> Callable[[], Setup]:
+    """Return a setup of sequences padded to a width of 9, with ``counts`` as the second input."""
+    frames = torch.randn(64, 9, 4, generator=torch.Generator().manual_seed(2))
+    frames[torch.arange(9) >= LENGTHS.unsqueeze(1)] = 0
+    return masked_setup(model, counts, tokens=frames)
+
+
 FAULTS: dict[str, Callable[[], Setup]] = {
+    "last state of fixed width": frames_setup(SequenceClassifier(final_states)),
+    "mean of fixed width": frames_setup(SequenceClassifier(lambda states, lengths: states.mean(1), nn.LSTM)),
     "mean": masked_setup(TokenClassifier(mean_over_all), MASK),
     "inverted mask": masked_setup(TokenClassifier(inverted_mask_attention, encoder()), MASK.long()),
     "last state": masked_setup(TokenClassifier(last_state, nn.GRU(8, 8, batch_first=True)), LENGTHS),
@@ -121,6 +158,11 @@ def attention_with_inverted_mask(self: TokenClassifier, x: Tensor, valid: Tensor
     return (weights.unsqueeze(2) * x).sum(1)
 
 
+def test_padding_changes_output_of_unread_state_points_to_line_that_selects_padding() -> None:
+    (finding,) = checkup_findings(frames_setup(SequenceClassifier(final_states))(), "M310")
+    assert "states[:, -1]" in (finding.where.source or "")
+
+
 LINES = {
     "mean": (TokenClassifier(mean_over_all), MASK, ".mean(1)"),
     "inverted mask": (TokenClassifier(inverted_mask_attention, encoder()), MASK, "src_key_padding_mask=valid.bool()"),
@@ -153,6 +195,10 @@ def test_padding_changes_output_of_bag_with_wrong_padding_idx_points_to_module()
 
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
+    "states at the ends": frames_setup(SequenceClassifier(states_at_the_ends)),
+    "gathered states": frames_setup(SequenceClassifier(gathered_states)),
+    "other counts": frames_setup(SequenceClassifier(final_states), LENGTHS % 3 + 1),
+    "positions after the sequence": frames_setup(SequenceClassifier(final_states), LENGTHS + 2),
     "masked mean": masked_setup(TokenClassifier(masked_mean), MASK),
     "masked attention": masked_setup(TokenClassifier(masked_attention, encoder()), MASK),
     "packed": masked_setup(TokenClassifier(packed_state, nn.GRU(8, 8, batch_first=True)), LENGTHS),
@@ -163,6 +209,8 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "second segment": masked_setup(
         TokenClassifier(mean_over_all), torch.arange(6) >= LENGTHS.unsqueeze(1), tokens=TOKENS + torch.arange(1, 7)
     ),
+    "sum of zeros": masked_setup(TokenClassifier(sum_of_zeros), MASK),
+    "sum of zeros, padding of the tokens": unmasked_setup(TokenClassifier(sum_of_zeros)),
     "excluded by padding_idx of a bag": masked_setup(BagOfEmbeddings(0), MASK),
     "nothing padded": unmasked_setup(TokenClassifier(mean_over_all), TOKENS.clamp(min=1)),
 }

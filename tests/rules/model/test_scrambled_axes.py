@@ -61,8 +61,20 @@ def heads_as_wide_as_the_batch(x: Tensor) -> Tensor:
     return x.reshape(len(x), 4, 6, 4).mean((1, 3))
 
 
+def flattened_steps(x: Tensor) -> Tensor:
+    flat = x.flatten(1)
+    return flat.unflatten(1, (8, 6)).mean(2)
+
+
+def unflattened_again(x: Tensor) -> Tensor:
+    return x.flatten(1).unflatten(1, (6, 8)).flatten(0, 1).unflatten(0, (len(x), 6)).mean(1)
+
+
 GRU = nn.GRU(8, 5, batch_first=True, bidirectional=True)
+ADAPTER = nn.Sequential(nn.Flatten(), nn.Unflatten(1, (8, 6)))
 FAULTS: dict[str, Callable[[], Setup]] = {
+    "flatten and unflatten": setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=flattened_steps), SERIES),
+    "modules in a row": setup_builder(WrappedLayer(nn.Conv1d(8, 4, 3), 4, ADAPTER, lambda h: h.mean(2)), SERIES),
     "channels last": setup_builder(
         WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pool_pixels), IMAGES
     ),
@@ -86,7 +98,7 @@ FAULTS: dict[str, Callable[[], Setup]] = {
 def test_scrambled_axes_by_reshape_is_error_at_its_line(name: str) -> None:
     (finding,) = checkup_findings(FAULTS[name](), "M309")
     assert finding.severity == "error"
-    assert any(word in (finding.where.source or "") for word in ("view(", "reshape("))
+    assert any(word in (finding.where.source or "") for word in ("view(", "reshape(", "flatten(", "self.before("))
 
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
@@ -97,6 +109,11 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
         WrappedLayer(nn.Linear(8, 8), 8, after=lambda h: merge_heads(split_heads(h))), SERIES
     ),
     "states of both directions": setup_builder(WrappedLayer(GRU, 10, after=transposed_directions), SERIES),
+    "flattened and back": setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=unflattened_again), SERIES),
+    "modules in a row": setup_builder(
+        WrappedLayer(nn.Conv1d(6, 4, 3), 4, nn.Sequential(nn.Flatten(), nn.Unflatten(1, (6, 8))), lambda h: h.mean(2)),
+        SERIES,
+    ),
     "flattened": setup_builder(WrappedLayer(nn.Flatten(), 48), SERIES),
     "time as samples": setup_builder(
         WrappedLayer(nn.Linear(8, 8), 8, lambda x: x.reshape(-1, 8), lambda h: h.view(-1, 6, 8).mean(1)), SERIES

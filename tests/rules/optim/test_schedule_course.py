@@ -167,6 +167,17 @@ def plateau_undone_by_warm_up(loop: Loop) -> None:
         plateau.step(1.0)
 
 
+def warm_up_each_batch_and_decay_each_epoch(loop: Loop) -> None:
+    warming, decay = warm_up(loop.optimizer, 8), lr_scheduler.MultiStepLR(loop.optimizer, [4, 7])
+
+    def step(_: int) -> None:
+        warming.step()
+
+    for _ in loop.epochs():
+        loop.run_epoch(step)
+        decay.step()
+
+
 def warm_up_then_decay(loop: Loop) -> None:
     first, second = warm_up(loop.optimizer), exponential(loop.optimizer)
     for epoch in loop.epochs():
@@ -290,3 +301,18 @@ def test_rate_history_without_epochs_or_rates_is_empty() -> None:
     assert get_rate_history([], 0, []).steps == 0
     assert get_rate_history([0.1, 0.0], 2, []).zero_steps == 1
     assert get_rate_history([0.0], 1, [0]).steps == 0
+
+
+@pytest.mark.parametrize(
+    ("train", "fix"),
+    [
+        (plateau_undone_by_warm_up, "if step <= warm_up_steps: "),
+        (warm_up_each_batch_and_decay_each_epoch, "if step <= warm_up_steps: warming.step()"),
+        (per_epoch(exponential, warm_up), "SequentialLR(optimizer, [warm_up, decay]"),
+    ],
+)
+def test_schedule_misused_of_undone_changes_ends_a_warm_up_that_steps_more_often(
+    train: Callable[[Loop], None], fix: str
+) -> None:
+    (finding,) = findings_of(train)
+    assert fix in finding.fix

@@ -1,0 +1,94 @@
+"""Values of the target whose samples have no influence on the loss, whatever the model returns for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
+from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.pytree import tree_tensors
+
+_MAX_DISTINCT, _MIN_SAMPLES = 10, 2
+_MIN_TRIALS = 3
+
+
+@dataclass(frozen=True)
+class IgnoredTarget:
+    """A ``value`` of the target whose ``samples`` of a batch have no influence; ``others`` are the other values."""
+
+    value: float
+    samples: int
+    batch_size: int
+    others: tuple[float, ...]
+    is_torch_loss: bool
+
+
+@measurement
+def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTarget | None:
+    """The value of the target whose samples have no gradient, and do not change the loss with other outputs."""
+    target = _get_labels(loss_call.targets)
+    outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
+    if not outputs or any(not tensor.dim() or len(tensor) != len(target) for tensor in outputs):
+        raise NotChecked("the output does not have one row per sample")
+    gradients = [gradient for gradient in compute_output_gradients(loss, outputs) if gradient is not None]
+    has_gradient = torch.stack([(g != 0).reshape(len(target), -1).any(1) for g in gradients]).any(0).to(target.device)
+    values = torch.unique(target).tolist()
+    for value in values:
+        rows = target == value
+        if int(rows.sum()) < _MIN_SAMPLES or bool(has_gradient[rows].any()) or not bool(has_gradient.any()):
+            continue
+        if not _changes_loss(loss_call, outputs, rows):
+            module = getattr(loss_call.function, "__module__", "") or ""
+            others = tuple(other for other in values if other != value)
+            return IgnoredTarget(value, int(rows.sum()), len(target), others, module.startswith("torch."))
+    return None
+
+
+def _get_labels(targets: tuple[Any, ...]) -> Tensor:
+    """Return the labels of the samples; raise NotChecked if there may be a mask, or an index that is ignored."""
+    target = targets[0] if len(targets) == 1 else None
+    if not isinstance(target, Tensor) or not target.dim() or target.numel() != len(target):
+        raise NotChecked("needs one target with one value for each sample")
+    labels = target.detach().flatten()
+    distinct = len(torch.unique(labels))
+    if not 1 < distinct <= _MAX_DISTINCT or not bool(labels.isfinite().all()):
+        raise NotChecked("the target does not have a few distinct values")
+    if not labels.is_floating_point() and bool((labels < 0).any()) and distinct > 2:
+        raise NotChecked("negative labels may stand for samples without a label")
+    return labels
+
+
+def _changes_loss(call: LossCall, outputs: list[Tensor], rows: Tensor) -> bool:
+    """Return whether other outputs for some samples change the loss; also if too few of them could be tried."""
+    expected, trials = call(), 0
+    for values in _other_outputs([tensor.detach() for tensor in outputs], rows):
+        try:
+            if call({id(old): new for old, new in zip(outputs, values, strict=True)}) != expected:
+                return True
+            trials += 1
+        except Exception:  # the loss rejects these values
+            continue
+    return trials < _MIN_TRIALS
+
+
+def _other_outputs(outputs: list[Tensor], rows: Tensor) -> Iterator[list[Tensor]]:
+    """Yield outputs in which some rows have other values: small, large, opposite, random and equal ones."""
+    generator = torch.Generator().manual_seed(0)
+    noise = [torch.randn(tensor.shape, generator=generator).to(tensor) for tensor in outputs]
+    if all(bool(((tensor >= 0) & (tensor <= 1)).all()) for tensor in outputs):  # probabilities
+        changes = [[1 - t for t in outputs], [0.98 * n.sigmoid() for n in noise], [0 * t + 0.5 for t in outputs]]
+    else:
+        scales = [max(float(tensor.std()), 1e-3) if tensor.numel() > 1 else 1.0 for tensor in outputs]
+        changes = [[-t for t in outputs], [10 * t for t in outputs], [1e-3 * n for n in noise]]
+        changes += [[factor * s * n for s, n in zip(scales, noise, strict=True)] for factor in (1, 10, 100)]
+        if len({tensor.shape for tensor in outputs}) == 1:
+            changes.append([outputs[0] for _ in outputs])
+    where = [rows.to(tensor.device).reshape(-1, *[1] * (tensor.dim() - 1)) for tensor in outputs]
+    for changed in changes:
+        yield [torch.where(w, new, old) for w, new, old in zip(where, changed, outputs, strict=True)]

@@ -1,0 +1,52 @@
+"""Tests of the code of an optimizer: it creates the same optimizer again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from nbdebug.rules.examples import minimal_setup, points
+from nbdebug.setup.optimizer_code import optimizer_code
+from tests.rules.rule_findings import checkup_findings
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (torch.optim.SGD, {"lr": 0.1 * 0.04, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4}),
+        (torch.optim.Adam, {"lr": 3e-4, "betas": (0.5, 0.99), "eps": 1e-6}),
+        (torch.optim.AdamW, {}),
+        (torch.optim.RMSprop, {"lr": 2e-2, "centered": True}),
+    ],
+)
+def test_optimizer_code_creates_optimizer_with_the_same_settings(
+    kind: type[torch.optim.Optimizer], settings: dict[str, Any]
+) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = kind(model.parameters(), **settings)
+    code = optimizer_code(optimizer, "model.parameters()")
+    assert eval(code, {"torch": torch, "model": model}).defaults == {**optimizer.defaults, **rounded(optimizer)}
+    assert code.count("=") == len(settings)
+
+
+def rounded(optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    return {"lr": float(f"{optimizer.defaults['lr']:.3g}")}
+
+
+def test_optimizer_code_with_a_rate_replaces_the_rate() -> None:
+    optimizer = torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=1.0, momentum=0.9)
+    assert optimizer_code(optimizer, "parameters", 1e-05) == "torch.optim.SGD(parameters, lr=1e-05, momentum=0.9)"
+
+
+def test_fix_for_a_module_in_a_sequential_is_valid_code() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    optimizers = tuple(torch.optim.SGD(model[number].parameters(), lr=0.1, momentum=0.9) for number in (2, 4))
+    (finding,) = checkup_findings(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers), "O503")
+    scope: dict[str, Any] = {"torch": torch, "model": model}
+    exec(finding.fix, scope)
+    (group,) = scope["optimizer"].param_groups
+    assert group["params"] == [*model[0].parameters()]
+    assert group["momentum"] == 0.9
