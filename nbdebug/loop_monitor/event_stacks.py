@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, last_assignment
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope
@@ -21,6 +22,32 @@ def user_stack(frame: FrameType | None) -> Stack:
         SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
         for user_frame in user_frames(frame)
     )
+
+
+def get_deciding_line(frame: FrameType | None, name: str) -> SourceLine | None:
+    """Return the user's line on the stack of ``frame`` that decides what a method is called with.
+
+    That is the innermost line, unless it only passes on a parameter of its function: then it is the line of the caller.
+    """
+    line = None
+    for user_frame in user_frames(frame):
+        code = user_frame.f_code
+        line = SourceLine(code.co_filename, user_frame.f_lineno, code.co_name)
+        if not _passes_parameters(line, name, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
+            break
+        name = code.co_name
+    return line
+
+
+@lru_cache(64)
+def _passes_parameters(line: SourceLine, name: str, parameters: tuple[str, ...]) -> bool:
+    """Check whether all arguments in the call of a function on a line are parameters that nothing has changed."""
+    statement = covering_statement(line)
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
+    own_calls = [call for call in calls if call_name(call) == name and covers_line(call, line.number)]
+    arguments = [value for call in own_calls for value in [*call.args, *(keyword.value for keyword in call.keywords)]]
+    names = [argument.id for argument in arguments if isinstance(argument, ast.Name) and argument.id in parameters]
+    return 0 < len(names) == len(arguments) and not any(last_assignment(line, name) for name in names)
 
 
 def ordering_line(stacks: Mapping[str, Stack], event: str, other: str) -> SourceLine | None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nbdebug.hooks.device_syncs import SyncCall
 from nbdebug.hooks.training_events import is_iterator_of
+from nbdebug.loop_monitor.event_stacks import get_deciding_line
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_calling_line
@@ -141,7 +142,7 @@ class ModeMonitor:
         that changed the mode in the same function.
         """
         module, mode = event
-        if module is not self.model or (line := get_calling_line(sys._getframe(1))) is None:
+        if module is not self.model or (line := get_deciding_line(sys._getframe(1), "train")) is None:
             return
         kind = "train" if mode else "eval"
         changing = self.lines.get(kind)

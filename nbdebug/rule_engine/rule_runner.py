@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nbdebug.views.findings import CheckupProgress
 
 Options = Mapping[str, Mapping[str, Any]]
-_MODEL_FAMILIES = ("L", "M", "G")  # loss, model, signal: what a module computes is at fault, so its creation is
+_MODEL_RULES = ("L", "M", "G", "T608")  # what a module computes is at fault, so that its creation is the place
 
 
 class RuleRunner:
@@ -115,7 +115,7 @@ def locate_finding(setup: Setup, rule: Rule, finding: Finding) -> Finding:
         return finding
     try:
         line = origin_line(setup, rule.origin, finding.evidence.get("split")) if rule.origin else None
-        if line is None and rule.code.startswith(_MODEL_FAMILIES):
+        if line is None and rule.code.startswith(_MODEL_RULES):
             line = part_line(setup, where.module, where.parameter)
     except Exception:  # a finding is worth more than its line
         return finding

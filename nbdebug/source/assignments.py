@@ -273,6 +273,25 @@ def _assigned_attribute(line: SourceLine, name: str) -> tuple[ast.expr, int | No
     return values[0] if len(values) == 1 else None
 
 
+def called_attribute_line(line: SourceLine | None, class_names: Container[str]) -> SourceLine | None:
+    """Return the line that creates the object of some classes which a line calls as an attribute of ``self``."""
+    statement = covering_statement(line) if line else None
+    functions = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
+    names = {f.attr for f in functions if isinstance(f, ast.Attribute) and getattr(f.value, "id", "") == "self"}
+    values = [assigned[0] for name in names if line and (assigned := _assigned_attribute(line, name))]
+    lines = {value.lineno for value in values if call_name(value) in class_names}
+    return SourceLine(line.file, lines.pop()) if line and len(lines) == 1 else None
+
+
+def returned_line(line: SourceLine) -> SourceLine | None:
+    """Return the line of what the function returns whose call an assignment stores as it is; None for others."""
+    statement = covering_statement(line)
+    value = getattr(statement, "value", None)
+    name = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+    returned = _returned_by_function(line.file, name) if isinstance(statement, ast.Assign) else None
+    return SourceLine(line.file, returned.lineno, name) if returned is not None else None
+
+
 def _returned_by_function(file: str, name: str) -> ast.expr | None:
     """Return what the only function of a file with a name returns."""
     tree = syntax_tree(file)

@@ -150,7 +150,16 @@ def _contradicts(creation: Creation, created: object) -> bool:
         option = _option(created, name)
         if value is not _UNKNOWN and option is not _UNKNOWN and not _is_equal(value, option):
             return True
+        if argument is not None and _is_other_class(argument, inspect.getattr_static(created, name, None)):
+            return True
     return is_complete and _contradicts_order(creation, created)
+
+
+def _is_other_class(argument: ast.expr, part: object) -> bool:
+    """Check whether an argument creates an object of another class, by its capitalized name, than a stored part."""
+    name = call_name(argument)
+    is_class = name[:1].isupper() and not name.isupper() and type(part).__module__ != "builtins"
+    return is_class and name not in {cls.__name__ for cls in type(part).__mro__}
 
 
 def _contradicts_order(creation: Creation, created: object) -> bool:

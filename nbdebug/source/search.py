@@ -26,6 +26,22 @@ def find_unique_line(matches: Callable[[ast.AST], bool], context: Iterable[Any])
     return lines.pop() if len(lines) == 1 else None
 
 
+def find_unique_assignment(attribute: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
+    """Return the only line that sets an attribute to anything but another value; None if there are more."""
+    lines = {
+        SourceLine(file, node.lineno)
+        for file in search_files(context)
+        for node in ast.walk(syntax_tree(file) or ast.Module([], []))
+        if isinstance(node, ast.Assign) and _may_assign(node, attribute, value)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _may_assign(node: ast.Assign, attribute: str, value: Any) -> bool:
+    is_set = any(getattr(target, "attr", "") == attribute for target in assignment_targets(node))
+    return is_set and (not isinstance(node.value, ast.Constant) or node.value.value == value)
+
+
 def _find_lines(select: Callable[[ast.AST], list[Any]], context: Iterable[Any]) -> set[SourceLine]:
     """Return the lines of the nodes that ``select`` returns for the expressions of the user's files."""
     return {

@@ -132,6 +132,14 @@ MODES = {
         "def measure(model):\n    was_training = model.training\n    model.eval()\n    model.train(was_training)\n"
         "def evaluate(model):\n    model.eval()  # here\n    measure(model)\n"
     ),
+    "switched by a helper": (
+        "def switch(model, on):\n    model.train(on)\n"
+        "def evaluate(model):\n    switch(model, True)\n    switch(model, on=False)  # here\n"
+    ),
+    "switched by two helpers": (
+        "def switch(model, mode):\n    model.train(mode=mode)\ndef begin(model, mode):\n    switch(model, mode)\n"
+        "def evaluate(model):\n    begin(model, False)  # here\n"
+    ),
     "passed to the function": (
         "def restore(model, mode):\n    model.train(mode)\n"
         "def evaluate(model, mode=False):\n    model.eval()  # here\n    model.train(mode)\n"

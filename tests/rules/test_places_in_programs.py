@@ -20,7 +20,7 @@ HEADER = """\
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Sampler, TensorDataset
+from torch.utils.data import DataLoader, Sampler, Subset, TensorDataset
 torch.manual_seed(0)
 x, y = torch.randn(96, 8), torch.arange(96) % 3
 x[:, 0] += y
@@ -68,6 +68,36 @@ PROGRAMS = {
         "            layer.weight = nn.Parameter(start)  # here\n"
         f"model = body()\n{FOOTER}orthogonal(model)\n"
     ),
+    "L206 axis of a module": (
+        "class Scores(nn.Module):\n    def __init__(self, axis):\n        super().__init__()\n"
+        "        self.body = body()\n        self.normalize = nn.Softmax(dim=axis)  # here\n"
+        f"    def forward(self, x):\n        return self.normalize(self.body(x))\nmodel = Scores(0)\n{FOOTER}"
+    ),
+    "M303 layers of a helper": (
+        "def chain(widths):\n    return [nn.Linear(a, b) for a, b in zip(widths, widths[1:])]  # here\n"
+        "class Chain(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.links = chain([8, 16, 16])\n        self.head = nn.Linear(16, 3)\n"
+        "    def forward(self, x):\n        for link in self.links:\n            x = link(x).relu()\n"
+        f"        return self.head(x)\nmodel = Chain()\n{FOOTER}"
+    ),
+    "M302 frozen by names": (
+        "model = body()\nfor name, p in model.named_parameters():\n    if name[0] in '02':\n"
+        "        p.requires_grad = False  # here\nmodel[2].bias.requires_grad = True\n"
+        "optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad])\n"
+    ),
+    "G416 factors that start at zero": (
+        "class Factors(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.left = nn.Linear(8, 16, bias=False)  # here\n"
+        "        self.right = nn.Linear(8, 16, bias=False)\n        self.head = nn.Linear(16, 3)\n"
+        "        nn.init.constant_(self.left.weight, 0.0)\n        nn.init.constant_(self.right.weight, 0.0)\n"
+        "    def forward(self, x):\n        return self.head(self.left(x) * self.right(x))\n"
+        f"model = Factors()\n{FOOTER}"
+    ),
+    "D108 subsets beside other loaders": (
+        "whole = TensorDataset(x, y)\nspare = DataLoader(TensorDataset(x[:8], y[:8]), batch_size=12)\n"
+        "loader = DataLoader(Subset(whole, range(80)), batch_size=16, shuffle=True)\n"
+        f"val_loader = DataLoader(Subset(whole, range(60, 96)), batch_size=12)  # here\nmodel = body()\n{FOOTER}"
+    ),
     "D116 batches of a sampler": (
         "class ByClass(Sampler):\n    def __len__(self):\n        return 6\n    def __iter__(self):\n"
         "        order = y.argsort().tolist()\n        for start in range(0, 96, 16):\n"
@@ -95,7 +125,8 @@ RUNS = {
 def build_setup(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setup:
     module = load_module(tmp_path / "program_with_a_fault.py", HEADER + text)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    setup = Setup(module.model, module.loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(module.optimizer,))
+    loaders = module.loader, getattr(module, "val_loader", None)
+    setup = Setup(module.model, *loaders, loss_fn=nn.CrossEntropyLoss(), optimizers=(module.optimizer,))
     setup.files = {str(module.__file__)}
     return setup
 

@@ -17,6 +17,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import score_tensor
+from nbdebug.source.assignments import called_attribute_line
+from nbdebug.source.location import add_line
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 _INTO_LOSS = Pattern(_SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
@@ -185,9 +187,10 @@ def _shape_and_axis(node: Node) -> tuple[tuple[int, ...], int | None]:
 
 def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, explanation: tuple[str, str]) -> Finding:
     cause, fix = explanation
+    creation_line = called_attribute_line(node.line, _SOFTMAXES)  # the line that sets the axis of a module
     return Finding(
         message=f"{_call_name(node)} over axis {axis} of {shape} runs over {description}.",
-        where=node.where,
+        where=add_line(node.where, creation_line) if creation_line else node.where,
         cause=cause,
         fix=fix,
         evidence={"shape": list(shape), "axis": axis},

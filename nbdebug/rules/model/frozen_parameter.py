@@ -21,7 +21,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_unique_line, matches_call
+from nbdebug.source.search import find_unique_assignment, find_unique_line, matches_call
 
 _CONSEQUENCES = ("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
 _INDEX = re.compile(r"\d+")
@@ -80,7 +80,7 @@ def frozen_parameter(
     frozen = [entry for entry in parameters if not entry.parameter.requires_grad and entry.name not in changed]
     if not frozen:
         return
-    line = find_unique_line(_freezes_parameters, user_written_objects(setup))
+    line = _freezing_line(setup)
     trainable = [entry for entry in parameters if entry not in frozen]
     in_optimizer = [entry for entry in parameters if entry.groups]
     frozen_head = [entry for entry in frozen if entry.module == _last_module(setup.eager_model, first_pass)]
@@ -118,7 +118,7 @@ def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:
     return Finding(
         message=f"In the last {frozen.count} of its {frozen.steps} steps, an optimizer changed nothing: all of its "
         f"{len(frozen.parameters)} parameters ({join_names(list(frozen.parameters), 3)}) are frozen.",
-        where=get_location(find_unique_line(_freezes_parameters, user_written_objects(setup)), module or None),
+        where=get_location(_freezing_line(setup), module or None),
         cause="requires_grad was turned off for them in the loop, and not turned on again before their own step.",
         fix=f"{target}.requires_grad_(True)   # before the backward pass of its own loss",
         evidence={"parameters": list(frozen.parameters), "steps": frozen.count, "of": frozen.steps},
@@ -127,11 +127,20 @@ def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:
     )
 
 
+def _freezing_line(setup: Setup) -> SourceLine | None:
+    """Return the only line that calls ``requires_grad_(False)``, or that sets ``requires_grad`` to it."""
+    context = user_written_objects(setup)
+    lines = {
+        find_unique_line(_freezes_parameters, context),
+        find_unique_assignment("requires_grad", False, context),
+    } - {None}
+    return lines.pop() if len(lines) == 1 else None
+
+
 def _freezes_parameters(node: ast.AST) -> bool:
-    """Match ``requires_grad_(False)``, and an assignment to ``requires_grad``."""
-    if matches_call("requires_grad_")(node):
-        return any(isinstance(child, ast.Constant) and child.value is False for child in ast.walk(node))
-    return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
+    """Match ``requires_grad_(False)``."""
+    is_false = (isinstance(child, ast.Constant) and child.value is False for child in ast.walk(node))
+    return matches_call("requires_grad_")(node) and any(is_false)
 
 
 def _has_foreign_tensors(setup: Setup, parameters: list[ParameterEntry]) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
@@ -100,9 +100,13 @@ def _pattern(name: str) -> str:
 
 
 def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
+    matrices = [entry for entry in end.entries if entry.parameter.dim() > 1]
+    is_zero = bool(matrices) and not any(bool(entry.parameter.any()) for entry in matrices)
     last = end.entries[-1]
     module = (end.node.module if end.node else None) or last.module or None
     where = get_location(end.node.line if end.node else None, module, last.name)
+    if is_zero:
+        where = Location(matrices[0].module or None, matrices[0].name)
     reason = (
         f"the backward pass of the operation {end.node.name} returns only zeros"
         if end.node
@@ -116,6 +120,8 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
         if is_solved
         else "Others of the same list have a gradient: no sample of these batches selected this part."
         if is_unselected
+        else "All of these weights are zero, and the operation multiplies them, so that none gets a gradient."
+        if is_zero
         else "The derivative of this operation is zero at all of its input values.",
         fix="# these batches give nothing to learn from: check whether they are too easy"
         if is_solved
