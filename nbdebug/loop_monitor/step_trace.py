@@ -21,12 +21,13 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, get_line_from_frame
 from nbdebug.tensors.pytree import tree_tensors
 
+_MAX_LOSS_CALLS = 256
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast.
+    """A training step up to its backward pass: batch, output and loss, the broadcasts, and the calls after the model.
 
     The inputs of the batch are the arguments that the loop has passed to the model.
     """
@@ -37,6 +38,7 @@ class TracedStep:
     loss: Tensor
     broadcasts: list[Broadcast]
     kl_divergences: list[TorchCall]
+    loss_calls: list[TorchCall]
 
 
 class StepTrace(LoopMode):
@@ -60,6 +62,7 @@ class StepTrace(LoopMode):
         self.output: Any = None
         self.tracker = BroadcastTracker([], [])
         self.kl_divergences: list[TorchCall] = []
+        self.loss_calls: list[TorchCall] = []
 
     @property
     def is_due(self) -> bool:
@@ -109,7 +112,8 @@ class StepTrace(LoopMode):
         batch, output, step = self.batch, self.output, None
         if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
             self.attempts = _MAX_ATTEMPTS
-            step = TracedStep(batch, self.trace, output, roots[0], self.tracker.broadcasts, self.kl_divergences)
+            calls = self.kl_divergences, self.loss_calls
+            step = TracedStep(batch, self.trace, output, roots[0], self.tracker.broadcasts, *calls)
         self.close()
         error, self.error = self.error, None
         if error is not None:
@@ -153,8 +157,12 @@ class StepTrace(LoopMode):
         self.tracker.on_result(func, inputs, outputs)
         if line is not None:
             _add_line(outputs, line)
-        if getattr(func, "__name__", "") == "kl_div":
-            self.kl_divergences.append(TorchCall("kl_div", tuple(inputs), tuple(outputs), args, kwargs, None, line))
+        name = getattr(func, "__name__", "")
+        call = TorchCall(name.strip("_"), tuple(inputs), tuple(outputs), args, kwargs, None, line)
+        if name == "kl_div":
+            self.kl_divergences.append(call)
+        if outputs and self.output is not None and not self.is_in_model and len(self.loss_calls) < _MAX_LOSS_CALLS:
+            self.loss_calls.append(call)
 
     def stop(self, error: Exception) -> None:
         """Stop to trace for good, because of an exception that the next event raises."""

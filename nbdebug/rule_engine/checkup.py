@@ -31,7 +31,7 @@ _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 # Measured from a traced step.
 _FROM_GRAPH = {
     *("setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"),
-    *("padding_gradient", "ignored_target"),
+    *("padding_gradient", "ignored_target", "batch_distribution"),
 }
 _LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
@@ -125,6 +125,7 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
         "comparisons": comparisons_in_graph(graph),
         "kl_divergences": step.kl_divergences,
         "loss_call": _find_loss_call(setup, first_pass),
+        "loss_calls": step.loss_calls,
     }
     needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
     unavailable = dict.fromkeys(needed - _FROM_GRAPH, NotChecked(_NOT_MEASURED_DURING_LOOP))
