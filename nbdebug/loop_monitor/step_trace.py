@@ -22,12 +22,13 @@ from nbdebug.source.location import SourceLine, format_traceback_entry, get_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _HOOK_METHODS = frozenset({"register_hook", "retain_grad"})
+_MAX_LOSS_CALLS = 256
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A training step up to its backward pass: batch, output and loss, and the calls of the loss that broadcast.
+    """A training step up to its backward pass: batch, output and loss, the broadcasts, and the calls after the model.
 
     The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
     step registered hooks on tensors, which every backward pass would call.
@@ -39,6 +40,7 @@ class TracedStep:
     loss: Tensor
     broadcasts: list[Broadcast]
     kl_divergences: list[TorchCall]
+    loss_calls: list[TorchCall]
     has_hooks: bool
 
 
@@ -64,6 +66,7 @@ class StepTrace(LoopMode):
         self.tracker = BroadcastTracker([], [])
         self.kl_divergences: list[TorchCall] = []
         self.has_hooks = False
+        self.loss_calls: list[TorchCall] = []
 
     @property
     def is_due(self) -> bool:
@@ -113,7 +116,7 @@ class StepTrace(LoopMode):
         batch, output, step = self.batch, self.output, None
         if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
             self.attempts = _MAX_ATTEMPTS
-            calls = self.tracker.broadcasts, self.kl_divergences
+            calls = self.tracker.broadcasts, self.kl_divergences, self.loss_calls
             step = TracedStep(batch, self.trace, output, roots[0], *calls, self.has_hooks)
         self.close()
         error, self.error = self.error, None
@@ -160,8 +163,11 @@ class StepTrace(LoopMode):
             _add_line(outputs, line)
         name = getattr(func, "__name__", "")
         self.has_hooks |= name in _HOOK_METHODS and line is not None
+        call = TorchCall(name.strip("_"), tuple(inputs), tuple(outputs), args, kwargs, None, line)
         if name == "kl_div":
-            self.kl_divergences.append(TorchCall("kl_div", tuple(inputs), tuple(outputs), args, kwargs, None, line))
+            self.kl_divergences.append(call)
+        if outputs and self.output is not None and not self.is_in_model and len(self.loss_calls) < _MAX_LOSS_CALLS:
+            self.loss_calls.append(call)
 
     def stop(self, error: Exception) -> None:
         """Stop to trace for good, because of an exception that the next event raises."""

@@ -28,7 +28,7 @@ from nbdebug.views.live import Screen, show_view
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 # Measured from a traced step, the latter by a further backward pass from its loss.
-_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes"}
+_FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "batch_distribution"}
 _FROM_GRADIENT = {"padding_gradient", "ignored_target"}
 # Rules that read the graph and the calls of a loss.
 _LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217")
@@ -123,6 +123,7 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
         "comparisons": comparisons_in_graph(graph),
         "kl_divergences": step.kl_divergences,
         "loss_call": _find_loss_call(setup, first_pass),
+        "loss_calls": step.loss_calls,
     }
     needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
     available = _FROM_GRAPH if step.has_hooks else _FROM_GRAPH | _FROM_GRADIENT

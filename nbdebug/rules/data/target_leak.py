@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.smoothed_series import SmoothedSeries
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -32,6 +33,7 @@ def target_leak(
     tables: dict[str, SplitTable] | NotChecked,
     importance: Importance | NotChecked,
     target_encodings: list[TargetEncoding] | NotChecked,
+    smoothed_series: list[SmoothedSeries] | NotChecked,
     *,
     least: int = 50,
     columns: int = 3,
@@ -70,6 +72,11 @@ def target_leak(
     or more have a value that occurs with a single target, since those are the rows of categories so small that their
     mean is their own target.
 
+    A column of a series contains the target if each of its values is an average (positive weights that sum to 1, or
+    three or more equal ones) of steps of another column that include later ones, up to a residual of 1e-4 standard
+    deviations, and if a linear function of the last steps of both reproduces the target that exactly, while the other
+    column alone does not.
+
     ## How to fix
     Drop the column where the inputs are created; end the window of a series before the step to be predicted.
 
@@ -85,6 +92,8 @@ def target_leak(
     findings = findings or list(_partial_copy_findings(setup, table, least, exact))
     if not findings and not isinstance(target_encodings, NotChecked):
         findings = [_encoding_finding(setup, table, item) for item in target_encodings if item.pure_share >= pure]
+    if not findings and not isinstance(smoothed_series, NotChecked):
+        findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     yield from findings
     if not isinstance(importance, NotChecked):
         if not findings:
@@ -239,6 +248,26 @@ def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEn
             "share of rows with a single target": encoding.pure_share,
         },
         explains=("T611", "D105", "D107"),
+    )
+
+
+def _smoothed_finding(smoothed: SmoothedSeries) -> Finding:
+    """Report a smoothed series that looks ahead."""
+    return Finding(
+        message=f"Column {smoothed.series} of input {smoothed.input_index} averages column {smoothed.source} over "
+        f"steps that end {smoothed.later} later, so its last values contain the target: a linear function of the last "
+        f"steps reproduces the target up to {smoothed.residual:.1g} of its standard deviation, and without this column "
+        f"up to {smoothed.residual_of_source:.2g} ({smoothed.rows:,} training rows).",
+        cause="The series was smoothed by a centered window, which includes later steps, before it was cut into "
+        "windows.",
+        fix="smooth = np.convolve(series, np.ones(k) / k)[: len(series)]   # a trailing window",
+        evidence={
+            "input": smoothed.input_index,
+            "column": smoothed.series,
+            "later steps": smoothed.later,
+            "residual": smoothed.residual,
+        },
+        explains=("T611", "D105", "L208"),
     )
 
 

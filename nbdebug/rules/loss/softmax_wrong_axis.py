@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
@@ -48,15 +50,20 @@ _CONSEQUENCES = (
 
 @rule("L206", "error")
 def softmax_wrong_axis(
-    setup: Setup, first_pass: ForwardPass, graph: Graph, mismatched_softmaxes: list[MismatchedSoftmax]
+    setup: Setup,
+    first_pass: ForwardPass,
+    graph: Graph,
+    mismatched_softmaxes: list[MismatchedSoftmax],
+    batch_distribution: TorchCall | NotChecked | None,
 ) -> Iterator[Finding]:
     """Softmax runs over the batch axis, or over an axis of size one.
 
     ## What it does
-    Reads the axis of each softmax. Reported when it is the batch axis; when a softmax that ends the output runs over an
-    axis other than the class axis (time, height, width); and when such a softmax, the one inside cross-entropy, or one
-    over the results of a single unit normalizes a single value. A warning is given if attention scores are normalized
-    along an axis other than the one that the product with the values sums over.
+    Reads the axis of each softmax. Reported when it is the batch axis, also if the softmax is written by hand; when a
+    softmax that ends the output runs over an axis other than the class axis (time, height, width); and when such a
+    softmax, the one inside cross-entropy, or one over the results of a single unit normalizes a single value. A warning
+    is given if attention scores are normalized along an axis other than the one that the product with the values sums
+    over.
 
     ## Why it matters
     Over the batch axis, a sample is scored against the other samples: its probabilities depend on them, and a batch of
@@ -64,8 +71,9 @@ def softmax_wrong_axis(
 
     ## How it is measured
     On the autograd graph of the first batch. The class axis is the one that the loss is defined for, the one that class
-    indices lack, or the one along which one-hot targets sum to 1. A square matrix of samples by samples, as in
-    contrastive losses, is not reported.
+    indices lack, or the one along which one-hot targets sum to 1. A softmax by hand is found by its values: the
+    exponentials of a result of the loss, of the shape of the output, sum to 1 over the batch. A square matrix of
+    samples by samples, as in contrastive losses, is not reported.
 
     ## How to fix
     Pass the class axis, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
@@ -78,10 +86,12 @@ def softmax_wrong_axis(
     """
     final_nodes = _final_softmaxes(first_pass, graph)
     batch_size = first_pass.batch.size
+    is_by_hand = isinstance(batch_distribution, TorchCall)
     for node in graph.get_nodes_by_name(*_SOFTMAXES):
         shape, axis = _shape_and_axis(node)
         if axis is None:
             continue
+        is_by_hand &= axis != 0
         if (
             shape[axis] == 1
             and (node in final_nodes or (len(shape) > 2 and _follows_linear_layer(node)))
@@ -97,6 +107,8 @@ def softmax_wrong_axis(
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
             )
+    if isinstance(batch_distribution, TorchCall) and is_by_hand:
+        yield _by_hand_finding(batch_distribution)
     for crossed in mismatched_softmaxes:
         description = f"one axis, but the weighted sum over axis {crossed.summed_axis}: the weights do not sum to 1"
         attention_finding = _finding(crossed.node, crossed.shape, crossed.axis, description, _QUERY_AXIS)
@@ -194,6 +206,20 @@ def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, ex
         cause=cause,
         fix=fix,
         evidence={"shape": list(shape), "axis": axis},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _by_hand_finding(call: TorchCall) -> Finding:
+    """Report log-probabilities that sum to one over the batch, made by other operations than a softmax."""
+    shape = tuple(call.outputs[0].shape)
+    return Finding(
+        message=f"The loss compares log-probabilities {shape} whose exponentials sum to 1 over axis 0, the "
+        f"{shape[0]} samples of the batch, instead of the {shape[1]} values of each sample.",
+        where=call.where,
+        cause="Axis 0 is the batch axis.",
+        fix="# over the values of each sample:\nlog_softmax(x, dim=-1)",
+        evidence={"shape": list(shape), "axis": 0},
         explains=_CONSEQUENCES,
     )
 

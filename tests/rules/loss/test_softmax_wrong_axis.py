@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.faulty_models import ModelWithTail
@@ -170,3 +172,70 @@ def test_softmax_wrong_axis_over_samples_speaks_of_classes_only_for_the_head() -
         (finding,) = rule_findings(setup, "L206")
         assert f"samples of the batch instead of the {values} of each sample" in finding.message
     assert finding.fix.endswith("log_softmax(x, dim=-1)")
+
+
+QUERIES = torch.randn(60, 5, generator=torch.Generator().manual_seed(5))
+GRADES = torch.randn(60, 7, generator=torch.Generator().manual_seed(6))
+
+
+def log_shares_by_sum(scores: Tensor, axis: int) -> Tensor:
+    return (scores - scores.logsumexp(axis, keepdim=True)).exp().add(1e-9).log()
+
+
+def log_shares_by_maximum(scores: Tensor, axis: int) -> Tensor:
+    powers = torch.exp(scores - scores.amax(axis, keepdim=True))
+    return torch.log(powers / powers.sum(axis, keepdim=True))
+
+
+def log_shares_by_differences(scores: Tensor, axis: int) -> Tensor:
+    moved = scores.movedim(axis, -1)
+    shares = -torch.logsumexp(moved.unsqueeze(-2) - moved.unsqueeze(-1), -1)
+    return shares.movedim(-1, axis)
+
+
+def list_loss(log_shares: Callable[[Tensor, int], Tensor], axis: int) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda scores, grades: -(grades.softmax(axis) * log_shares(scores, axis)).sum() / len(scores)
+
+
+def cluster_loss(scores: Tensor, grades: Tensor) -> Tensor:
+    """Draws samples to the soft means of clusters, whose weights sum to one over the batch."""
+    weights = scores.softmax(1)
+    means = (weights / weights.sum(0)).T @ grades
+    return (weights @ means - grades).square().mean()
+
+
+HAND_WRITTEN = [log_shares_by_sum, log_shares_by_maximum, log_shares_by_differences]
+
+
+@pytest.mark.parametrize("log_shares", HAND_WRITTEN)
+def test_softmax_wrong_axis_by_hand_over_batch_is_reported_at_its_line(
+    log_shares: Callable[[Tensor, int], Tensor],
+) -> None:
+    setup = minimal_setup(nn.Linear(5, 7), QUERIES, GRADES, list_loss(log_shares, 0))
+    (finding,) = checkup_findings(setup, "L206")
+    assert finding.severity == "error"
+    assert any(word in (finding.where.source or "") for word in ("logsumexp", "torch.log(", "movedim"))
+
+
+@pytest.mark.parametrize("log_shares", HAND_WRITTEN)
+def test_softmax_wrong_axis_by_hand_over_own_values_is_quiet(log_shares: Callable[[Tensor, int], Tensor]) -> None:
+    setup = minimal_setup(nn.Linear(5, 7), QUERIES, GRADES, list_loss(log_shares, 1))
+    assert checkup_findings(setup, "L206") == []
+
+
+def test_softmax_wrong_axis_of_cluster_weights_is_quiet() -> None:
+    assert checkup_findings(minimal_setup(nn.Linear(5, 7), QUERIES, GRADES, cluster_loss), "L206") == []
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_wrong_axis_by_hand_in_own_loop_is_reported_over_batch_only(axis: int) -> None:
+    torch._dynamo.reset()
+    model, batches = nn.Linear(5, 7), DataLoader(TensorDataset(QUERIES, GRADES), batch_size=20)
+    optimizer, debugger = torch.optim.SGD(model.parameters(), lr=0.01), Debugger(model, batches)
+    with debugger.watch() as run:
+        for x, grades in batches:
+            optimizer.zero_grad()
+            list_loss(log_shares_by_maximum, axis)(model(x), grades).backward()
+            optimizer.step()
+    assert not run.error_summary
+    assert [finding.code for finding in debugger.findings if finding.code == "L206"] == ["L206"] * (axis == 0)
