@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
@@ -63,9 +65,39 @@ def _finding(optimizer: torch.optim.Optimizer, decay: float, vectors: list[Param
         fix="decayed = [p for p in model.parameters() if p.dim() > 1]\n"
         "plain = [p for p in model.parameters() if p.dim() <= 1]\n"
         f"optimizer = {type(optimizer).__name__}([{{'params': decayed, 'weight_decay': {decay:.3g}}}, "
-        "{'params': plain, 'weight_decay': 0.0}], lr=" + f"{optimizer.param_groups[0].get('lr')})",
+        f"{{'params': plain, 'weight_decay': 0.0}}]{_written_options(optimizer)})",
         evidence={"weight decay": decay, "parameters": [entry.name for entry in vectors]},
     )
+
+
+def _written_options(optimizer: torch.optim.Optimizer) -> str:
+    """Return the arguments for the rate and for all options that differ from the defaults of the class."""
+    try:
+        signature = inspect.signature(type(optimizer)).parameters
+    except (TypeError, ValueError):
+        signature = {}  # type: ignore[assignment]
+    chosen = {
+        name: value
+        for name, value in optimizer.defaults.items()
+        if name == "lr"
+        or (name != "weight_decay" and name in signature and not _equals(value, signature[name].default))
+    }
+    return "".join(f", {name}={_format_option(value)}" for name, value in chosen.items())
+
+
+def _equals(value: Any, default: Any) -> bool:
+    return bool(value is default or (type(value) is not Tensor and value == default))
+
+
+def _format_option(value: Any) -> str:
+    """Return a number as a user would write it, without rounding errors."""
+    if isinstance(value, Tensor):
+        value = value.item() if value.numel() == 1 else value.tolist()
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_format_option, value))})"
+    return repr(value)
 
 
 def bad() -> Setup:
