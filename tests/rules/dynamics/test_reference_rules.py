@@ -255,3 +255,23 @@ def test_underfitting_of_an_autoencoder_has_no_reference_learner(flat: bool) -> 
     setup = replace(setup, task=parse_task("regression"))
     report = watch_report(setup, lambda: train(setup, 20))
     assert not [finding for finding in report if finding.code == "T610" and "on the same" in finding.message]
+
+
+def listwise(scores: Tensor, relevance: Tensor) -> Tensor:
+    return -(relevance.softmax(1) * scores.log_softmax(1)).sum(1).mean()
+
+
+def rankings(samples: int, seed: int) -> tuple[Tensor, Tensor]:
+    x = torch.randn(samples, 8, generator=torch.Generator().manual_seed(seed))
+    return x, x @ torch.randn(8, 6, generator=torch.Generator().manual_seed(9)) / 4
+
+
+@pytest.mark.parametrize("loss_fn", [listwise, nn.CrossEntropyLoss()])
+def test_plateau_and_underfitting_of_soft_targets_at_their_entropy_are_quiet(loss_fn: Any) -> None:
+    torch.manual_seed(0)
+    (x, scores), (val_x, val_scores) = rankings(480, 0), rankings(128, 1)
+    if loss_fn is not listwise:
+        scores, val_scores = scores.softmax(1), val_scores.softmax(1)
+    setup = training_setup(mlp(8, 32, 6), (x, scores), (val_x, val_scores), loss_fn, lr=1e-2)
+    report = watch_report(setup, lambda: train(setup, 40))
+    assert not {"T606", "T610"} & {finding.code for finding in report}
