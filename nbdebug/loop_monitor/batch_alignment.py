@@ -60,7 +60,8 @@ class BatchAlignment:
     loader's batch; None if none differ; ``receives_unchanged_inputs`` tells whether any pass had the loader's.
     ``loss_line`` is the user's line that uses the model's output, if it was recorded. ``steps_without_gradient`` gave
     the output a gradient of zeros. ``replaced_arguments`` are the numbers of the tensor arguments that never were a
-    tensor of the loader's batch.
+    tensor of the loader's batch. In ``foreign_target_steps``, the loss compared the output with a tensor that no batch
+    contains, such as a bootstrapped target.
     """
 
     checked_steps: int = 0
@@ -72,6 +73,12 @@ class BatchAlignment:
     loss_line: SourceLine | None = None
     steps_without_gradient: int = 0
     replaced_arguments: frozenset[int] = frozenset()
+    foreign_target_steps: int = 0
+
+    @property
+    def has_foreign_targets(self) -> bool:
+        """True if the loss mostly compared the output with values that the loader does not contain."""
+        return self.foreign_target_steps > self.checked_steps
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,8 @@ class BatchAlignmentMonitor:
         self.recent_batches: deque[_BatchSample] = deque(maxlen=_MAX_RECENT_BATCHES)
         self.passes: list[_TrainingPass] = []
         self.verdicts: set[Misalignment | Literal["aligned"]] = set()
-        self.checked_steps = self.validation_passes = 0
+        self.checked_steps = self.validation_passes = self.foreign_target_steps = 0
+        self.has_foreign_target = False
         self.misaligned_steps: Counter[Misalignment] = Counter()
         self.relations: dict[str, list[RowRelation | None]] = {"train": [], "val": []}
         self.changed_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
@@ -214,6 +222,7 @@ class BatchAlignmentMonitor:
                 verdict = self._judge(forward_pass, targets) if targets is not None else None
                 if verdict is not None:
                     self.verdicts.add(verdict)
+                self.has_foreign_target |= verdict is None and targets is not None and len(targets) >= _MIN_TARGETS
                 return
 
     def _judge(self, forward_pass: _TrainingPass, targets: RowSample) -> Misalignment | Literal["aligned"] | None:
@@ -241,6 +250,8 @@ class BatchAlignmentMonitor:
             self.checked_steps += 1
             if "aligned" not in self.verdicts:
                 self.misaligned_steps.update(verdict for verdict in self.verdicts if verdict != "aligned")
+        self.foreign_target_steps += self.has_foreign_target and not self.verdicts
+        self.has_foreign_target = False
         for forward_pass in self.passes:
             if forward_pass.rows_with_gradient and not forward_pass.batch.has_mask:
                 has_targets = any(len(targets) == forward_pass.size for targets in forward_pass.targets)
@@ -267,6 +278,7 @@ class BatchAlignmentMonitor:
             self.loss_line,
             self.row_use.steps_without_gradient,
             frozenset(self.sampled_arguments - self.loader_arguments),
+            self.foreign_target_steps,
         )
 
 

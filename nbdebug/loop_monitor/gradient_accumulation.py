@@ -110,6 +110,13 @@ class StepInterval:
         """Record at the start of a backward pass whether the gradients are empty."""
         self.cleared = bool(self.cleared) or is_empty
 
+    def forget_passes(self, is_empty: bool) -> None:
+        """Forget the passes of an interval whose gradients were cleared without a step: they do not accumulate."""
+        if is_empty and self.passes:
+            self.passes = self.scaled_passes = self.undivided_passes = 0
+            self.largest_weights.clear()
+            self.lines.clear()
+
     def on_backward_end(self) -> None:
         """Record the end of a backward pass."""
         self.has_backward, self.cleared_after_backward = True, False
@@ -154,8 +161,10 @@ class TrackedOptimizer:
     def on_backward_begin(self) -> None:
         """Record the start of an inspected backward pass."""
         interval = self.interval
-        if not interval.cleared:
-            interval.on_backward_begin(not self.has_gradients)
+        if not interval.cleared or interval.passes:
+            is_empty = not self.has_gradients
+            interval.on_backward_begin(is_empty)
+            interval.forget_passes(is_empty)
         interval.closure_passes += interval.is_stepping
         interval.uncleared_closure_passes += interval.has_closure_gradients and self.has_gradients
         self.gradient_versions = GradientVersions(self.parameters)

@@ -112,7 +112,8 @@ class RunSummary:
     ``last_batch_share`` is the size of the last batch of an epoch relative to the others.
     ``start`` is the loss before or at the first steps; ``end`` is its mean
     over the last fifth, with its standard error; ``lowest`` is the lowest median of ten segments. ``chance`` is the
-    loss of a constant prediction, None if it cannot be compared with what the loop minimizes. ``last_quarter`` is the
+    loss of a constant prediction, None if it cannot be compared with what the loop minimizes; ``floor`` is the lowest
+    loss that any prediction of soft targets can reach. ``last_quarter`` is the
     trend of the last quarter, ``second_half`` of the second half, ``full_trend`` of the whole run.
     """
 
@@ -136,6 +137,7 @@ class RunSummary:
     majority: float | None = None
     lowest_recall: float | None = None
     last_batch_share: float = 1.0
+    floor: float = 0.0
 
     @property
     def step_count(self) -> int:
@@ -162,8 +164,8 @@ class RunSummary:
 
     @property
     def remaining_share(self) -> float | None:
-        """The final loss as a share of the reference."""
-        return None if self.reference is None else self.end / self.reference
+        """The final loss as a share of the reference, both above the floor."""
+        return None if self.reference is None else (self.end - self.floor) / (self.reference - self.floor)
 
     @property
     def score(self) -> float | None:
@@ -175,6 +177,11 @@ class RunSummary:
         """The final loss as text."""
         if self.remaining_share is None:
             return f"{self.end:.3g}"
+        if self.floor and self.chance is not None:
+            return (
+                f"{self.end:.3g}; the lowest attainable loss is {self.floor:.3g}, and that of a constant prediction "
+                f"{self.chance:.3g}"
+            )
         reference_text = "the loss of a constant prediction" if self.chance is not None else "the initial loss"
         return f"{self.end:.3g}, {self.remaining_share:.0%} of {reference_text}"
 
@@ -209,7 +216,7 @@ def summarize_run(record: Record) -> RunSummary:
     finite_losses = finite_or_nan[~np.isnan(finite_or_nan)]
     train, val = _split_evaluations(record, "train"), _split_evaluations(record, "val")
     scale = _loss_scale(steps, finite_or_nan, train, int(record.about.get("backward_passes_per_step") or 1))
-    chance = record.about.get("chance")
+    chance, floor = record.about.get("chance"), float(record.about.get("floor") or 0.0)
     tail = finite_losses[-max(len(finite_losses) // 5, min(3, len(finite_losses))) :]
     start = (
         train.loss[0] * scale if scale and len(train.loss) and train.steps[0] == 0 else _initial_level(finite_losses)
@@ -235,6 +242,7 @@ def summarize_run(record: Record) -> RunSummary:
         majority=_majority_share(record),
         lowest_recall=_lowest_recall(record),
         last_batch_share=_last_batch_share(record),
+        floor=floor * scale if chance and scale and floor < chance else 0.0,
     )
 
 

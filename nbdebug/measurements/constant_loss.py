@@ -27,6 +27,7 @@ _MAX_BATCHES, _CHUNK_SIZE, _MAX_RELATIVE_ERROR = 8, 1024, 1e-4
 _READ_SECONDS, _FIT_SECONDS, _MAX_ITERATIONS = 0.1, 0.5, 40
 _MAX_GROWTH = 1e3  # of a constant, relative to the outputs and targets: the loss has no minimum
 _MIN_PROBABILITY = 1e-6
+_MIN_FLOOR_SHARE = 0.05  # of the loss of a constant prediction
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,35 @@ def constant_loss(
     if not math.isfinite(value) or value <= 0:
         raise NotChecked(f"the lowest loss of a constant prediction is {value:.3g}")
     return _ConstantLoss(value, rows, is_complete)
+
+
+@measurement
+def loss_floor(
+    setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, constant_loss: _ConstantLoss
+) -> float:
+    """The lowest loss that any outputs reach on the targets read: their entropy if they are soft, 0 for all others."""
+    size = first_pass.batch.size
+    if not isinstance(output, Tensor) or len(output) != size or not _are_soft(first_pass.batch.target, loss_kind):
+        return 0.0
+    merged, batches = _read_targets(setup, size)
+    whole = [batch for batch in batches if batch.size == size][:_MAX_BATCHES] or [first_pass.batch]
+    if merged is not None and _ConstantProblem(setup, output, (0,), whole).is_mean_over_samples():
+        whole = [merged]
+        output = output.detach().mean(0, keepdim=True).expand(merged.size, *output.shape[1:])
+    deadline = time.perf_counter() + _FIT_SECONDS
+    try:
+        floors = [_ConstantProblem(setup, output, (), [batch]).minimize([0], deadline).value for batch in whole]
+    except NotChecked:
+        return 0.0
+    value = sum(floors) / len(floors)
+    return value if _MIN_FLOOR_SHARE * constant_loss.value < value < constant_loss.value else 0.0
+
+
+def _are_soft(target: Any, loss_kind: LossKind) -> bool:
+    """Return whether targets are real numbers for a loss whose lowest value may depend on them."""
+    if not isinstance(target, Tensor) or not target.is_floating_point() or loss_kind in ("squared", "absolute", "nll"):
+        return False
+    return not bool(((target == 0) | (target == 1)).all())
 
 
 def _read_targets(setup: Setup, size: int) -> tuple[Batch | None, list[Batch]]:
@@ -134,7 +164,9 @@ class _ConstantProblem:
             raise NotChecked("the output has no tensor with one row per sample")
         axes = shared_axes if len(leaves) == 1 else (0,)
         self.axes = axes
-        self.start = [leaf.detach().float().mean(axes, keepdim=True) for leaf in leaves]
+        self.start = [
+            leaf.detach().float().mean(axes, keepdim=True) if axes else leaf.detach().float() for leaf in leaves
+        ]
         if sum(constant.numel() for constant in self.start) > _MAX_CONSTANT_VALUES:
             raise NotChecked("the output is too large to search for the best constant")
         self.prior = _log_frequencies(self.start[0], batches) if len(axes) + 1 == self.start[0].dim() else None

@@ -155,10 +155,14 @@ def _count_distinct_rows(rows: Tensor) -> int:
 
 @dataclass(frozen=True)
 class BlockedGradient:
-    """Parameters whose gradient is zero, and the operation that blocks it; None if there is no single one."""
+    """Parameters whose gradient is zero, and the operation that blocks it; None if there is no single one.
+
+    ``biases`` are those of them that are negative in every unit and whose replacement by zero lets a gradient pass.
+    """
 
     entries: list[ParameterEntry]
     node: Node | None
+    biases: tuple[ParameterEntry, ...] = ()
 
 
 @measurement
@@ -175,7 +179,28 @@ def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[Earl
     by_node: dict[Node | None, list[ParameterEntry]] = {}
     for entry in zero_entries:
         by_node.setdefault(_find_nearest_blocking_node(graph, entry, blocking), []).append(entry)
-    return [BlockedGradient(entries, node) for node, entries in by_node.items()]
+    return [
+        BlockedGradient(entries, node, _blocking_biases(setup, batches[0], entries) if node else ())
+        for node, entries in by_node.items()
+    ]
+
+
+def _blocking_biases(setup: Setup, batch: Batch, entries: list[ParameterEntry]) -> tuple[ParameterEntry, ...]:
+    """Return the entirely negative biases without which some of the parameters have a gradient."""
+    biases = tuple(entry for entry in entries if _is_negative_bias(entry))
+    if not biases:
+        return ()
+    with Preserve(*setup.mutable_objects):
+        with torch.no_grad():
+            for entry in biases:
+                entry.parameter.zero_()
+        gradients = _compute_later_gradients(setup.output_and_loss(batch)[1], entries)
+    return biases if _has_nonzero(tuple(gradients.values())) else ()
+
+
+def _is_negative_bias(entry: ParameterEntry) -> bool:
+    is_bias = entry.parameter.dim() == 1 and entry.name.rpartition(".")[2].startswith("bias")
+    return is_bias and bool((entry.parameter < 0).all())
 
 
 def _get_parameters_without_gradient(early_steps: list[EarlyGradient]) -> list[ParameterEntry]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.parameter import is_lazy
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
@@ -28,17 +30,20 @@ class EvalOutputs:
     """The model in eval mode; each pass uses the same random numbers and leaves the modes unchanged.
 
     ``outputs`` are the tensors that it returns for ``batch``, starting with the one the loss uses. A difference of more
-    than ``noise`` from them is due to a change of the input.
+    than ``noise`` from them is due to a change of the input. ``statistics`` are the running statistics of normalization
+    layers and their values in those passes: passes in train mode in between would change the output of every sample.
     """
 
     setup: Setup
     batch: Batch
     outputs: tuple[Tensor, ...] = ()
     noise: float = 0.0
+    statistics: tuple[tuple[Tensor, Tensor], ...] = ()
 
     def predict(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
         """Return the floating-point output tensors, the one the loss uses first; ``training`` is the mode."""
-        with torch.no_grad(), in_mode(self.setup.eager_model, training), fast_attention_disabled():
+        model = self.setup.eager_model
+        with torch.no_grad(), in_mode(model, training), fast_attention_disabled(), _held(self.statistics):
             seed_all(0)
             output = self.setup.predict(batch)
         main = score_tensor(output)
@@ -67,10 +72,30 @@ class EvalOutputs:
         return {".".join(map(str, path[1:])): leaf for path, leaf in paths_and_leaves if isinstance(leaf, Tensor)}
 
 
+def _running_statistics(model: nn.Module) -> tuple[tuple[Tensor, Tensor], ...]:
+    """Return the running statistics of all normalization layers, each with a copy."""
+    layers = [module for module in model.modules() if isinstance(module, _NormBase)]
+    tensors = [t for layer in layers for t in (layer.running_mean, layer.running_var) if isinstance(t, Tensor)]
+    return tuple((tensor, tensor.clone()) for tensor in tensors if not is_lazy(tensor))
+
+
+@contextmanager
+def _held(statistics: tuple[tuple[Tensor, Tensor], ...]) -> Iterator[None]:
+    """Give running statistics their earlier values within the block."""
+    changed = [(tensor, earlier, tensor.clone()) for tensor, earlier in statistics if not torch.equal(tensor, earlier)]
+    for tensor, earlier, _ in changed:
+        tensor.copy_(earlier)
+    try:
+        yield
+    finally:
+        for tensor, _, latest in changed:
+            tensor.copy_(latest)
+
+
 @slow_measurement
 def eval_outputs(setup: Setup, batches: list[Batch], output: Any) -> EvalOutputs:
     """Outputs of the model in eval mode for the first batch, and for any change of it."""
-    unmeasured = EvalOutputs(setup, batches[0])
+    unmeasured = EvalOutputs(setup, batches[0], statistics=_running_statistics(setup.eager_model))
     try:
         first, repeated = unmeasured.predict(batches[0]), unmeasured.predict(batches[0])
     except Exception as error:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from nbdebug.baselines.input_features import Matrix, feature_matrix, standardize_columns, to_input_rows
 from nbdebug.baselines.reference_learner import Floats, ReferenceLearner, ReferencePrediction, Targets
@@ -24,6 +25,7 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.setup.losses import LossKind, ignore_index
 from nbdebug.setup.task import LearningTask
 from nbdebug.statistics.label_errors import ContradictedLabels, find_contradicted_labels
+from nbdebug.tensors.pytree import tree_tensors
 
 MAX_ROWS, _MIN_ROWS, _ROWS_PER_BATCH, _SHUFFLES = 2000, 100, 64, 12
 _MIN_STEPS = 60  # of a run whose network is compared
@@ -137,6 +139,8 @@ class Reference:
             )
         )
         rows = to_input_rows(batches)
+        if any(map(_repeats_input, batches)):
+            raise NotChecked("the targets are the inputs, which a learner without a bottleneck copies")
         targets, labeled = to_targets(self.task, self.loss_kind, rows.targets, ignore_index(self.setup.loss_fn))
         features = feature_matrix(rows.parts)
         kept = np.intersect1d(labeled, _first_of_equal_rows(features))
@@ -213,6 +217,15 @@ def compare_with_reference(summary: RunSummary, reference: Reference) -> Referen
         return reference.comparison("train")
     except NotChecked:
         return None
+
+
+def _repeats_input(batch: Batch) -> bool:
+    """Return whether the target of a batch holds the values of one of its inputs, as for an autoencoder."""
+    target = batch.target_or_label
+    if not isinstance(target, Tensor) or target.numel() <= batch.size or not target.is_floating_point():
+        return False
+    inputs = (tensor for tensor in tree_tensors((batch.args, batch.kwargs)) if tensor.numel() == target.numel())
+    return any(torch.equal(tensor.flatten().to(target.dtype), target.flatten()) for tensor in inputs)
 
 
 def _first_of_equal_rows(features: Matrix) -> NDArray[np.int64]:

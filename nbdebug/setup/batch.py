@@ -88,6 +88,11 @@ class Batch:
         return f"{describe_tensors(self.inputs)} → {describe_tensors(self.target)}"
 
 
+def is_mask(tensor: Tensor) -> bool:
+    """Return whether a tensor holds only zeros and ones, and both."""
+    return bool(((tensor == 0) | (tensor == 1)).all()) and bool((tensor == 0).any()) and bool((tensor == 1).any())
+
+
 def named_inputs(batch: Batch) -> dict[str, Tensor]:
     """Return the input tensors by argument name or position."""
     by_name = {".".join(map(str, path)): leaf for path, leaf in tree_leaves(batch.inputs)}

@@ -68,6 +68,8 @@ def is_torch_loss(kind: LossKind, scores: Tensor, target: Tensor, value: float) 
     if function is None:
         return False
     is_elementwise = kind not in ("cross-entropy", "nll")
+    if is_elementwise and scores.numel() != target.numel():
+        return False
     operands = (scores.flatten(), target.flatten().to(scores.dtype)) if is_elementwise else (scores, target)
     try:
         expected = float(function(*operands))

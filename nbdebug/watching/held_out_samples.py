@@ -258,4 +258,5 @@ def _estimate_chance_loss(setup: Setup, targets_are_equal: bool) -> dict[str, An
         is_reference = constant_loss > _MIN_CHANCE_SHARE * min(abs(float(evidence["loss"].detach())), 1.0)
         if is_reference and not targets_are_equal:
             estimates["chance"] = constant_loss
+            estimates["floor"] = evidence["loss_floor"]
     return estimates

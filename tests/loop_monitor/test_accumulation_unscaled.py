@@ -224,3 +224,43 @@ def test_accumulation_unscaled_names_the_line_of_the_loss_outside_a_helper(name:
     )
     (finding,) = o511_findings(load_loop(tmp_path / "loop.py", UNDIVIDED[name] + text), descent())
     assert source_line(finding).endswith("# here")
+
+
+def alternating(clear: Callable[[nn.Module, tuple[torch.optim.Optimizer, ...]], None]) -> TrainFunction:
+    """Two optimizers in turns; all gradients are cleared before each backward pass."""
+
+    def train(setup: Setup) -> None:
+        first, second = setup.model[0], setup.model[2]  # type: ignore[index]
+        optimizers = tuple(torch.optim.SGD(part.parameters(), lr=0.05) for part in (first, second))
+        for _ in range(3):
+            for number, (x, y) in enumerate(batches(setup, 8)):
+                clear(setup.model, optimizers)
+                batch_loss(setup, x, y).backward()
+                optimizers[number % 2].step()
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "clear",
+    [
+        lambda model, optimizers: model.zero_grad(),
+        lambda model, optimizers: model.zero_grad(set_to_none=False),
+        lambda model, optimizers: [optimizer.zero_grad() for optimizer in optimizers],
+    ],
+)
+def test_accumulation_unscaled_of_gradients_cleared_without_a_step_is_quiet(clear: Any) -> None:
+    assert not o511_findings(alternating(clear), descent())
+
+
+def test_accumulation_unscaled_of_a_model_cleared_every_second_pass_is_reported() -> None:
+    def train(setup: Setup) -> None:
+        optimizer = torch.optim.SGD(setup.model.parameters(), lr=0.05)
+        for number, (x, y) in enumerate(batches(setup, 24)):
+            if number % 2 == 0:
+                setup.model.zero_grad()
+            batch_loss(setup, x, y).backward()
+            if number % 2:
+                optimizer.step()
+
+    assert o511_findings(train, descent())

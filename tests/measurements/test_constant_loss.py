@@ -138,3 +138,33 @@ def test_constant_loss_of_a_balancing_sampler_is_that_of_the_drawn_classes() -> 
 def test_constant_loss_without_minimum_is_not_checked(targets: Tensor, loss_fn: Callable[..., Any]) -> None:
     with pytest.raises(NotChecked):
         constant_loss(nn.Linear(6, 2), TensorDataset(X, targets), loss_fn)
+
+
+SOFT = (X @ torch.randn(6, 5, generator=torch.Generator().manual_seed(4))).softmax(1)
+SOFT_LABELS = X[:, :3].sigmoid()
+
+
+def list_loss(scores: Tensor, relevance: Tensor) -> Tensor:
+    return -(relevance.softmax(1) * scores.log_softmax(1)).sum(1).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "target", "floor"),
+    [
+        (nn.CrossEntropyLoss(), SOFT, -(SOFT * SOFT.log()).sum(1).mean()),
+        (list_loss, SOFT.log() + 1, -(SOFT * SOFT.log()).sum(1).mean()),
+        (nn.BCEWithLogitsLoss(), SOFT_LABELS, F.binary_cross_entropy(SOFT_LABELS, SOFT_LABELS)),
+        (nn.CrossEntropyLoss(), LABELS, 0.0),
+        (nn.CrossEntropyLoss(), F.one_hot(LABELS, 10).float(), 0.0),
+        (nn.MSELoss(), VALUES, 0.0),
+        (nn.BCEWithLogitsLoss(), (SIGNS > 0).float(), 0.0),
+    ],
+)
+def test_loss_floor_is_the_entropy_of_soft_targets_and_zero_for_others(
+    loss_fn: Any, target: Tensor, floor: Any
+) -> None:
+    torch.manual_seed(0)
+    outputs = 10 if not target.is_floating_point() else target.shape[1]
+    loader = DataLoader(TensorDataset(X, target), batch_size=50, shuffle=True)
+    measurements = Measurements(Setup(nn.Linear(6, outputs), loader, loss_fn=loss_fn))
+    assert measurements["loss_floor"] == pytest.approx(float(floor), rel=0.02)

@@ -12,6 +12,7 @@ from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.batch import is_mask
 from nbdebug.setup.source_lines import written_line
 from nbdebug.source.location import get_location
 
@@ -31,7 +32,8 @@ def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Itera
     what that means.
 
     ## How it is measured
-    Exactly, on the training samples that can be read, from 30 samples on.
+    Exactly, on the training samples that can be read, from 30 samples on. An input of zeros and ones beside others is a
+    mask, whose columns are no features.
 
     ## How to fix
     Drop the feature, or repair how it is read.
@@ -42,14 +44,16 @@ def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Itera
     ## References
     scikit-learn, VarianceThreshold: features with the same value in all samples are removed by default.
     """
-    for features in train_features:
+    inputs = [features for features in train_features if not features.is_target]
+    for features in inputs:
         is_constant = features.values.amax(1) == features.values.amin(1)
-        if features.is_target or not bool(is_constant.any()):
+        if not bool(is_constant.any()) or (len(inputs) > 1 and is_mask(features.part)):
             continue
-        yield _finding(setup, features, is_constant.nonzero().flatten().tolist())
+        alike = [other.name for other in inputs if other.part.shape[1:] == features.part.shape[1:]]
+        yield _finding(setup, features, is_constant.nonzero().flatten().tolist(), alike)
 
 
-def _finding(setup: Setup, features: FeatureValues, constant: list[int]) -> Finding:
+def _finding(setup: Setup, features: FeatureValues, constant: list[int], alike: list[str]) -> Finding:
     row_values = [float(features.values[row, 0]) + 0.0 for row in constant]  # -0 becomes 0
     listed = ", ".join(f"{row} (always {value:.4g})" for row, value in zip(constant[:5], row_values, strict=False))
     kind = ("column" if features.is_table else "channel") + "s" * (len(constant) > 1)
@@ -58,7 +62,10 @@ def _finding(setup: Setup, features: FeatureValues, constant: list[int]) -> Find
         f"{len(features.part):,} samples read: {listed}{', ...' if len(constant) > 5 else ''}.",
         where=get_location(written_line(setup, "inputs", "train", row_values, constant)),
         cause="The feature was filled with one value, or it does not vary in these samples.",
-        fix=_FIX,
+        fix=_FIX
+        if len(alike) == 1
+        else f"# harmless unless it should vary; {' and '.join(alike)} have the same width: if one layer reads them, "
+        "drop the same columns of all",
         evidence={"features": constant, "values": row_values, "samples": len(features.part)},
     )
 

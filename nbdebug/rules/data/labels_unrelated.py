@@ -19,8 +19,10 @@ from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import LossKind
 from nbdebug.source.location import SourceLine, get_location
 
+_CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
 _MIN_GAIN = 0.1  # over shuffled targets
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
@@ -33,6 +35,7 @@ def labels_unrelated(
     loop: LoopSummary | NotChecked,
     collate_misalignments: list[CollateMisalignment],
     label_alignment: LabelAlignment | NotChecked,
+    loss_kind: LossKind | NotChecked,
     *,
     related: float = 5.0,
     unrelated: float = 2.0,
@@ -54,13 +57,13 @@ def labels_unrelated(
     ## How it is measured
     By the accuracy, in standard deviations of the accuracy over twenty-five shuffles. An error requires two
     measurements on the same task: ``related`` = 5 sigma where the labels match the inputs (the other split, or labels
-    shifted by one), and less than ``unrelated`` = 2 where they do not. If no relation is found anywhere, it is a note:
-    this learner may be too simple for the task. The note becomes a warning if the predictions of the trained model are
-    no better than shuffled ones (E709), nothing else explains this, and a stronger learner is no better (T610). Real-
-    valued targets and multiple labels are judged by the explained variance and the accuracy on up to 2,000 samples,
-    each left out once, and are reported only if the other split has a relation. If there is a class at each position,
-    as in segmentation and tagging, the values around random positions are the inputs. The table shows measurements on
-    samples of up to 300 rows of four scikit-learn datasets:
+    shifted by one), and less than ``unrelated`` = 2 where they do not. If no relation is found anywhere, it is a note
+    if the loss is one for classes: this learner may be too simple for the task. The note becomes a warning if the
+    predictions of the trained model are no better than shuffled ones (E709), nothing else explains this, and a stronger
+    learner is no better (T610). Real-valued targets and multiple labels are judged by the explained variance and the
+    accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a relation. If
+    there is a class at each position, as in segmentation and tagging, the values around random positions are the
+    inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
 
     | labels | | digits | breast cancer | wine | iris |
     |---|---|---|---|---|---|
@@ -131,7 +134,7 @@ def labels_unrelated(
                 f"{reference.chance_accuracy:.0%} with shuffled labels"
             )
             yield _finding(split, relation, text, None)
-        elif split == "train" and not label_probe.is_by_position:
+        elif split == "train" and not label_probe.is_by_position and loss_kind in _CLASS_LOSSES:
             yield _finding(split, relation, "This learner may be too simple for the task", "note")
 
 
@@ -157,7 +160,8 @@ def _finding(split: str, relation: LabelPredictability, comparison: str, severit
         f"with shuffled labels. {comparison}.",
         cause="Inputs and labels are in different orders, or were joined with an offset of one."
         if severity is None
-        else "The labels are random or misaligned, or their relation to the inputs is too complex for this learner.",
+        else "The labels are random or misaligned, or their relation to the inputs is too complex for this learner on "
+        f"{relation.rows} samples.",
         fix=_FIX,
         evidence={
             "split": split,

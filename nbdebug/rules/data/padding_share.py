@@ -12,7 +12,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.batch import named_inputs
+from nbdebug.setup.batch import is_mask, named_inputs
 
 _MIN_STEPS, _MIN_DISTINCT_LENGTHS = 4, 3
 _FIX = (
@@ -36,7 +36,8 @@ def padding_share(batches: list[Batch], *, share: float = 0.5) -> Iterator[Findi
     ## How it is measured
     On the first batches, along each axis of inputs with at least 4 steps, if the samples have at least 3 different
     lengths. A step is padding if it and all steps up to the end of the row have the same value, which is the most
-    frequent value at that end. Reported if more than a ``share`` of half of the steps are padding.
+    frequent value at that end. An input of zeros and ones beside others is a mask, not a sequence. Reported if more
+    than a ``share`` of half of the steps are padding.
 
     ## How to fix
     Pad each batch to its own longest sample, put samples of similar length into the same batch, and shorten the few
@@ -53,6 +54,8 @@ def padding_share(batches: list[Batch], *, share: float = 0.5) -> Iterator[Findi
         raise NotChecked("no batch could be read")
     for name in inputs[0]:
         parts = [batch_inputs[name] for batch_inputs in inputs if name in batch_inputs]
+        if len(inputs[0]) > 1 and all(map(is_mask, parts)):
+            continue
         real_steps, width = _count_real_steps(parts)
         if width and sum(real_steps) < (1 - share) * width:
             yield _finding(name, real_steps, width)

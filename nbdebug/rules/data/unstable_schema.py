@@ -14,6 +14,7 @@ from nbdebug.measurements.dataset_rows import Schema, SplitSamples, get_most_com
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network, points
 from nbdebug.setup import Batch, Setup
+from nbdebug.tensors.pytree import tree_tensors
 
 _BATCHES_PER_SPLIT, _MAX_SAMPLES_COMPARED = 4, 50
 _FIX = "# make __getitem__ and collate_fn return the same keys, dtypes and shapes for every sample"
@@ -33,7 +34,8 @@ def unstable_schema(setup: Setup, samples: list[SplitSamples]) -> Iterator[Findi
     ## How it is measured
     Exactly, by structure, dtypes, numbers of axes and sizes beyond the batch axis. A different number of axes is an
     error. Any other change is an error if model or loss raise on that batch and not on the first one; otherwise, and
-    in validation, it is a note.
+    in validation, it is a note. Validation batches with another number of tensors belong to another data set, which
+    other code reads: they are not compared.
 
     ## How to fix
     Return the same structure for every sample of the dataset; pad or crop variable lengths in ``collate_fn``.
@@ -103,6 +105,8 @@ def _batch_findings(setup: Setup, batches: list[tuple[str, Batch]]) -> Iterator[
     """Report the first batch whose structure differs from that of the first batch."""
     (_, first), usual = batches[0], _batch_schema(batches[0][1])
     for split, batch in batches[1:]:
+        if split == "val" and len(tree_tensors(batch.raw)) != len(tree_tensors(first.raw)):
+            return
         form = _batch_schema(batch)
         change = usual.get_first_difference(form)
         if change is None and [part[3][1:] for part in usual.leaves] == [part[3][1:] for part in form.leaves]:

@@ -8,6 +8,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves import stability
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.records import Record
@@ -17,7 +18,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T611", "warning")
-def validation_better(record: Record) -> Iterator[Finding]:
+def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """Validation is better than training by more than dropout and averaging explain.
 
     ## What it does
@@ -31,8 +32,10 @@ def validation_better(record: Record) -> Iterator[Finding]:
     ## How it is measured
     At each of the last three measurements, the validation loss is below half of the training loss, by more than the two
     differed before training, and by a tenth of the loss of a constant prediction; or its score is better by a fifth. If
-    there is only one measurement, it must be lower by a third. It is a note if the training samples are learned well
-    nevertheless, for example augmented samples that are harder on purpose.
+    there is only one measurement, it must be lower by a third. It is not asked if the loss of your loop compares the
+    output with values that no batch contains, such as bootstrapped targets: the splits then hold another task. It is a
+    note if the training samples are learned well nevertheless, for example augmented samples that are harder on
+    purpose.
 
     ## How to fix
     Compare samples of both splits side by side: labels, classes, transforms. Split the same data at random.
@@ -46,6 +49,8 @@ def validation_better(record: Record) -> Iterator[Finding]:
     summary = settled_run_summary(record)
     if len(summary.val.loss) < 2:
         raise NotChecked("the loss was not measured on validation samples; pass a val_loader")
+    if isinstance(loop, LoopSummary) and loop.batch_alignment.has_foreign_targets:
+        raise NotChecked("the targets of your loop are not those of the loader")
     if (comparison := stability.find_validation_advantage(summary)) is None:
         return
     yield Finding(

@@ -149,7 +149,7 @@ def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
         return Finding(
             message=f"The loss before training is {initial_loss:.4g}; equal scores for all classes give "
             f"{reference_loss}.",
-            cause="The untrained model is confident and wrong.",
+            cause="The model is confident and wrong before this training.",
             fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer",
             evidence=evidence,
         )

@@ -36,6 +36,9 @@ _AXIS_OPERATIONS = _LAYER_CALLS | {
 }
 
 
+_PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
+
+
 @rule("M304", "error")
 def batch_mixing(
     setup: Setup,
@@ -177,6 +180,8 @@ def _mixing_cause(mixing_call: MixingCall | None) -> str:
         return "Values of different samples are combined somewhere in the model."
     if mixing_call.axis is None:
         return f"The samples were no longer separated along one axis at the input of {mixing_call.call.name}."
+    if mixing_call.call.name in _PRODUCTS:
+        return f"{mixing_call.call.name} multiplies values of different samples with each other, or sums over samples."
     axis_description = f"axis {mixing_call.axis} of {mixing_call.shape}, the batch axis"
     if mixing_call.call.name in _SEQUENCE_CALLS:
         return f"{mixing_call.call.name} takes {axis_description}, as the sequence axis."
@@ -191,6 +196,8 @@ def _mixing_fix(mixing_call: MixingCall | None) -> str:
             f"batch_first=True  # where {mixing_call.call.module or 'the layer'} is created, or x.transpose(0, "
             "1) before it"
         )
+    if mixing_call.call.name in _PRODUCTS:
+        return "# unless samples are meant to interact: multiply each with its own, (a * b).sum(-1) or torch.bmm"
     return (
         f"# apply {mixing_call.call.name} along an axis other than {mixing_call.axis}: dim=-1 for features or classes"
     )

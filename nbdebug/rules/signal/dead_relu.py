@@ -252,7 +252,7 @@ def _finding(
             "share": [layer.share for layer in affected],
             "others": others,
         },
-        explains=("G403", "G409", "G416", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
+        explains=("G403", "G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
 
 

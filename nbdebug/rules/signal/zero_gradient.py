@@ -44,12 +44,13 @@ def zero_gradient(
     ## How it is measured
     Over up to four batches, with a step of gradient descent on a copy of the weights after each, so that parameters
     hidden behind a layer of zeros only at the first step (residual branches, adapters) are not reported. The named
-    operation is the nearest one on the way to the loss that receives a nonzero gradient and passes on only zeros. If no
-    parameter gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note; so is a
-    part whose siblings in the same list have a gradient, if no operation blocks it, as for an expert that no sample of
-    these batches selects. A watched loop in which the parameter gets a gradient withdraws the finding. In your loop,
-    exactly: no parameter had a nonzero gradient in ``least`` = 5 or more inspected steps, although the backward pass
-    reached the output of the model.
+    operation is the nearest one on the way to the loss that receives a nonzero gradient and passes on only zeros.
+    Biases that are all negative are named as the cause if a gradient passes once they are set to zero. If no parameter
+    gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note; so is a part whose
+    siblings in the same list have a gradient, if no operation blocks it, as for an expert that no sample of these
+    batches selects. A watched loop in which the parameter gets a gradient withdraws the finding. In your loop, exactly:
+    no parameter had a nonzero gradient in ``least`` = 5 or more inspected steps, although the backward pass reached the
+    output of the model.
 
     ## How to fix
     Change the operation at the reported line: use a smooth or leaky one, a dropout rate below one, or a range that the
@@ -122,7 +123,7 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
         if is_unselected
         else "All of these weights are zero, and the operation multiplies them, so that none gets a gradient."
         if is_zero
-        else "The derivative of this operation is zero at all of its input values.",
+        else _cause_of_operation(end),
         fix="# these batches give nothing to learn from: check whether they are too easy"
         if is_solved
         else _fix_for_operation(end),
@@ -136,8 +137,24 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
     )
 
 
+def _cause_of_operation(end: BlockedGradient) -> str:
+    if not end.biases:
+        return "The derivative of this operation is zero at all of its input values."
+    lowest = min(end.biases, key=lambda entry: float(entry.parameter.max()))
+    values = lowest.parameter.detach()
+    low, high = (f"{float(value):.3g}" for value in (values.min(), values.max()))
+    level = low if low == high else f"{low} to {high}"
+    return (
+        f"The biases before it are so far below zero that its inputs are negative: {lowest.name} is {level}. With "
+        "biases of 0, a gradient passes."
+    )
+
+
 def _fix_for_operation(end: BlockedGradient) -> str:
     name = end.node.name if end.node else ""
+    if end.biases:
+        modules = ", ".join(f"model.{entry.name}" for entry in end.biases[:3])
+        return f"torch.nn.init.zeros_(bias)   # for {modules}; only the last layer may start with a prior"
     if name in ("Threshold", "Relu", "Clamp", "ClampMin", "ClampMax", "Hardtanh"):
         return "x = torch.nn.functional.leaky_relu(x)  # here; and scale the inputs"
     if name in ("Round", "Sign", "Floor", "Ceil", "Trunc"):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED, disproved_assumptions
@@ -155,3 +156,18 @@ def test_labels_unrelated_in_both_splits_is_a_note_with_assumption() -> None:
 
 def test_disproved_assumptions_of_record_without_scores_keep_labels_unrelated() -> None:
     assert LABELS_UNRELATED not in disproved_assumptions(LoopSummary(), Record())
+
+
+def chosen_value_loss(values: Tensor, action: Tensor) -> Tensor:
+    return F.smooth_l1_loss(values.gather(1, action.view(-1, 1)), torch.zeros(len(values), 1))
+
+
+@pytest.mark.parametrize("loss_fn", [nn.SmoothL1Loss(), chosen_value_loss])
+@pytest.mark.parametrize("shape", [(400,), (400, 1)])
+def test_labels_unrelated_of_actions_that_index_values_is_quiet(loss_fn: Any, shape: tuple[int, ...]) -> None:
+    state = torch.randn(400, 2, generator=torch.Generator().manual_seed(5))
+    action = torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(6))
+    data = TensorDataset(state, action, -state.abs().sum(1, keepdim=True), state.roll(1, 0))
+    setup = Setup(nn.Linear(2, 2), DataLoader(data, 50), loss_fn=loss_fn)
+    findings = rule_registry.find_rule("D105")(Measurements(setup))
+    assert findings == []

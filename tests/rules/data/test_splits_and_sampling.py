@@ -20,6 +20,7 @@ from torch.utils.data import (
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.task import parse_task
 from tests.rules.rule_findings import rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -185,3 +186,73 @@ def test_unvisited_samples_of_full_or_changing_epochs_is_quiet(name: str) -> Non
 def test_unvisited_samples_of_listed_fold_is_a_note() -> None:
     setup = setup_of(DataLoader(POINTS, 16, sampler=SubsetRandomSampler(range(100))))
     assert [finding.severity for finding in rule_findings(setup, "D127")] == ["note"]
+
+
+def small_validation(targets: Tensor, model: nn.Module, loss_fn: Any, task: str | None = None) -> Setup:
+    x = torch.randn(len(targets), 4, generator=torch.Generator().manual_seed(2))
+    data = TensorDataset(x, targets)
+    parsed = parse_task(task) if task else None
+    return Setup(model, DataLoader(data, 16), DataLoader(Subset(data, range(30)), 16), loss_fn=loss_fn, task=parsed)
+
+
+class Positions(nn.Module):
+    """Scores of two classes at each of five positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).unflatten(1, (2, 5))
+
+
+VALUES = torch.randn(100, 1, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: small_validation((torch.randn(100, 5) > 0).long(), Positions(), nn.CrossEntropyLoss()),
+        lambda: small_validation((torch.randn(100, 5) > 0).float(), nn.Linear(4, 5), nn.BCEWithLogitsLoss()),
+        lambda: small_validation(torch.randn(100, 13), nn.Linear(4, 13), nn.MSELoss()),
+        lambda: small_validation(VALUES, nn.Linear(4, 1), nn.SmoothL1Loss(), "reinforcement"),
+        lambda: small_validation(VALUES.sigmoid(), nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), nn.BCELoss()),
+    ],
+    ids=["tagging", "several labels", "several values", "rewards", "cross-entropy of values"],
+)
+def test_split_too_small_of_other_scores_or_several_predictions_per_sample_is_quiet(build: Callable[[], Setup]) -> None:
+    torch.manual_seed(0)
+    assert rule_findings(build(), "D118") == []
+
+
+@pytest.mark.parametrize(
+    ("build", "metric"),
+    [
+        (lambda: small_validation(VALUES, nn.Linear(4, 1), nn.MSELoss()), "a mean squared error"),
+        (lambda: small_validation((VALUES[:, 0] > 0).long(), network(2), nn.CrossEntropyLoss()), "the accuracy"),
+        (lambda: small_validation((VALUES > 0).float(), nn.Linear(4, 1), nn.BCEWithLogitsLoss()), "the accuracy"),
+    ],
+)
+def test_split_too_small_names_the_metric_and_allows_other_reasons(build: Callable[[], Setup], metric: str) -> None:
+    (finding,) = rule_findings(build(), "D118")
+    assert f"30 samples: {metric}" in finding.message
+    assert "can be chance" in finding.message
+
+
+class MaskedMean(nn.Module):
+    """A mean over the real steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 2)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.layer((x * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+@pytest.mark.parametrize("code", ["D112", "D123"])
+def test_mask_is_neither_padding_nor_features(dtype: torch.dtype, code: str) -> None:
+    mask = torch.arange(30) < LENGTHS
+    data = TensorDataset(torch.randn(400, 30, 5), mask.to(dtype), Y)
+    assert rule_findings(Setup(MaskedMean(), DataLoader(data, 32), loss_fn=nn.CrossEntropyLoss()), code) == []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup, network, regressor
 from nbdebug.setup import Setup
@@ -133,3 +134,23 @@ def test_value_rules_with_too_few_samples_are_quiet(code: str) -> None:
     setup = minimal_setup(network(2), X[:16], Y[:16], **options)
     assert rule_findings(setup, code) == []
     assert rule_findings(regressor(), code) == []
+
+
+class OneBranch(nn.Module):
+    """Two inputs through one layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch, self.head = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.head((self.branch(a) - self.branch(b)).abs())
+
+
+def test_constant_feature_of_two_inputs_of_one_width_does_not_advise_to_drop_columns_of_one() -> None:
+    a = with_last_column(torch.full((400,), 7.0))
+    data = TensorDataset(a, a.roll(1, 0), Y)
+    setup = Setup(OneBranch(), DataLoader(data, 32), loss_fn=nn.CrossEntropyLoss())
+    findings = rule_findings(setup, "D112")
+    assert len(findings) == 2
+    assert all("same columns of all" in finding.fix and "x_train" not in finding.fix for finding in findings)

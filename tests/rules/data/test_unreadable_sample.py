@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, SubsetRandomSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SubsetRandomSampler, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
@@ -154,3 +154,11 @@ def test_unreadable_sample_and_unstable_schema_of_healthy_loaders_are_quiet(name
 def test_unreadable_sample_finding_names_the_raising_line() -> None:
     (finding,) = findings_of_rules(loader_builder(read_truncated)(), "D121")
     assert "truncated file" in (finding.where.source or "")
+
+
+def test_unstable_schema_of_validation_from_another_data_set_is_quiet() -> None:
+    transitions = TensorDataset(X, torch.rand(64), X.roll(1, 0), torch.zeros(64))
+    states = TensorDataset(X, torch.rand(64, 1))
+    model = nn.Linear(4, 1)
+    setup = Setup(model, DataLoader(transitions, 16), DataLoader(states, 16), loss_fn=nn.SmoothL1Loss())
+    assert findings_of_rules(setup, "D120") == []

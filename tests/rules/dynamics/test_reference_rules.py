@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import mlp, rings, train, training_setup, waves
 from nbdebug.setup import Setup
+from nbdebug.setup.task import parse_task
 from tests.rules.dynamics.healthy_runs import CE, MSE, Run
 from tests.rules.dynamics.test_training_runs import watch_report
 
@@ -209,3 +211,67 @@ def test_stuck_at_chance_of_accumulated_random_labels_compares_at_one_scale(
 def test_lr_too_low_of_network_as_good_as_the_reference_is_quiet(noise: float) -> None:
     data = rings(480, noise=noise), rings(256, noise=noise, seed=1)
     assert findings_of("O502", lambda: run(mlp(8, 64, 2), data, CE, epochs=25, lr=2e-3)) == []
+
+
+def bootstrapped(setup: Setup) -> None:
+    """Learns from its own later values instead of a target of the loader."""
+    assert setup.loss_fn is not None
+    for _ in range(30):
+        for state, reward, following, _ in setup.train_loader:
+            with torch.no_grad():
+                goal = 0.2 * reward + 0.9 * setup.model(following)
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(state), goal).backward()
+            setup.optimizers[0].step()
+
+
+def states_setup(loss_fn: nn.Module) -> Setup:
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn(480, 4, generator=generator)
+    reward = 2 * torch.randn(480, 1, generator=generator)
+    train_data = TensorDataset(states, reward, states.roll(1, 0), torch.zeros(480))
+    val_data = TensorDataset(states[:64], torch.zeros(64, 1))
+    model = mlp(4, 32, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loader = DataLoader(train_data, 40, shuffle=True)
+    return Setup(model, loader, DataLoader(val_data, 32), loss_fn=loss_fn, optimizers=(optimizer,))
+
+
+@pytest.mark.parametrize("loss_fn", [nn.SmoothL1Loss(), nn.MSELoss()])
+def test_validation_better_of_bootstrapped_targets_is_not_checked(loss_fn: nn.Module) -> None:
+    torch.manual_seed(0)
+    setup = states_setup(loss_fn)
+    report = watch_report(setup, lambda: bootstrapped(setup))
+    assert "T611" not in [finding.code for finding in report]
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_underfitting_of_an_autoencoder_has_no_reference_learner(flat: bool) -> None:
+    x, _ = clusters(480)
+    images = x if flat else x.unflatten(1, (1, 2, 4))
+    pairs = (images, images)
+    model = mlp(8, 1, 8) if flat else nn.Sequential(nn.Flatten(), mlp(8, 1, 8), nn.Unflatten(1, (1, 2, 4)))
+    setup = training_setup(model, pairs, pairs, MSE, lr=1e-2)
+    setup = replace(setup, task=parse_task("regression"))
+    report = watch_report(setup, lambda: train(setup, 20))
+    assert not [finding for finding in report if finding.code == "T610" and "on the same" in finding.message]
+
+
+def listwise(scores: Tensor, relevance: Tensor) -> Tensor:
+    return -(relevance.softmax(1) * scores.log_softmax(1)).sum(1).mean()
+
+
+def rankings(samples: int, seed: int) -> tuple[Tensor, Tensor]:
+    x = torch.randn(samples, 8, generator=torch.Generator().manual_seed(seed))
+    return x, x @ torch.randn(8, 6, generator=torch.Generator().manual_seed(9)) / 4
+
+
+@pytest.mark.parametrize("loss_fn", [listwise, nn.CrossEntropyLoss()])
+def test_plateau_and_underfitting_of_soft_targets_at_their_entropy_are_quiet(loss_fn: Any) -> None:
+    torch.manual_seed(0)
+    (x, scores), (val_x, val_scores) = rankings(480, 0), rankings(128, 1)
+    if loss_fn is not listwise:
+        scores, val_scores = scores.softmax(1), val_scores.softmax(1)
+    setup = training_setup(mlp(8, 32, 6), (x, scores), (val_x, val_scores), loss_fn, lr=1e-2)
+    report = watch_report(setup, lambda: train(setup, 40))
+    assert not {"T606", "T610"} & {finding.code for finding in report}

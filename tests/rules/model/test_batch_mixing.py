@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.examples import classifier, network, points
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.model.networks import WrappedLayer
-from tests.rules.rule_findings import checkup_findings, setup_builder
+from tests.rules.rule_findings import checkup_findings, rule_findings, setup_builder
 
 X, Y = points()
 SERIES = torch.randn(64, 6, 8, generator=torch.Generator().manual_seed(2))
@@ -160,3 +160,49 @@ def test_batch_mixing_by_concatenation_points_to_concatenating_line() -> None:
     (finding,) = checkup_findings(setup_builder(ConcatenatedBranches())(), "M304")
     assert "torch.cat" in (finding.where.source or "")
     assert finding.where.module == "head"
+
+
+class PairScores(nn.Module):
+    """The similarities of all pairs of a batch, by one of several products."""
+
+    def __init__(self, product: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.left, self.right, self.product = nn.Linear(4, 8), nn.Linear(4, 8), product
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.product(self.left(x), self.right(x))
+
+
+@pytest.mark.parametrize(
+    "product", [lambda a, b: a @ b.T, lambda a, b: torch.einsum("id,jd->ij", a, b), lambda a, b: a.mm(b.t())]
+)
+def test_batch_mixing_of_a_product_of_all_pairs_does_not_name_an_axis(
+    product: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    setup = minimal_setup(PairScores(product), x, torch.arange(64) % 16, nn.CrossEntropyLoss())
+    (finding,) = rule_findings(setup, "M304")
+    assert finding.severity == "note"
+    assert "different samples with each other" in finding.cause
+    assert "dim=-1" not in finding.fix
+
+
+class PartlyTrained(nn.Module):
+    """An encoder with batch normalization, and a part that the first loss does not reach."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(4, 8), norm, nn.ReLU())
+        self.predictor, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(x).detach())
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d(8), nn.BatchNorm1d(8, affine=False), nn.BatchNorm1d(8, momentum=0.9)])
+def test_batch_mixing_after_passes_that_moved_running_statistics_is_quiet(norm: nn.Module) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    setup = minimal_setup(PartlyTrained(norm), 3 * x + 1, (x[:, 0] > 0).long(), nn.CrossEntropyLoss())
+    assert checkup_findings(setup, "M304") == []

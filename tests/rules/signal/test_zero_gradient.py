@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.healthy_models import Adapter, AlternatingHeads
@@ -85,3 +86,43 @@ def test_zero_gradient_ignores_delayed_and_sparse_gradients(name: str) -> None:
 
 def test_zero_gradient_of_satisfied_margin_loss_is_note() -> None:
     assert {finding.severity for finding in rule_findings(setup_of(network(3), margin_loss), "G416")} == {"note"}
+
+
+def network_with_biases(activation: nn.Module, value: float, kind: str = "linear") -> nn.Module:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Linear(4, 8), activation, nn.Linear(8, 8), activation, nn.Linear(8, 3)]
+    if kind == "convolution":
+        first = [nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 8, 3, padding=1), activation, nn.Conv1d(8, 8, 1), activation]
+        layers = [*first, nn.Flatten(), nn.Linear(32, 3)]
+    model = nn.Sequential(*layers)
+    for layer in layers[:-1]:
+        if isinstance(layer, (nn.Linear, nn.Conv1d)):
+            nn.init.constant_(layer.bias, value)  # type: ignore[arg-type]
+    return model
+
+
+@pytest.mark.parametrize(("kind", "name"), [("linear", "2.bias"), ("convolution", "3.bias")])
+def test_zero_gradient_behind_negative_biases_names_them(kind: str, name: str) -> None:
+    (finding,) = rule_findings(setup_of(network_with_biases(nn.ReLU(), -9.0, kind)), "G416")
+    assert "bias is -9. With" in finding.cause
+    assert f"model.{name}" in finding.fix
+
+
+@pytest.mark.parametrize("function", [FAULTS["inactive units"][0], torch.round])
+def test_zero_gradient_behind_another_operation_does_not_blame_biases(function: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    model = HiddenFunction(function)
+    nn.init.constant_(model.body.bias, -0.1)
+    (finding,) = rule_findings(setup_of(model), "G416")
+    assert "bias" not in finding.cause
+
+
+@pytest.mark.parametrize("value", [0.0, -0.05])
+def test_zero_gradient_of_small_negative_biases_is_quiet(value: float) -> None:
+    assert rule_findings(setup_of(network_with_biases(nn.ReLU(), value)), "G416") == []
+
+
+def test_zero_gradient_of_biases_ranks_above_its_consequences() -> None:
+    report = Debugger.of(setup_of(network_with_biases(nn.ReLU(), -9.0))).checkup()
+    assert next(finding.code for finding in report) == "G416"
+    assert "M307" in [finding.code for finding in report]
