@@ -171,8 +171,21 @@ def _mixing_location(setup: Setup, mixing_call: MixingCall) -> Location:
     line = mixing_call.axis_lost_by.line if mixing_call.axis_lost_by and is_layer else None
     module = setup.eager_model.get_submodule(where.module) if where.module else None
     if line is None and where.module and getattr(module, "batch_first", None) is False:
-        line = module_line(setup, where.module)
-    return add_line(where, line) if line else where
+        line, where = module_line(setup, where.module), Location(_called_module(setup, where.module))
+    return add_line(where, line) if line else mixing_call.call.where
+
+
+def _called_module(setup: Setup, path: str) -> str:
+    """Return the outermost module of torch around a module, which the user creates and calls; no container."""
+    parts = path.split(".")
+    prefixes = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    modules = {prefix: setup.eager_model.get_submodule(prefix) for prefix in prefixes}
+    containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+    return next(
+        prefix
+        for prefix, module in modules.items()
+        if prefix == path or (type(module).__module__.startswith("torch.nn") and not isinstance(module, containers))
+    )
 
 
 def _mixing_cause(mixing_call: MixingCall | None) -> str:

@@ -71,7 +71,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "lstm, dict batches": (setup_with_dict_batches, "layer"),
     "encoder": (
         setup_builder(WrappedLayer(encoder(False), 8, after=first_position, embed=True), TOKENS),
-        "layer.self_attn",
+        "layer",
     ),
     "attention": (setup_builder(WrappedLayer(SelfAttention(), 8, after=first_position), SERIES), "layer.attention"),
     "view for transpose": (
