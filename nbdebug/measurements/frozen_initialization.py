@@ -46,7 +46,10 @@ def frozen_initialization(
     if sum(entry.parameter.numel() for entry in frozen) > _MAX_VALUES:
         raise NotChecked("the frozen layers are too large to compare with new ones")
     initial = [entry for entry in frozen if _is_initial(setup.eager_model.get_submodule(entry.module), entry)]
-    trained = [entry for entry in frozen if entry not in initial]
+    # Layers of other types may have an initialization of their own, as in attention.
+    types = {type(setup.eager_model.get_submodule(entry.module)) for entry in initial}
+    others = [entry for entry in frozen if entry not in initial]
+    trained = [entry for entry in others if type(setup.eager_model.get_submodule(entry.module)) in types]
     if not initial or not trained or not _changes_output(setup, first_pass, initial):
         return None
     return FrozenInitialization(tuple(initial), tuple(trained))

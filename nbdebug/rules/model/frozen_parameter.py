@@ -58,8 +58,9 @@ def frozen_parameter(
     reported if similar ones before and after it are trainable and more of them are trainable than frozen. A frozen
     matrix is as random as a new one if its values are inside the range of eight new initializations of its layer, and
     the statistic of Kolmogorov and Smirnov is below 2.5 (trained layers have 5 and more); the output must depend on it,
-    and another frozen matrix must differ from a new one. Layers that are all random, as random features, are notes, as
-    are frozen backbones under a trainable head and low-rank adapters (whose matrices are trainable).
+    and a frozen matrix of a layer of the same type must differ from a new one. Layers that are all random, as random
+    features, are notes, as are frozen backbones under a trainable head and low-rank adapters (whose matrices are
+    trainable).
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.

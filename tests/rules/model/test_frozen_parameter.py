@@ -161,13 +161,11 @@ def random_features() -> nn.Module:
 
 NEW_LAYERS = {
     "linear": frozen(Stages(nn.Sequential(nn.Linear(32, 16), nn.ReLU()), 16), "body", "new"),
-    "recurrent": frozen(Stages(nn.GRUCell(32, 16), 16), "body", "new"),
-    "convolution": frozen(
-        Stages(nn.Sequential(nn.Unflatten(1, (2, 16)), nn.Conv1d(2, 16, 3), nn.Flatten()), 224), "body", "new"
-    ),
+    "two layers": frozen(Stages(nn.Sequential(nn.Linear(32, 24), nn.Tanh(), nn.Linear(24, 16)), 16), "body", "new"),
 }
 NO_NEW_LAYERS = {
     "trained body": frozen(Stages(nn.Sequential(nn.Linear(32, 16), nn.ReLU()), 16), "body"),
+    "new layer of another type": frozen(Stages(nn.GRUCell(32, 16), 16), "body", "new"),
     "random features": frozen(random_features(), "0", "2"),
     "result not used": frozen(UnusedPooler(nn.Linear(32, 16), 32), "body", "new"),
 }
