@@ -12,8 +12,7 @@ from types import FrameType
 from typing import Any
 
 from nbdebug.source.location import SourceLine
-from nbdebug.source.reachable_files import find_reachable_files
-from nbdebug.source.references import find_names
+from nbdebug.source.references import find_names, find_reachable_files
 from nbdebug.source.search import call_name, paired_targets, parameter_names, syntax_tree
 
 _UNKNOWN = object()
