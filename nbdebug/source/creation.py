@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
-from nbdebug.source.references import find_names
+from nbdebug.source.location import SourceLine
+from nbdebug.source.references import find_names, find_reachable_files
 from nbdebug.source.search import call_name, paired_targets, parameter_names, syntax_tree
 
 _UNKNOWN = object()
@@ -59,12 +59,13 @@ def find_creation(created: object, files: Iterable[str], frame: FrameType | None
 
     Calls that pass other options are excluded, and of several calls those whose result is stored under a name that the
     object does not have now, in the functions on the stack that ends in ``frame`` or anywhere else. If no call in the
-    files remains, all imported modules of the user are searched; a class of torch must then have that name.
+    files remains, the imported modules that the program can reach are searched; a class of torch must then have that
+    name.
     """
     candidates = consistent_creations(created, files)
     is_imported = not candidates
     if is_imported:
-        candidates = consistent_creations(created, _loaded_user_files())
+        candidates = consistent_creations(created, _imported_files(created, frame))
     needs_name = is_imported and type(created).__module__.startswith("torch.")
     if len(candidates) > 1 or (candidates and needs_name):
         names = find_names(created, frame)
@@ -77,16 +78,10 @@ def consistent_creations(created: object, files: Iterable[str]) -> list[Creation
     return [creation for file in files for creation in _creations(created, file) if not _contradicts(creation, created)]
 
 
-def _loaded_user_files() -> list[str]:
-    """Return the files of the user's imported modules; empty if there are too many to search."""
-    files = {
-        inspect.getattr_static(module, "__file__", None)  # getattr() would load a lazy module
-        for name, module in [*sys.modules.items()]
-        if not name.startswith(_PACKAGE_PREFIX)
-    }
-    source_files = [file for file in files if isinstance(file, str) and file.endswith(".py")]
-    own_files = [file for file in source_files if not is_library_code(file) and not is_debugger_code(file)]
-    return own_files if len(own_files) <= _MAX_LOADED_FILES else []
+def _imported_files(created: object, frame: FrameType | None) -> list[str]:
+    """Return the files of the imported modules that the program can reach; empty if there are too many to search."""
+    files = find_reachable_files(created, frame if frame is not None else sys._getframe(1))
+    return files if len(files) <= _MAX_LOADED_FILES else []
 
 
 def _creations(created: object, file: str) -> Iterator[Creation]:

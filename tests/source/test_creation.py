@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from nbdebug.source.creation import find_creation
 from tests.source.source_modules import load_module
@@ -86,7 +87,31 @@ def test_find_creation_searches_imported_modules_if_no_given_file_creates_the_cl
     created = module.build([module.torch.zeros(1, requires_grad=True)])
     assert find_creation(created, []) is None
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr("nbdebug.source.creation._MAX_LOADED_FILES", 10_000)  # the modules of other tests are loaded
+
     creation = find_creation(created, [])
     assert creation is not None
     assert creation.line.number == marked_line(text)
+
+
+class Trainer:
+    """Keeps a function of a module."""
+
+    def __init__(self, train: object) -> None:
+        self.train = train
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_find_creation_searches_only_modules_that_the_program_can_reach(
+    is_reachable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import torch\ndef train(p):\n    val_optimizer = torch.optim.SGD(p, lr=0.25)\n    return val_optimizer\n"
+    module = load_module(tmp_path / "another_program.py", text)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert creation_in_frame(Trainer(module.train if is_reachable else None)) is is_reachable
+
+
+def creation_in_frame(trainer: Trainer) -> bool:
+    """Look for the call that creates an optimizer, with the variables of this function in reach."""
+    parameters = [torch.zeros(1, requires_grad=True)]
+    val_optimizer = getattr(torch.optim, "S" + "GD")(parameters, lr=0.25)
+    return find_creation(val_optimizer, [], sys._getframe()) is not None and trainer is not None

@@ -106,3 +106,12 @@ def test_initial_loss_off_of_targets_of_similar_size_is_quiet(target: Tensor, lo
 def test_initial_loss_off_of_targets_that_the_loss_scales_has_no_dominant_target() -> None:
     messages = fault_messages(minimal_setup(network(2), X, LARGE_AND_SMALL, scaled_error), "L208")
     assert not any("of the loss of a constant prediction" in message for message in messages)
+
+
+@pytest.mark.parametrize("scale", [30.0, 300.0])
+def test_initial_loss_off_of_loaded_weights_does_not_call_the_model_untrained(scale: float) -> None:
+    model = network(3)
+    head = model.get_submodule("2")
+    model.load_state_dict({**model.state_dict(), "2.weight": scale * head.get_parameter("weight")})
+    (finding,) = rule_faults(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")
+    assert "untrained" not in f"{finding.message} {finding.cause}"
