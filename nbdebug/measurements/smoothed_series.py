@@ -45,12 +45,12 @@ def smoothed_series(tables: dict[str, SplitTable]) -> list[SmoothedSeries]:
     target = table.targets[0].reshape(len(table)).double()[:_MAX_ROWS]
     if not table.targets[0].is_floating_point() or float(target.std()) == 0:
         raise NotChecked("the target is no real number, or constant")
-    found: list[SmoothedSeries] = []
+    smoothed: list[SmoothedSeries] = []
     for index, part in enumerate(table.inputs):
         is_series = part.is_floating_point() and part.dim() == 3 and part.shape[1] >= _MIN_STEPS
         if is_series and 1 < part.shape[2] <= _MAX_SERIES and bool(part.isfinite().all()):
-            found += _find_smoothed(part[:_MAX_ROWS].double(), target, index)
-    return found
+            smoothed += _find_smoothed(part[:_MAX_ROWS].double(), target, index)
+    return smoothed
 
 
 def _find_smoothed(part: Tensor, target: Tensor, index: int) -> Iterator[SmoothedSeries]:
