@@ -245,6 +245,8 @@ class LoopMonitor(OptimizerTracking):
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("backward")
+        if self.batch_use_counter.has_gradients and all(p.grad is None for p in self.sampled_parameters):
+            self.attempt(self.batch_use_counter.on_gradients_cleared)  # by code of the user's own
         self.attempt(self.step_groups.on_backward_begin)
         self.attempt(self.root_variables.record, roots, self.setup.files, sys._getframe(1))
         self.attempt(self.optimizer_names.record, self.setup.optimizers, sys._getframe(1))

@@ -44,6 +44,28 @@ def step_every_fourth_batch(setup: Setup) -> None:
                 setup.optimizers[0].step()
 
 
+def clear_by_hand(setup: Setup) -> None:
+    for parameter in setup.model.parameters():  # type: ignore[union-attr]
+        parameter.grad = None
+
+
+def step_every_fourth_batch_and_clear_by_hand(setup: Setup) -> None:
+    for number in range(EPOCHS):
+        for i, (x, y) in enumerate(setup.train_loader):
+            clear_by_hand(setup)
+            batch_loss(setup, x, y).backward()
+            if (number + i) % 4 == 0:
+                setup.optimizers[0].step()
+
+
+def accumulate_and_clear_by_hand(setup: Setup) -> None:
+    for i, (x, y) in enumerate([*setup.train_loader] * EPOCHS, 1):
+        batch_loss(setup, x, y).backward()
+        if i % 4 == 0:
+            setup.optimizers[0].step()
+            clear_by_hand(setup)
+
+
 def accumulate_epoch(setup: Setup) -> None:
     for _ in range(EPOCHS):
         setup.optimizers[0].zero_grad()
@@ -111,6 +133,8 @@ LOOPS: dict[str, tuple[Callable[[Setup], None], bool]] = {
     "step after the loop": (step_after_the_loop, True),
     "step after the loop with the last gradient": (step_after_the_loop_and_clear_last, True),
     "step at every fourth batch": (step_every_fourth_batch, True),
+    "step at every fourth batch, gradients cleared by hand": (step_every_fourth_batch_and_clear_by_hand, True),
+    "accumulation, gradients cleared by hand": (accumulate_and_clear_by_hand, False),
     "accumulation over an epoch": (accumulate_epoch, False),
     "adversarial training": (train_adversarially, False),
     "a few batches skipped": (skip_some_batches, False),

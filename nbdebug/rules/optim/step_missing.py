@@ -105,7 +105,8 @@ def step_missing(
             "if number % k == 0:\n    optimizer.step()\n    optimizer.zero_grad()   # only after a step"
             if steps_in_loop
             else "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
-            ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward"))),
+            ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward")))
+            or loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
         )
     elif (
