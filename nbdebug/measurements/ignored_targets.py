@@ -1,4 +1,4 @@
-"""Values of the target whose samples have no influence on the loss, whatever the model returns for them."""
+"""Values and columns of the target that have no influence on the loss, whatever the model returns for them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
 from nbdebug.measurements.registry import measurement
+from nbdebug.setup.losses import score_tensor
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_DISTINCT, _MIN_SAMPLES = 10, 2
 _MIN_TRIALS = 3
+_MIN_ROWS, _MAX_COLUMNS = 8, 64
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,71 @@ def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTar
             others = tuple(other for other in values if other != value)
             return IgnoredTarget(value, int(rows.sum()), len(target), others, module.startswith("torch."))
     return None
+
+
+@dataclass(frozen=True)
+class IgnoredColumns:
+    """Columns of the output without a gradient in any of ``rows`` samples, though the target has columns for them."""
+
+    columns: tuple[int, ...]
+    count: int
+    rows: int
+
+
+@measurement
+def ignored_columns(first_pass: ForwardPass, output: Any, loss: Tensor) -> IgnoredColumns | None:
+    """Columns of the output that have targets of their own and no gradient."""
+    scores, target = _get_matrices(first_pass, output)
+    if target.shape != scores.shape:
+        raise NotChecked("the columns of the output have no targets of their own")
+    return _find_ignored(scores, loss, _varies(target))
+
+
+@measurement
+def ignored_heads(first_pass: ForwardPass, output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredColumns | None:
+    """Columns of the output without a gradient, if the loss also ignores a column of the target."""
+    scores, _ = _get_matrices(first_pass, output)
+    return _find_ignored(scores, loss) if _ignores_target_column(loss_call) else None
+
+
+def _get_matrices(first_pass: ForwardPass, output: Any) -> tuple[Tensor, Tensor]:
+    """Return the output and the target, if both have several columns."""
+    scores, target = score_tensor(output), first_pass.batch.target
+    if not isinstance(scores, Tensor) or not isinstance(target, Tensor) or scores.dim() != 2 or target.dim() != 2:
+        raise NotChecked("needs an output and a target of two axes")
+    if len(target) != len(scores) or len(scores) < _MIN_ROWS or not 1 < target.shape[1] <= _MAX_COLUMNS:
+        raise NotChecked(f"needs {_MIN_ROWS} samples and several columns of targets")
+    return scores, target
+
+
+def _find_ignored(scores: Tensor, loss: Tensor, is_judged: Tensor | bool = True) -> IgnoredColumns | None:
+    (gradient,) = compute_output_gradients(loss, [scores])
+    if gradient is None:
+        return None
+    columns = tuple(((gradient == 0).all(0).cpu() & is_judged).nonzero().flatten().tolist())
+    return IgnoredColumns(columns, scores.shape[1], len(scores)) if 0 < len(columns) < scores.shape[1] else None
+
+
+def _varies(target: Tensor) -> Tensor:
+    """Return which columns of a target are finite and not constant."""
+    values = target.detach().cpu().double()
+    return values.isfinite().all(0) & (values != values[:1]).any(0)
+
+
+def _ignores_target_column(call: LossCall) -> bool:
+    """Return whether the loss stays the same with the values of a column exchanged among the samples."""
+    target = call.targets[0] if len(call.targets) == 1 else None
+    if not isinstance(target, Tensor) or target.dim() != 2:
+        return False
+    expected, varies = call(), _varies(target)
+    for column in varies.nonzero().flatten().tolist():
+        changed = target.clone()
+        changed[:, column] = changed[:, column].sort().values.flip(0)
+        other = changed.clone()
+        other[:, column] = changed[:, column].flip(0)
+        if call.with_target(changed)() == expected == call.with_target(other)():
+            return True
+    return False
 
 
 def _get_labels(targets: tuple[Any, ...]) -> Tensor:

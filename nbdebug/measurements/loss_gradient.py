@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -51,6 +51,10 @@ class LossCall:
         with Preserve(self.function if isinstance(self.function, nn.Module) else None):
             seed_all(0)
             return float(self.function(*self.form(output, self.targets)))
+
+    def with_target(self, target: Tensor) -> LossCall:
+        """Return the call with another target."""
+        return replace(self, targets=(target,))
 
 
 @measurement

@@ -29,7 +29,7 @@ _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 # Measured from a traced step, the latter by a further backward pass from its loss.
 _FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "batch_distribution"}
-_FROM_GRADIENT = {"padding_gradient", "ignored_target"}
+_FROM_GRADIENT = {"padding_gradient", "ignored_target", "ignored_columns", "ignored_heads"}
 # Rules that read the graph and the calls of a loss.
 _LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"

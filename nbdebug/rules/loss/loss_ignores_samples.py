@@ -14,7 +14,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.ignored_targets import IgnoredTarget
+from nbdebug.measurements.ignored_targets import IgnoredColumns, IgnoredTarget
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
@@ -33,6 +33,8 @@ def loss_ignores_samples(
     graph: Graph | NotChecked,
     output_influence: OutputInfluence | NotChecked,
     ignored_target: IgnoredTarget | NotChecked | None,
+    ignored_columns: IgnoredColumns | NotChecked | None,
+    ignored_heads: IgnoredColumns | NotChecked | None,
     parameters: list[ParameterEntry] | NotChecked,
     loop: LoopSummary | NotChecked,
     *,
@@ -57,9 +59,11 @@ def loss_ignores_samples(
     ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. The
     samples of one label are reported if none of them has a gradient, and if outputs that are small, large, opposite,
     random or equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a
-    warning. The first step of a watched loop is checked too, if the loss repeats its value. In your loop: the same rows
-    have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are
-    at least that ``share``. Batches that bring a mask do not count.
+    warning. The first step of a watched loop is checked too, if the loss repeats its value. So are columns of the
+    output without a gradient in any of eight or more samples, if the target has a column for each, or if the loss also
+    ignores a column of the target. In your loop: the same rows have a gradient of exactly zero in all inspected steps,
+    at least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that bring a mask do
+    not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -82,10 +86,19 @@ def loss_ignores_samples(
         raise first_pass
     if isinstance(graph, NotChecked):
         raise graph
+    line = early_return_line(setup, first_pass)
+    findings = (
+        []
+        if isinstance(output_influence, NotChecked)
+        else list(_first_batch_findings(first_pass, graph, output_influence, share))
+    )
+    ignored = next((item for item in (ignored_columns, ignored_heads) if isinstance(item, IgnoredColumns)), None)
+    if not findings and ignored is not None:
+        yield _column_finding(ignored, line or selection_line(first_pass, graph))
+        return
     if isinstance(output_influence, NotChecked):
         raise output_influence
-    line = early_return_line(setup, first_pass)
-    for finding in _first_batch_findings(first_pass, graph, output_influence, share):
+    for finding in findings:
         columns = [column for column, has_influence in output_influence.columns.items() if not has_influence]
         is_of_outputs = "outputs without influence" in finding.evidence
         entries = parameters if is_of_outputs and not isinstance(parameters, NotChecked) else []
@@ -139,6 +152,19 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
         evidence={"target": ignored.value, "samples without influence": ignored.samples},
         explains=(*_CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),
         severity=None if ignored.is_torch_loss else "warning",
+    )
+
+
+def _column_finding(ignored: IgnoredColumns, line: SourceLine | None) -> Finding:
+    """Report columns of the output that have targets and are not learned."""
+    return Finding(
+        message=f"{len(ignored.columns)} of {ignored.count} columns of the output have no influence on the loss: their "
+        f"gradient is exactly zero for all {ignored.rows} samples, and the loss ignores targets.",
+        where=get_location(line),
+        cause="The loss is computed from only a part of the outputs, such as the first step of a loop over them.",
+        fix="total = total + loss_fn(output[:, k], target[:, k])   # for each k; return after the loop",
+        evidence={"columns without influence": list(ignored.columns[:16]), "columns": ignored.count},
+        explains=_CONSEQUENCES,
     )
 
 
