@@ -17,15 +17,13 @@ from torch.optim.swa_utils import AveragedModel
 
 from nbdebug.loop_monitor.write_trace import WriteTrace, is_plain_tensor
 from nbdebug.source.assignments import loop_over_variable
-from nbdebug.source.location import SourceLine, get_calling_line
+from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code, is_library_code
 from nbdebug.source.references import frame_variables, user_files, user_frames
 from nbdebug.source.search import find_unique_line, matches_call, parse_expressions
 
 _MAX_STATE_DICTS = 64  # latest calls to ``state_dict()`` whose lines are kept
-_MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = (
-    64,
-    16,
-)  # values of a tensor, and tensors of a module, that are compared to detect a change
+_MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = 64, 16  # values of a tensor, and tensors of a module, to detect a change
+_MAX_DEPTH, _MAX_ITEMS = 2, 64  # of the objects that hold a copy
 
 
 @dataclass(frozen=True)
@@ -254,14 +252,31 @@ def _first_values_by_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _modules_in_variables(frame: FrameType | None) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules in the variables of the user's functions on a stack, and in attributes of their objects."""
+    """Yield the modules in the variables of the user's functions on a stack, and those that their objects hold."""
     for user_frame in user_frames(frame):
         for name, value in frame_variables(user_frame).items():
-            if _is_module(value):
-                yield name, value
-            elif type(value).__module__ == user_frame.f_globals.get("__name__"):
-                inner = getattr(value, "__dict__", {})
-                yield from ((f"{name}.{key}", attribute) for key, attribute in inner.items() if _is_module(attribute))
+            yield from _modules_in(name, value, user_frame.f_globals.get("__name__", ""), _MAX_DEPTH)
+
+
+def _modules_in(name: str, value: object, module_name: str, depth: int) -> Iterator[tuple[str, nn.Module]]:
+    """Yield a module, or those in a dictionary or among the attributes of an object of the user's own class.
+
+    ``module_name`` is the Python module of the function that has the variable.
+    """
+    if _is_module(value):
+        yield name, value  # type: ignore[misc]
+    elif depth and type(value) is dict:
+        for key, item in [*value.items()][:_MAX_ITEMS]:
+            yield from _modules_in(f"{name}[{key!r}]", item, module_name, depth - 1)
+    elif depth and (type(value).__module__ == module_name or _has_user_class(value)):
+        for key, attribute in [*getattr(value, "__dict__", {}).items()][:_MAX_ITEMS]:
+            yield from _modules_in(f"{name}.{key}", attribute, module_name, depth - 1)
+
+
+def _has_user_class(value: object) -> bool:
+    module = type(value).__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return module == "__main__" or (file is not None and not is_library_code(file) and not is_debugger_code(file))
 
 
 def _is_module(value: object) -> bool:

@@ -72,19 +72,52 @@ def average_in_variable(setup: Setup) -> None:
                 target.mul_(0.9).add_(source, alpha=0.1)
 
 
-@pytest.mark.parametrize("loop", [average_in_class, average_in_variable])
-def test_aliased_state_of_average_with_stale_statistics_is_warning(loop: Callable[[Setup], None]) -> None:
-    (finding,) = loop_findings(loop, make_setup())
+class Trainer:
+    """Trains a model and keeps an average of its weights."""
+
+    def __init__(self, setup: Setup, **options: Any) -> None:
+        self.setup, self.average, self.options = setup, MovingAverage(setup.model), options
+
+    def fit(self) -> None:
+        for _ in training_steps(self.setup):
+            self.average.update(self.setup.model, **self.options)
+
+
+def average_in_trainer(setup: Setup) -> None:
+    Trainer(setup).fit()
+
+
+def average_in_dictionary(setup: Setup) -> None:
+    state = {"average": MovingAverage(setup.model), "best": 0.0}
+    for _ in training_steps(setup):
+        state["average"].update(setup.model)  # type: ignore[attr-defined]
+
+
+LOOPS = {
+    "average.copy": average_in_class,
+    "average": average_in_variable,
+    "self.average.copy": average_in_trainer,
+    "state['average'].copy": average_in_dictionary,
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_aliased_state_of_average_with_stale_statistics_is_warning(name: str) -> None:
+    (finding,) = loop_findings(LOOPS[name], make_setup())
     assert finding.severity == "warning"
     assert finding.where.parameter == "1.running_mean"
-    assert finding.message.startswith("The weights of average")
-    assert loop_findings(loop, make_setup(norm=False)) == []
+    assert finding.message.startswith(f"The weights of {name},")
+    assert loop_findings(LOOPS[name], make_setup(norm=False)) == []
 
 
 def average_with_buffers(setup: Setup) -> None:
     average = MovingAverage(setup.model)
     for _ in training_steps(setup):
         average.update(setup.model, buffers=True)
+
+
+def average_with_buffers_in_trainer(setup: Setup) -> None:
+    Trainer(setup, buffers=True).fit()
 
 
 def average_with_forward_passes(setup: Setup) -> None:
@@ -113,7 +146,11 @@ def latest_weights(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize(
-    "loop", [average_with_buffers, average_with_forward_passes, fixed_teacher, torch_averaged_model, latest_weights]
+    "loop",
+    [
+        *(average_with_buffers, average_with_buffers_in_trainer, average_with_forward_passes),
+        *(fixed_teacher, torch_averaged_model, latest_weights),
+    ],
 )
 def test_aliased_state_ignores_copies_with_matching_statistics(loop: Callable[[Setup], None]) -> None:
     assert loop_findings(loop, make_setup()) == []
