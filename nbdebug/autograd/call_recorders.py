@@ -27,6 +27,7 @@ _ELEMENTWISE_OPERATORS = {
     *("poisson_nll_loss", "kl_div", "soft_margin_loss"),
 }
 _SELECTION_CALLS = {"gather", "getitem", "index_select", "masked_select", "take", "take_along_dim"}
+_NEW_AXIS_CALLS = {"getitem", "reshape", "unsqueeze", "view", "view_as"}
 _CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
 _PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum"}
 _RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
@@ -106,7 +107,9 @@ class BroadcastTracker:
     Torch's losses take equal shapes. Operators may broadcast one side on purpose, as for quantiles or weights; they are
     recorded only if the result is larger than both operands, which have different numbers of axes. Calls in which
     errors, made of output and target, meet values of a target again, such as weights, are in ``weight_broadcasts``.
-    Results without a gradient that have one value for each of the ``batch_size`` samples count as targets too.
+    Errors that meet values of the output again, as rewards meet the values of a critic, count as targets if both have
+    one value for each sample and neither has just been given a new axis, as for all pairs. Results without a gradient
+    that have one value for each of the ``batch_size`` samples count as targets too.
     """
 
     def __init__(self, output: list[Tensor], targets: list[Tensor], batch_size: int | None = None) -> None:
@@ -115,6 +118,7 @@ class BroadcastTracker:
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
         self._error_ids: set[int] = set()
+        self._new_axis_ids: set[int] = set()
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
 
@@ -130,12 +134,22 @@ class BroadcastTracker:
             self._record(func, from_output[0], from_target[0], self.broadcasts)
         elif from_error and from_target:
             self._record(func, from_error[0], from_target[0], self.weight_broadcasts)
+        elif (
+            from_error
+            and from_output
+            and from_error[0].numel() == from_output[0].numel()
+            and self._new_axis_ids.isdisjoint(id(t) for t in inputs)
+        ):
+            self._record(func, from_output[0], from_error[0], self.broadcasts)
 
     def on_result(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
-        """Track the results of a call; values of the output that a target selects are still those of the output."""
+        """Track the results of a call; selected values are those of the tensor that they are selected from."""
         from_output, from_target, from_error = self._split(inputs)
-        if from_output and getattr(func, "__name__", "").strip("_") in _SELECTION_CALLS:
-            from_target = []
+        name = getattr(func, "__name__", "").strip("_")
+        if name in _SELECTION_CALLS and any(self._split(inputs[:1])):
+            from_output, from_target, from_error = self._split(inputs[:1])
+        if name in _NEW_AXIS_CALLS and inputs:
+            self._new_axis_ids.update(id(t) for t in outputs if t.shape != inputs[0].shape)
         self._references += outputs
         if from_error or (from_output and from_target):
             self._error_ids.update(id(t) for t in outputs)

@@ -95,10 +95,16 @@ def _recording_forward(
     first = 0 if kind.setup_context is not Function.setup_context else 1
 
     def recording(*args: Any) -> Any:
-        calls.setdefault(kind, tuple(_copy_argument(arg) for arg in args[first:]))
+        if kind not in calls or _count_differentiable(args[first:]) > _count_differentiable(calls[kind]):
+            calls[kind] = tuple(_copy_argument(arg) for arg in args[first:])
         return forward(*args)
 
     return recording
+
+
+def _count_differentiable(args: tuple[Any, ...]) -> int:
+    """Return the number of arguments that get a gradient; the first state of a recurrent cell is a constant."""
+    return sum(isinstance(arg, Tensor) and arg.requires_grad and arg.is_floating_point() for arg in args)
 
 
 def _copy_argument(argument: Any) -> Any:

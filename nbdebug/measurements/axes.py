@@ -117,8 +117,25 @@ def _find_swaps(call: TorchCall, before: Shape) -> Iterator[ScrambledReshape]:
     """Yield the groups of axes with reordered lengths between a shape and that of the result of a call."""
     after = tuple(call.outputs[0].shape)
     for axes_before, axes_after in split_into_groups(before, after):
+        if heads := _split_heads(axes_before, axes_after):
+            axes_before, axes_after = heads
         if is_swap(axes_before, axes_after):
             yield ScrambledReshape(call, before, after, axes_before, axes_after)
+
+
+def _split_heads(axes_before: Shape, axes_after: Shape) -> tuple[Shape, Shape] | None:
+    """Return the axes of one sample, if a factor has moved between the first and the last of three axes.
+
+    So (batch, tokens, heads * width) becomes (batch * heads, tokens, width), or the reverse: an axis of the same length
+    is in the middle, but a reshape cannot move the heads past it.
+    """
+    if not len(axes_before) == len(axes_after) == 3 or axes_before[1] != axes_after[1]:
+        return None
+    if axes_after[0] % axes_before[0] == 0:
+        return axes_before[1:], (axes_after[0] // axes_before[0], *axes_after[1:])
+    if axes_before[0] % axes_after[0] == 0:
+        return (axes_before[0] // axes_after[0], *axes_before[1:]), axes_after[1:]
+    return None
 
 
 def split_into_groups(before: Shape, after: Shape) -> Iterator[tuple[Shape, Shape]]:

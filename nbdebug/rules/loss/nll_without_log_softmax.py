@@ -1,10 +1,11 @@
-"""L204: the input of the NLL loss is not log-probabilities."""
+"""L204: the input of the NLL loss, or of the CTC loss, is not log-probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph, Node, Pattern
@@ -24,18 +25,20 @@ _CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610",
 def nll_without_log_softmax(
     first_pass: ForwardPass, graph: Graph, kl_divergences: list[TorchCall], *, tolerance: float = 0.02
 ) -> Iterator[Finding]:
-    """The input of the NLL loss is not log-probabilities.
+    """The input of the NLL loss, or of the CTC loss, is not log-probabilities.
 
     ## What it does
-    Checks whether the exponentials of the input of the negative log-likelihood, or of the first argument of kl_div, sum
-    to 1 over the classes.
+    Checks whether the exponentials of the input of the negative log-likelihood, of the input of the CTC loss, or of the
+    first argument of kl_div, sum to 1 over the classes.
 
     ## Why it matters
     The loss only picks the value of the true class and negates it. For logits it decreases without bound as they grow;
-    for probabilities it lies between -1 and 0 and hardly distinguishes bad predictions from good ones.
+    for probabilities it lies between -1 and 0 and hardly distinguishes bad predictions from good ones. The CTC loss of
+    probabilities becomes negative, and its gradient is only right for log-probabilities.
 
     ## How it is measured
     On the first batch; the mean of the sums may differ from 1 by ``tolerance``, which half precision needs.
+    The CTC loss is checked on the frames that its input lengths count.
 
     ## How to fix
     Return log_softmax, or pass the logits to cross-entropy, which applies it.
@@ -44,7 +47,8 @@ def nll_without_log_softmax(
     When unnormalized scores are intended.
 
     ## References
-    Documentation of torch.nn.NLLLoss: the input is expected to contain log-probabilities.
+    Documentation of torch.nn.NLLLoss: the input is expected to contain log-probabilities;
+    documentation of torch.nn.CTCLoss, of log_probs.
     """
     softmax_inputs = {consumer: producer for producer, consumer in _PROBABILITIES.find_matches(graph)}
     output = score_tensor(first_pass.output)
@@ -68,11 +72,37 @@ def nll_without_log_softmax(
             evidence={"sum of exponentials": total, "fed": input_kind},
             explains=_CONSEQUENCES,
         )
+    for node in graph.get_nodes_by_name("CtcLoss"):
+        yield from _ctc_findings(node, tolerance)
     for call in kl_divergences:
         probabilities, axes = call.inputs[0].float().exp(), range(call.inputs[0].dim())
         sums = [probabilities.sum(axis) for axis in axes] + [probabilities.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
             yield _kl_div_finding(call, float(sums[-1].mean()))
+
+
+def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
+    """Report a CTC loss of frames × samples × classes whose exponentials do not sum to 1 over the classes."""
+    values, lengths = node.get_saved("log_probs"), node.get_saved("input_lengths")
+    if not isinstance(values, Tensor) or lengths is None:
+        return
+    frames = values.detach().float().reshape(len(values), -1, values.shape[-1])
+    is_counted = torch.arange(len(frames))[:, None] < torch.as_tensor(lengths).cpu().reshape(1, -1)
+    frames = frames.cpu()[is_counted.expand(frames.shape[:2])]
+    total = float(frames.exp().sum(-1).mean())
+    if not frames.numel() or not abs(total - 1) > tolerance:
+        return
+    is_probabilities = bool((frames >= 0).all()) and abs(float(frames.sum(-1).mean()) - 1) <= tolerance
+    input_kind = "probabilities" if is_probabilities else "logits"
+    yield Finding(
+        message=f"The input of the CTC loss is {input_kind}: "
+        f"their exponentials sum to {total:.3g} over the classes instead of 1.",
+        where=node.where,
+        cause="The loss expects log-probabilities, as log_softmax returns them.",
+        fix="F.ctc_loss(F.log_softmax(logits, dim=-1), targets, input_lengths, target_lengths)",
+        evidence={"sum of exponentials": total, "fed": input_kind},
+        explains=_CONSEQUENCES,
+    )
 
 
 def _kl_div_finding(call: TorchCall, total: float) -> Finding:

@@ -20,8 +20,9 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
 
     ## What it does
     Finds calls of ``view`` and ``reshape``, in the model and in the loss, after which the lengths of axes have been
-    swapped, possibly with one axis split in two or two axes merged, as for attention heads. Several calls count as one
-    if the values stay in order in between, as for ``flatten`` and ``unflatten``.
+    swapped, possibly with one axis split in two or two axes merged, as for attention heads, which may also be merged
+    with the batch axis. Several calls count as one if the values stay in order in between, as for ``flatten`` and
+    ``unflatten``.
 
     ## Why it matters
     A reshape does not move values: it splits the same sequence of numbers differently. The shape is as intended, but

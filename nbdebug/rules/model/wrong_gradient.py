@@ -34,12 +34,12 @@ def wrong_gradient(autograd_functions: list[CheckedFunction], *, tolerance: floa
     stops too high, or increases.
 
     ## How it is measured
-    With the arguments of its first call, copied to float64, and the same random numbers each time: central differences
-    at six coordinates of each input, from its smallest value to its largest, with steps of 1e-4 and 1e-6. If the two
-    steps disagree, the function has a kink there, and the coordinate is skipped. A relative error above ``tolerance`` =
-    1e-2 is wrong, following the ranges of CS231n. Gradients that differ by design are notes: an input that is returned
-    unchanged (reversal, scaling or clipping of gradients) and a forward that is flat everywhere (rounding, spikes). A
-    gradient that is wrong only where the forward is flat is a warning.
+    With the arguments of its first call in which most of them get a gradient, copied to float64, and the same random
+    numbers each time: central differences at six coordinates of each input, from its smallest value to its largest,
+    with steps of 1e-4 and 1e-6. If the two steps disagree, the function has a kink there, and the coordinate is
+    skipped. A relative error above ``tolerance`` = 1e-2 is wrong, following the ranges of CS231n. Gradients that differ
+    by design are notes: an input that is returned unchanged (reversal, scaling or clipping of gradients) and a forward
+    that is flat everywhere (rounding, spikes). A gradient that is wrong only where the forward is flat is a warning.
 
     ## How to fix
     Correct the backward, and use ``torch.autograd.gradcheck`` in your tests; or let autograd compute it.

@@ -28,6 +28,35 @@ def scrambled_heads(x: Tensor) -> Tensor:
     return x.view(len(x), 2, 6, 4)[:, 0, :, :].flatten(1)
 
 
+def scrambled_heads_as_samples(x: Tensor) -> Tensor:
+    heads = x.view(len(x) * 2, -1, 4)
+    return (torch.softmax(heads @ heads.transpose(1, 2), -1) @ heads).unflatten(0, (len(x), 2)).mean((1, 2))
+
+
+def merged_without_transpose(x: Tensor) -> Tensor:
+    heads = x.view(len(x), 6, 2, 4).transpose(1, 2).flatten(0, 1)
+    mixed = torch.softmax(torch.bmm(heads, heads.transpose(1, 2)), -1) @ heads
+    return mixed.reshape(len(x), 6, 8).mean(1)
+
+
+def attention_by_head(x: Tensor) -> Tensor:
+    heads = x.view(len(x), 6, 2, 4).transpose(1, 2).reshape(len(x) * 2, 6, 4)
+    mixed = torch.softmax(heads @ heads.transpose(1, 2), -1) @ heads
+    return mixed.view(len(x), 2, 6, 4).transpose(1, 2).reshape(len(x), 6, 8).mean(1)
+
+
+def groups_of_channels(x: Tensor) -> Tensor:
+    return x.reshape(len(x) * 2, 3, 8).mean(1).reshape(len(x), -1)
+
+
+def tokens_as_samples(x: Tensor) -> Tensor:
+    return x.reshape(len(x) * 6, 2, 4).mean(1).reshape(len(x), 6, 4).mean(1)
+
+
+def stacked_frames(x: Tensor) -> Tensor:
+    return x.reshape(len(x) * 3, 16).relu().reshape(len(x), 3, 16).mean(1)
+
+
 def split_heads(x: Tensor) -> Tensor:
     return x.view(len(x), 6, 2, 4).transpose(1, 2).reshape(len(x) * 2, 6, 4)
 
@@ -79,6 +108,8 @@ FAULTS: dict[str, Callable[[], Setup]] = {
         WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pool_pixels), IMAGES
     ),
     "heads": setup_builder(WrappedLayer(nn.Linear(8, 8), 24, after=scrambled_heads), SERIES),
+    "heads as samples": setup_builder(WrappedLayer(nn.Linear(8, 8), 4, after=scrambled_heads_as_samples), SERIES),
+    "samples to heads": setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=merged_without_transpose), SERIES),
     "time and batch": setup_builder(
         WrappedLayer(nn.GRU(8, 5), 5, lambda x: x.reshape(6, -1, 8), lambda r: r[1][0]), SERIES
     ),
@@ -114,6 +145,10 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
         WrappedLayer(nn.Conv1d(6, 4, 3), 4, nn.Sequential(nn.Flatten(), nn.Unflatten(1, (6, 8))), lambda h: h.mean(2)),
         SERIES,
     ),
+    "heads of attention": setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=attention_by_head), SERIES),
+    "groups of channels": setup_builder(WrappedLayer(nn.Linear(8, 8), 16, after=groups_of_channels), SERIES),
+    "tokens as samples": setup_builder(WrappedLayer(nn.Linear(8, 8), 4, after=tokens_as_samples), SERIES),
+    "stacked frames": setup_builder(WrappedLayer(nn.Linear(8, 8), 16, after=stacked_frames), SERIES),
     "flattened": setup_builder(WrappedLayer(nn.Flatten(), 48), SERIES),
     "time as samples": setup_builder(
         WrappedLayer(nn.Linear(8, 8), 8, lambda x: x.reshape(-1, 8), lambda h: h.view(-1, 6, 8).mean(1)), SERIES

@@ -84,7 +84,52 @@ def sigmoid_backward(x: Tensor, gradient: Tensor) -> Tensor:
     return gradient * x.sigmoid() * (1 - x.sigmoid())
 
 
+class SquareProduct(Function):
+    """A product with a square matrix, whose gradient is transposed unless ``is_right``."""
+
+    @staticmethod
+    def forward(ctx: Any, state: Tensor, matrix: Tensor, is_right: bool) -> Tensor:
+        ctx.save_for_backward(state, matrix)
+        ctx.is_right = is_right
+        return state @ matrix.t()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        state, matrix = ctx.saved_tensors
+        return gradient @ (matrix if ctx.is_right else matrix.t()), gradient.t() @ state, None
+
+
+class RecurrentProduct(nn.Module):
+    """A network whose state starts at a constant, so that only later calls give it a gradient."""
+
+    def __init__(self, is_right: bool, first_state: float = 0.0) -> None:
+        super().__init__()
+        self.enter, self.head, self.is_right, self.first_state = nn.Linear(1, 8), nn.Linear(8, 3), is_right, first_state
+        self.matrix = nn.Parameter(torch.randn(8, 8) / 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = x.new_full((len(x), 8), self.first_state)
+        for step in range(x.shape[1]):
+            state = torch.tanh(self.enter(x[:, step, None]) + SquareProduct.apply(state, self.matrix, self.is_right))
+        return self.head(state)
+
+
+class DataThenHidden(nn.Module):
+    """A network that applies the same product to its inputs and to a hidden layer."""
+
+    def __init__(self, is_right: bool) -> None:
+        super().__init__()
+        self.body, self.head, self.is_right = nn.Linear(4, 4), nn.Linear(4, 3), is_right
+        self.matrices = nn.Parameter(torch.randn(2, 4, 4) / 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.body(SquareProduct.apply(x, self.matrices[0], self.is_right)).relu()
+        return self.head(SquareProduct.apply(hidden, self.matrices[1], self.is_right))
+
+
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
+    "transposed, recurrent": (lambda: minimal_setup(RecurrentProduct(is_right=False), X, Y, CE), "error"),
+    "transposed, inputs first": (lambda: minimal_setup(DataThenHidden(is_right=False), X, Y, CE), "error"),
     "missing factor": (lambda: setup_of(lambda x: x**3, lambda x, g: g * x**2), "error"),
     "missing chain rule": (lambda: setup_of(torch.tanh, lambda x, g: 1 - x.tanh() ** 2), "error"),
     "derivative of another function": (lambda: setup_of(torch.tanh, sigmoid_backward), "error"),
@@ -106,11 +151,15 @@ def test_wrong_gradient_of_wrong_backward_points_to_it(name: str) -> None:
         "return backward(",
         "return gradient @ weight, gradient.t() @ x, gradient.mean(0)",
         "return gradient * 2",
+        "return gradient @ (matrix",
     )
     assert (finding.where.source or "").strip().startswith(returned)
 
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
+    "right product, recurrent": lambda: minimal_setup(RecurrentProduct(is_right=True), X, Y, CE),
+    "right product, first state of one": lambda: minimal_setup(RecurrentProduct(True, first_state=1.0), X, Y, CE),
+    "right product, inputs first": lambda: minimal_setup(DataThenHidden(is_right=True), X, Y, CE),
     "right sigmoid": lambda: setup_of(torch.sigmoid, sigmoid_backward),
     "right relu": lambda: setup_of(torch.relu, lambda x, g: g * (x > 0)),
     "absolute value": lambda: setup_of(torch.abs, lambda x, g: g * x.sign()),

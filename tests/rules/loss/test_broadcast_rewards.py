@@ -1,0 +1,113 @@
+"""Tests of L205 on losses of an actor and a critic: rewards that are broadcast against the values of states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical
+
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
+
+STATES = torch.randn(32, 6, generator=torch.Generator().manual_seed(0))
+PAYOFFS = torch.rand(32, 4, generator=torch.Generator().manual_seed(1))
+BEST = PAYOFFS.argmax(1)
+Loss = Callable[[tuple[Tensor, Tensor], Tensor], Tensor]
+
+
+class ActorCritic(nn.Module):
+    """The logits of 4 actions and the value of each state, as a row or as a column."""
+
+    def __init__(self, is_column: bool) -> None:
+        super().__init__()
+        self.actor, self.critic, self.is_column = nn.Linear(6, 4), nn.Linear(6, 1), is_column
+
+    def forward(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        value = self.critic(state)
+        return self.actor(state), value if self.is_column else value.squeeze(-1)
+
+
+def policy_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
+    return (advantage.square() - log_prob * advantage.detach()).mean()
+
+
+def gathered_reward(output: tuple[Tensor, Tensor], payoff: Tensor) -> Tensor:
+    policy = Categorical(logits=output[0])
+    action = policy.sample()
+    reward = payoff.gather(1, action.unsqueeze(1))
+    return policy_loss(policy.log_prob(action), reward - output[1])
+
+
+def squeezed_reward(output: tuple[Tensor, Tensor], payoff: Tensor) -> Tensor:
+    policy = Categorical(logits=output[0])
+    action = policy.sample()
+    reward = payoff.gather(1, action.unsqueeze(1)).squeeze(1)
+    return policy_loss(policy.log_prob(action), reward - output[1])
+
+
+def reward_of_action(output: tuple[Tensor, Tensor], payoff: Tensor) -> Tensor:
+    log_probs = output[0].log_softmax(1)
+    action = log_probs.exp().multinomial(1)
+    rewards = torch.take_along_dim(payoff, action, dim=1)
+    return policy_loss(log_probs.gather(1, action), torch.sub(rewards, output[1]))
+
+
+def reward_of_match(output: tuple[Tensor, Tensor], best: Tensor) -> Tensor:
+    policy = Categorical(logits=output[0])
+    action = policy.sample()
+    reward = (action == best).float()
+    return policy_loss(policy.log_prob(action), reward - output[1])
+
+
+def reward_of_comparison(output: tuple[Tensor, Tensor], best: Tensor) -> Tensor:
+    hits = torch.where(output[0].argmax(1) == best, 1.0, -1.0)
+    log_prob = output[0].log_softmax(1).amax(1)
+    return policy_loss(log_prob, -(output[1] - hits))
+
+
+def every_pair(output: tuple[Tensor, Tensor], best: Tensor) -> Tensor:
+    hits = (output[0].argmax(1) == best).float()
+    margin = output[1] - hits[:, None]
+    return margin.square().mean() + output[0].square().mean()
+
+
+def setup_of(loss_fn: Loss, target: Tensor, is_column: bool) -> Setup:
+    torch.manual_seed(0)
+    return minimal_setup(ActorCritic(is_column), STATES, target, loss_fn)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "target", "is_column", "source"),
+    [
+        (gathered_reward, PAYOFFS, False, "reward - output[1]"),
+        (reward_of_action, PAYOFFS, False, "torch.sub(rewards, output[1])"),
+        (reward_of_match, BEST, True, "reward - output[1]"),
+        (reward_of_comparison, BEST, True, "output[1] - hits"),
+    ],
+)
+def test_broadcast_loss_of_rewards_against_values_is_placed(
+    loss_fn: Loss, target: Tensor, is_column: bool, source: str
+) -> None:
+    (finding,) = rule_findings(setup_of(loss_fn, target, is_column), "L205")
+    assert finding.evidence["result"] == (16, 16)
+    assert source in (finding.where.source or "")
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "target", "is_column"),
+    [
+        (squeezed_reward, PAYOFFS, False),
+        (reward_of_action, PAYOFFS, True),
+        (reward_of_match, BEST, False),
+        (reward_of_comparison, BEST, False),
+        (every_pair, BEST, False),
+    ],
+)
+def test_broadcast_loss_of_rewards_with_the_shape_of_values_is_quiet(
+    loss_fn: Loss, target: Tensor, is_column: bool
+) -> None:
+    assert rule_findings(setup_of(loss_fn, target, is_column), "L205") == []

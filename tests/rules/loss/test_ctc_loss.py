@@ -1,0 +1,89 @@
+"""Tests of L204 on the CTC loss: logits or probabilities in place of log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
+
+STRIPS = torch.randn(32, 12, 6, generator=torch.Generator().manual_seed(0))
+LETTERS = torch.randint(1, 5, (32, 3), generator=torch.Generator().manual_seed(1))
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def ctc(frames: Tensor, letters: Tensor, length: int = 12) -> Tensor:
+    n = len(letters)
+    return F.ctc_loss(frames.transpose(0, 1), letters, torch.full((n,), length), torch.full((n,), 3))
+
+
+def of_probabilities(logits: Tensor, letters: Tensor) -> Tensor:
+    return ctc(logits.softmax(-1), letters)
+
+
+def of_logits(logits: Tensor, letters: Tensor) -> Tensor:
+    n = len(letters)
+    return nn.CTCLoss()(logits.transpose(0, 1), letters, (12,) * n, (3,) * n)
+
+
+def of_own_probabilities(logits: Tensor, letters: Tensor) -> Tensor:
+    exponents = logits.exp()
+    return ctc(exponents / exponents.sum(-1, keepdim=True), letters)
+
+
+def of_log_softmax(logits: Tensor, letters: Tensor) -> Tensor:
+    return ctc(logits.log_softmax(-1), letters)
+
+
+def of_guarded_logarithm(logits: Tensor, letters: Tensor) -> Tensor:
+    return ctc((logits.softmax(-1) + 1e-6).log(), letters)
+
+
+def of_padded_frames(logits: Tensor, letters: Tensor) -> Tensor:
+    return ctc(F.pad(logits.log_softmax(-1), (0, 0, 0, 5)), letters)
+
+
+def of_first_sample(logits: Tensor, letters: Tensor) -> Tensor:
+    return F.ctc_loss(logits[0].log_softmax(-1), letters[0], torch.tensor(12), torch.tensor(3))
+
+
+def setup_of(loss_fn: Loss) -> Setup:
+    torch.manual_seed(0)
+    return minimal_setup(nn.Linear(6, 5), STRIPS, LETTERS, loss_fn)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "fed"),
+    [(of_probabilities, "probabilities"), (of_own_probabilities, "probabilities"), (of_logits, "logits")],
+)
+def test_nll_without_log_softmax_of_ctc_loss_says_what_it_is_fed(loss_fn: Loss, fed: str) -> None:
+    (finding,) = rule_findings(setup_of(loss_fn), "L204")
+    assert finding.severity == "error"
+    assert finding.evidence["fed"] == fed
+    assert finding.where.line is not None
+
+
+@pytest.mark.parametrize("loss_fn", [of_log_softmax, of_guarded_logarithm, of_padded_frames, of_first_sample])
+def test_nll_without_log_softmax_of_log_probabilities_in_ctc_loss_is_quiet(loss_fn: Loss) -> None:
+    assert rule_findings(setup_of(loss_fn), "L204") == []
+
+
+@pytest.mark.parametrize(("loss_fn", "is_fault"), [(of_probabilities, True), (of_log_softmax, False)])
+def test_watch_reports_ctc_loss_of_probabilities_in_the_loop(loss_fn: Loss, is_fault: bool) -> None:
+    setup = setup_of(loss_fn)
+    model, optimizer = setup.model, torch.optim.SGD(setup.model.parameters(), lr=0.01)
+    debugger = Debugger(model, setup.train_loader, optimizer=optimizer)
+    with debugger.watch():
+        for _ in range(3):
+            for x, y in setup.train_loader:
+                optimizer.zero_grad()
+                loss_fn(model(x), y).backward()
+                optimizer.step()
+    assert any(finding.code == "L204" for finding in debugger.findings) is is_fault
