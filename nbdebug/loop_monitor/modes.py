@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nbdebug.hooks.device_syncs import SyncCall
 from nbdebug.hooks.training_events import is_iterator_of
+from nbdebug.loop_monitor.dropout_rates import DropoutRateMonitor, LostRate
 from nbdebug.loop_monitor.event_stacks import get_deciding_line
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.setup import Setup
@@ -52,7 +53,7 @@ class ForwardPasses:
     depends on the mode; ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward",
     "validation", and "train" and "eval", which last changed the mode, "step in eval mode", which last changed it before
     the first step in eval mode, and "no change", which left it in eval mode in the same function. ``calls`` are the
-    lines of all passes.
+    lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero.
     """
 
     mode_dependent: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class ForwardPasses:
     shape: tuple[int, ...] | None = None
     lines: dict[str, SourceLine] = field(default_factory=dict)
     calls: tuple[SourceLine, ...] = ()
+    lost_rates: tuple[LostRate, ...] = ()
 
 
 class ModeMonitor:
@@ -76,6 +78,7 @@ class ModeMonitor:
             [(name, module) for name, module in model.named_modules() if _depends_on_mode(module)][:_MAX_MODULES]
         )
         self.parameters = [_own_or_adjacent_parameters(model, name) for name in self.modules]
+        self.dropout_rates = DropoutRateMonitor(model)
         self.training_modes: list[tuple[_ModelMode, int]] = []
         self.evaluations: Counter[_Evaluation] = Counter()
         self.split = ""
@@ -91,6 +94,7 @@ class ModeMonitor:
         """Record the start of a pass of the whole model; a previous pass without a backward pass was an evaluation."""
         self.evaluations.update(self.unfinished_evaluation)
         self.current_pass = None
+        self.dropout_rates.on_forward_begin(self.model.training and torch.is_grad_enabled())
         mode = _ModelMode(
             self.model.training,
             tuple([module.training for module in self.modules.values()]),
@@ -169,6 +173,7 @@ class ModeMonitor:
             self.shape,
             dict(self.lines),
             tuple({line: None for line in self.calls.values() if line}),
+            self.dropout_rates.summary(),
         )
 
 

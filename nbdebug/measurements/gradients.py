@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -76,12 +76,15 @@ class EarlyGradient:
 
     ``max_gradient`` is the largest gradient over these steps. If all rows were equal at the start, ``compared_rows`` is
     the number of compared rows and ``distinct_rows`` the number of distinct rows at the end; else both are None.
+    ``tied_columns`` is the number of columns of a matrix if they all were equal at the start and still are at the end,
+    although some of their values have changed; else 0.
     """
 
     entry: ParameterEntry
     max_gradient: float
     compared_rows: int | None = None
     distinct_rows: int | None = None
+    tied_columns: int = 0
 
 
 @slow_measurement
@@ -97,8 +100,12 @@ def early_steps(
         raise NotChecked("the loss reaches no parameter of the model")
     entries = [entry for entry in parameters if entry.name in gradient_norms]
     equal_names = {entry.name for entry in entries if _rows_are_equal(entry.parameter)}
+    first_columns = {
+        entry.name: column for entry in entries if (column := _repeated_column(entry.parameter)) is not None
+    }
+    needs_steps = bool(equal_names or first_columns)
     max_gradients = {name: entry.max_abs for name, entry in gradient_norms.items()}
-    if not equal_names and all(max_gradients.values()):
+    if not needs_steps and all(max_gradients.values()):
         return [EarlyGradient(entry, max_gradients[entry.name]) for entry in entries]
     with Preserve(*setup.mutable_objects):
         _take_descent_step(entries, compute_gradients(finite_loss, entries, retain_graph=True))
@@ -107,10 +114,16 @@ def early_steps(
             max_gradients = {
                 name: max(max_gradients[name], entry.max_abs) for name, entry in compute_norms(gradients).items()
             }
-            if not equal_names and all(max_gradients.values()):
+            if not needs_steps and all(max_gradients.values()):
                 break
             _take_descent_step(entries, gradients)
-        return [_summarize_parameter(entry, max_gradients[entry.name], entry.name in equal_names) for entry in entries]
+        return [
+            replace(
+                _summarize_parameter(entry, max_gradients[entry.name], entry.name in equal_names),
+                tied_columns=_count_tied_columns(entry.parameter, first_columns.get(entry.name)),
+            )
+            for entry in entries
+        ]
 
 
 def _compute_later_gradients(loss: Tensor, entries: list[ParameterEntry]) -> GradientsByName:
@@ -140,6 +153,29 @@ def _rows_are_equal(parameter: Tensor) -> bool:
         return False
     values = parameter.detach()
     return bool((values == values[:1]).all())
+
+
+def _repeated_column(parameter: Tensor) -> Tensor | None:
+    """Return a copy of the first column of a matrix whose columns are all equal; None for any other parameter."""
+    if parameter.dim() != 2 or parameter.shape[1] < 2 or not len(parameter):
+        return None
+    values = parameter.detach()
+    if not bool((values[0] == values[0, 0]).all()) or not bool((values == values[:, :1]).all()):
+        return None
+    return values[:, 0].clone()
+
+
+def _count_tied_columns(parameter: Tensor, start: Tensor | None) -> int:
+    """Count the columns that are still equal in the rows that differ from ``start``, the value of all columns before.
+
+    Returns 0 if no row has changed by more than a thousandth of a step, or some columns differ by more than that.
+    """
+    if start is None:
+        return 0
+    values, tolerance = parameter.detach(), _STEP_SIZE / 1000
+    changed = values[(values - start.unsqueeze(1)).abs().amax(1) > tolerance]
+    is_tied = len(changed) > 0 and bool(((changed.amax(1) - changed.amin(1)) < tolerance).all())
+    return parameter.shape[1] if is_tied else 0
 
 
 def _sample_rows(parameter: Tensor) -> Tensor:

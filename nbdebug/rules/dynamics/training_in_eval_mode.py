@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.autograd.call_recorders import ModeDependentCall
+from nbdebug.autograd.call_recorders import (
+    ModeDependentCall,
+    compute_relative_difference,
+    record_mode_dependent_calls,
+)
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.dropout_rates import LostRate
+from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.input_usage import find_module_definition_line
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import find_argument_assignment
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import search_files, syntax_tree
+from nbdebug.tensors.pytree import tree_tensors
 
 _NORM_TYPES = nn.modules.batchnorm._NormBase
 
@@ -57,6 +68,7 @@ def training_in_eval_mode(
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(setup, loop, least)
         yield from _frozen_normalization_findings(setup, loop, least)
+        yield from _lost_rate_findings(setup, loop.forward_passes, least)
     elif isinstance(train_calls, NotChecked):
         raise train_calls
     if not isinstance(train_calls, NotChecked):
@@ -124,6 +136,64 @@ def _loop_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[
     if affected:
         layers = [passes.mode_dependent[i] for i in affected]
         yield _left_in_eval_finding(setup, loop, layers, (off, total), bool(were_on & {*affected}))
+
+
+def _lost_rate_findings(setup: Setup, passes: ForwardPasses, min_passes: int) -> Iterator[Finding]:
+    """Report dropout whose rate an evaluation set to zero, and that was not set back for training."""
+    lost = [
+        item
+        for item in passes.lost_rates
+        if item.passes_without >= max(min_passes, item.passes / 10) and _drops_values(setup, item)
+    ]
+    if not lost:
+        return
+    first, names = lost[0], ", ".join(f"{item.module}.{item.attribute}".lstrip(".") for item in lost[:4])
+    line = _zero_assignment(setup, first.attribute)
+    yield Finding(
+        message=f"{first.passes_without} of {first.passes} recorded training passes ran with a dropout rate of 0 in "
+        f"{len(lost)} modules ({names}); expected {first.rate:g}, as in the first ones.",
+        where=get_location(line or passes.lines.get("validation"), first.module or None),
+        cause="An evaluation sets the rate to 0, and nothing sets it back for training.",
+        fix="rate = self.p if self.training else 0.0   # in forward(), without changing self.p",
+        evidence={"modules": [item.module for item in lost[:8]], "passes": first.passes, "rate": first.rate},
+        explains=("T609", "T611", "R904", "E703"),
+        aspect="rate",
+    )
+
+
+def _drops_values(setup: Setup, lost: LostRate) -> bool:
+    """Check whether a module draws random numbers in train mode, and its output depends on the rate."""
+    module = setup.eager_model.get_submodule(lost.module)
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return True
+    outputs: list[list[Tensor]] = []
+    with Preserve(*setup.mutable_objects), torch.no_grad():
+        batch = next(iter(setup.batches(1)))
+        for rate in (0.0, lost.rate):
+            setattr(module, lost.attribute, rate)
+            seed_all(0)
+            with record_mode_dependent_calls(setup.eager_model, training=True) as calls:
+                outputs.append(tree_tensors(setup.predict(batch)))
+    return any(_is_draw_in(call, lost.module) for call in calls) and compute_relative_difference(*outputs) > 0
+
+
+def _zero_assignment(setup: Setup, attribute: str) -> SourceLine | None:
+    """Return the only statement in the user's files that sets an attribute to zero."""
+    lines = {
+        SourceLine(file, node.lineno)
+        for file in search_files(user_written_objects(setup))
+        for node in ast.walk(syntax_tree(file) or ast.Module([], []))
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value == 0
+        and any(getattr(target, "attr", "") == attribute for target in node.targets)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _is_draw_in(call: ModeDependentCall, path: str) -> bool:
+    is_inside = not path or call.module == path or (call.module or "").startswith(f"{path}.")
+    return is_inside and call.kind in ("dropout", "draw") and call.is_active
 
 
 def _frozen_normalization_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[Finding]:

@@ -23,7 +23,8 @@ from nbdebug.tensors.sampling import strided_sample
 
 _ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": "weight_decay", "beta": "betas"}
 _LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
-_DOMINATING_FACTOR, _DOMINATED_SHARE, _MAX_SAMPLED_VALUES = 10, 0.9, 1000
+_DOMINATING_FACTOR, _DOMINATED_SHARE, _MAX_SAMPLED_VALUES = 5, 0.9, 1000
+_HIGH_ADAPTIVE_RATE = 0.02  # recipes with a large eps raise the rate above this, as Inception does: 0.045
 _InvalidSetting = tuple[str, Any, str, str]
 
 
@@ -49,8 +50,9 @@ def odd_optimizer_setting(
     on, where the velocity reaches 200 times the gradient. The bound for Adam is that of its convergence proof, beta1 <
     sqrt(beta2), which (0.9, 0.999), (0.9, 0.95), (0.5, 0.999) and (0, 0.9) satisfy. A key is a misspelling if it is an
     alias of a known key or close to its name; other keys, such as those that schedulers store in a group, are not
-    reported. An eps dominates if it is ten times the root of the second moment for nine tenths of the sampled values:
-    the step is then the gradient times lr / eps, as in plain gradient descent.
+    reported. An eps dominates if it is above the root of the second moment for nine tenths of the sampled values, and
+    five times its median: the step is then the gradient times lr / eps, as in plain gradient descent. A rate above
+    0.02, as in recipes that choose a large eps, is taken to make up for it.
 
     ## How to fix
     Set the value that the message names.
@@ -136,8 +138,10 @@ def _invalid_eps(group: dict[str, Any]) -> Iterator[_InvalidSetting]:
 
 
 def _dominating_eps(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> Iterator[_InvalidSetting]:
-    """An eps that is far above the root of the second moment in nearly all values of a group that has stepped."""
+    """An eps above the root of the second moment in nearly all values of a group that has stepped, most of them far."""
     eps = group.get("eps")
+    if max(float(group.get("lr", 0.0)), float(group.get("initial_lr", 0.0))) > _HIGH_ADAPTIVE_RATE:
+        return
     roots = [
         root for p in group["params"] if (root := _second_moment_root(optimizer.state.get(p, {}), group)) is not None
     ]
@@ -145,9 +149,8 @@ def _dominating_eps(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> 
     values = values[values > 0]
     if not isinstance(eps, float) or not values.numel():
         return
-    share = float((values < eps / _DOMINATING_FACTOR).double().mean())
-    if share >= _DOMINATED_SHARE:
-        typical = float(values.median())
+    share, typical = float((values < eps).double().mean()), float(values.median())
+    if share >= _DOMINATED_SHARE and eps >= _DOMINATING_FACTOR * typical:
         yield (
             "eps",
             eps,

@@ -20,6 +20,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_line_in_class
 
 _COPYING_CALLS = {"deepcopy", "load_state_dict", "copy_", "clone"}
+_CONSEQUENCES = ("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606", "T607", "T608", "T610", "M314")
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
 
@@ -42,7 +43,8 @@ def symmetric_weights(
     equal if their rows differ by less than a thousandth of one step. At least half of the rows must have an equal row
     (the gates of a recurrent layer differ from one another even if their units do not). A layer of zeros whose units
     differ after the steps (the last one of a residual branch, an adapter, a head) is not reported, and neither are
-    embedding tables, whose rows change only when they are looked up, and rows that differ because of dropout.
+    rows that differ because of dropout. In an embedding table, or a matrix of your own module, the columns are
+    compared: they are reported if all were equal and still are, in every row that the steps have changed.
     Branches are reported if their weights are equal and not constant, and their gradients are equal within rounding
     (1e-5 of the largest) and not zero in each of three steps on a copy. Copies in series, or with other inputs,
     targets or dropout, get other gradients at the first step.
@@ -60,16 +62,44 @@ def symmetric_weights(
         (name for name, module in reversed(list(setup.eager_model.named_modules())) if _has_weight_matrix(module)), None
     )
     for early in early_steps:
-        if early.compared_rows is None or early.distinct_rows is None or 2 * early.distinct_rows > early.compared_rows:
-            continue
         module = setup.eager_model.get_submodule(early.entry.module)
-        if not isinstance(module, _EMBEDDINGS) and (early.entry.module != head or early.distinct_rows == 1):
-            yield _finding(setup, early, early.compared_rows, early.distinct_rows)
+        if _has_equal_units(early) and not isinstance(module, _EMBEDDINGS):
+            if early.entry.module != head or early.distinct_rows == 1:
+                yield _finding(setup, early)
+        elif early.tied_columns and _is_table(module):
+            yield _columns_finding(setup, early)
     for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
         yield _branches_finding(setup.eager_model, branches)
 
 
-def _finding(setup: Setup, early: EarlyGradient, rows: int, distinct: int) -> Finding:
+def _has_equal_units(early: EarlyGradient) -> bool:
+    """Check whether at least half of the rows have an equal row after the steps."""
+    is_compared = early.compared_rows is not None and early.distinct_rows is not None
+    return is_compared and 2 * (early.distinct_rows or 0) <= (early.compared_rows or 0)
+
+
+def _is_table(module: nn.Module) -> bool:
+    """Check whether a module is an embedding, or a user's own module with parameters; not a layer of torch."""
+    return isinstance(module, _EMBEDDINGS) or not type(module).__module__.startswith("torch.")
+
+
+def _columns_finding(setup: Setup, early: EarlyGradient) -> Finding:
+    """Report a table whose columns stay equal, as of a recommender whose factors start with one value."""
+    value = float(early.entry.parameter.detach().flatten()[0])
+    line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
+    return Finding(
+        message=f"All {early.tied_columns} columns of {early.entry.name} start with the same values, and are still the "
+        f"same after {EARLY_STEPS} steps, in every row that has changed; expected columns that differ.",
+        where=get_location(line, early.entry.module or None, early.entry.name),
+        cause=f"The columns were set to one value ({value:.3g}) and get equal gradients: they are worth one column.",
+        fix=f"torch.nn.init.normal_(model.get_parameter({early.entry.name!r}), std=0.1)",
+        evidence={"columns": early.tied_columns, "value": value},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _finding(setup: Setup, early: EarlyGradient) -> Finding:
+    rows, distinct = early.compared_rows or 0, early.distinct_rows or 0
     value = float(early.entry.parameter.detach().flatten()[0])
     line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
     return Finding(
@@ -80,7 +110,7 @@ def _finding(setup: Setup, early: EarlyGradient, rows: int, distinct: int) -> Fi
         cause=f"The weights were set to one value ({value:.3g}) instead of random values.",
         fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({early.entry.name!r}))",
         evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},
-        explains=("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606", "T607", "T608", "T610", "M314"),
+        explains=_CONSEQUENCES,
     )
 
 

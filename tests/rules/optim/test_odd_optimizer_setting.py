@@ -94,12 +94,26 @@ def test_odd_optimizer_setting_ignores_frozen_group_with_learning_rate_of_zero()
     ("optimizer_class", "settings", "has_finding"),
     [
         (torch.optim.AdamW, {"eps": 1.0}, True),
+        (torch.optim.AdamW, {"lr": 1e-4, "eps": 0.2}, True),
         (RMSPROP, {"lr": 1e-3, "eps": 10.0}, True),
+        (RMSPROP, {"lr": 1e-4, "eps": 0.2}, True),
+        (ADAM, {"lr": 1e-4, "eps": 1e-3}, False),
+        (RMSPROP, {"lr": 0.045, "eps": 1.0}, False),
         (ADAM, {}, False),
         (torch.optim.Adagrad, {}, False),
         (ADAM, {"lr": 1.0, "eps": 1.0}, False),
     ],
-    ids=["AdamW", "RMSprop", "default", "other optimizer", "higher rate"],
+    ids=[
+        "AdamW",
+        "AdamW, most values",
+        "RMSprop",
+        "RMSprop, most values",
+        "eps of a recipe",
+        "rate of a recipe",
+        "default",
+        "other optimizer",
+        "higher rate",
+    ],
 )
 def test_odd_optimizer_setting_of_dominating_eps_is_reported_after_a_poor_run(
     optimizer_class: type[torch.optim.Optimizer], settings: dict[str, Any], has_finding: bool

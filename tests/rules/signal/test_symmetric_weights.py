@@ -49,6 +49,48 @@ def convolutional(value: float) -> nn.Module:
     return fill(nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)), value)
 
 
+class Factors(nn.Module):
+    """Matrix factorization; ``x`` holds the indices of a user and an item."""
+
+    def __init__(self, user_values: Tensor, item_values: Tensor) -> None:
+        super().__init__()
+        self.users = nn.Embedding.from_pretrained(user_values, freeze=False)
+        self.items, self.bias = nn.Parameter(item_values), nn.Embedding(len(user_values), 1)
+        nn.init.zeros_(self.bias.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        users, items = self.users(x[:, 0]), self.items[x[:, 1]]
+        return (users * items).sum(1, keepdim=True) + self.bias(x[:, 0])
+
+
+class FactorsOfTower(nn.Module):
+    """Tables that a network of constants reads, in a bag of the items of one user."""
+
+    def __init__(self, value: float | None) -> None:
+        super().__init__()
+        self.items = nn.EmbeddingBag(40, 6)
+        self.gain = nn.Parameter(torch.ones(1))
+        nn.init.constant_(self.items.weight, 0.2)
+        self.out = nn.Linear(6, 1)
+        if value is not None:
+            nn.init.constant_(self.out.weight, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.items(x) * self.gain)
+
+
+PAIRS = torch.stack([torch.arange(64) % 20, torch.arange(64) % 13], 1)
+RATINGS = torch.randn(64, 1, generator=torch.Generator().manual_seed(0))
+
+
+def constant_factors() -> nn.Module:
+    return Factors(torch.full((20, 4), 0.1), torch.full((13, 4), 0.1))
+
+
+def recommender(model: nn.Module) -> Setup:
+    return minimal_setup(model, PAIRS, RATINGS, nn.MSELoss())
+
+
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "constant": (lambda: setup_of(fill(network(3), 0.1)), "0.weight"),
     "zero": (lambda: setup_of(fill(network(3), 0.0)), "0.weight"),
@@ -56,6 +98,9 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "convolution": (lambda: setup_of(convolutional(0.01), torch.rand(64, 1, 6, 6)), "0.weight"),
     "recurrent": (lambda: setup_of(fill(LastState(), 0.05)), "lstm.weight_ih_l0"),
     "parameters without modules": (lambda: setup_of(ManualNetwork()), "first"),
+    "factors in an embedding": (lambda: recommender(constant_factors()), "users.weight"),
+    "factors in a parameter": (lambda: recommender(constant_factors()), "items"),
+    "bag before equal weights": (lambda: recommender(FactorsOfTower(0.3)), "items.weight"),
 }
 
 
@@ -113,6 +158,10 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "zero gates": lambda: setup_of(ZeroGates()),
     "low-rank adapter": lambda: setup_of(Adapter()),
     "embedding and positions of zero": lambda: setup_of(ZeroEmbedding(), torch.randint(0, 500, (64, 6))),
+    "random factors": lambda: recommender(Factors(torch.randn(20, 4), torch.randn(13, 4))),
+    "users of zero beside random items": lambda: recommender(Factors(torch.zeros(20, 4), torch.randn(13, 4))),
+    "one factor": lambda: recommender(Factors(torch.full((20, 1), 0.1), torch.full((13, 1), 0.1))),
+    "constant bag before random weights": lambda: recommender(FactorsOfTower(None)),
     "logistic regression from zero": lambda: setup_of(fill(nn.Linear(4, 3), 0.0)),
 }
 
