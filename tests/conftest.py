@@ -53,12 +53,15 @@ def fixed_seeds() -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_cells_of_other_tests() -> Iterator[None]:
-    """Forget the cells that a test ran in this process: rules search them for the user's lines."""
+def nothing_left_of_other_tests() -> Iterator[None]:
+    """Forget the cells that a test ran, which rules search, and the code that it compiled, which no watch traces."""
     yield
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
         shell.compile._filename_map.clear()
+    compiler = sys.modules.get("torch._dynamo.convert_frame")
+    if compiler is not None and compiler.input_codes.seen:
+        torch.compiler.reset()
 
 
 def pytest_collectstart() -> None:

@@ -232,7 +232,6 @@ def test_training_in_eval_mode_names_the_switch_before_the_first_step_in_eval_mo
 
 
 def test_watch_of_healthy_loops_traces_no_calls_and_keeps_no_loss() -> None:
-    torch.compiler.reset()  # code that another test has compiled would not be traced
     losses: list[weakref.ref[Tensor]] = []
 
     def train(setup: Setup) -> None:
