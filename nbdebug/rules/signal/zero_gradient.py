@@ -14,6 +14,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
 from nbdebug.measurements.parameter_coverage import format_names
+from nbdebug.measurements.replaced_outputs import UnchangedLoss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -27,6 +28,7 @@ def zero_gradient(
     early_steps: list[EarlyGradient] | NotChecked,
     blocked_gradients: list[BlockedGradient] | NotChecked,
     loss: Tensor | NotChecked,
+    unchanged_loss: UnchangedLoss | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     least: int = 5,
@@ -46,7 +48,8 @@ def zero_gradient(
     hidden behind a layer of zeros only at the first step (residual branches, adapters) are not reported. The named
     operation is the nearest one on the way to the loss that receives a nonzero gradient and passes on only zeros.
     Biases that are all negative are named as the cause if a gradient passes once they are set to zero. If no parameter
-    gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note; so is a part whose
+    gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note, unless the loss
+    contains infinite values and is the same for random outputs, as after a mask of the wrong sign; so is a part whose
     siblings in the same list have a gradient, if no operation blocks it, as for an expert that no sample of these
     batches selects. A watched loop in which the parameter gets a gradient withdraws the finding. In your loop, exactly:
     no parameter had a nonzero gradient in ``least`` = 5 or more inspected steps, although the backward pass reached the
@@ -71,6 +74,9 @@ def zero_gradient(
         raise blocked_gradients
     if isinstance(loss, NotChecked):
         raise loss
+    if isinstance(unchanged_loss, UnchangedLoss) and blocked_gradients:
+        yield _finding_of_unchanged_loss(unchanged_loss, blocked_gradients)
+        return
     has_gradient = any(item.max_gradient > 0 for item in early_steps)
     is_solved = not has_gradient and abs(float(loss)) < 1e-12
     reached = {_pattern(item.entry.name) for item in early_steps if item.max_gradient > 0}
@@ -92,6 +98,22 @@ def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
         fix="# compute the loss from the output itself, without rounding, thresholds or a factor of zero",
         evidence={"steps": alignment.steps_without_gradient},
         explains=_CONSEQUENCES,
+    )
+
+
+def _finding_of_unchanged_loss(unchanged: UnchangedLoss, ends: list[BlockedGradient]) -> Finding:
+    """Report a loss that does not depend on what the model returns."""
+    entries = [entry for end in ends for entry in end.entries]
+    return Finding(
+        message=f"The loss is exactly {unchanged.value:.4g} for each of {unchanged.draws} random outputs of the model, "
+        f"and the gradient of {len(entries)} parameters is 0 in each of the first {EARLY_STEPS} steps "
+        f"({format_names(entries)}): it does not depend on the output.",
+        where=get_location(unchanged.infinite_line),
+        cause="This line gives infinite values, which the loss then selects or cuts off.",
+        fix="# mask with the other sign: +inf before a minimum, -inf before a maximum",
+        evidence={"loss": unchanged.value, "draws": unchanged.draws, "parameters": [entry.name for entry in entries]},
+        explains=_CONSEQUENCES,
+        assumes=tuple(parameter_not_reached(entry.name) for entry in entries),
     )
 
 
