@@ -80,6 +80,18 @@ def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> Source
     )
 
 
+def find_augmented_assignment(kind: type, method: str) -> SourceLine | None:
+    """Return the first line of a method of a user class, or of its bases, with an assignment such as ``x -= 1``."""
+    function = inspect.unwrap(getattr(kind, method, None) or kind)
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree, file = ast.parse(textwrap.dedent("".join(lines))), inspect.getfile(function)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    line_numbers = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.AugAssign)]
+    return SourceLine(file, first + min(line_numbers) - 1) if line_numbers and not is_library_code(file) else None
+
+
 def find_option_line(option: str, value: Any, owners: Iterable[object], context: Iterable[Any]) -> SourceLine | None:
     """Return the only line that sets an option of some objects, such as the learning rate of an optimizer.
 

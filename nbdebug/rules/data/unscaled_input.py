@@ -13,11 +13,13 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import INPUTS_UNCHANGED
+from nbdebug.measurements.rewritten_samples import RewrittenSamples
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
+from nbdebug.source.search import find_augmented_assignment
 
 _STANDARDIZE_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # same statistics for both splits"
@@ -38,6 +40,7 @@ def unscaled_input(
     first_layer_calls: list[FirstLayerCall] | NotChecked,
     loop_layer_calls: list[FirstLayerCall] | NotChecked,
     loop: LoopSummary | NotChecked,
+    rewritten_samples: list[RewrittenSamples] | NotChecked,
     *,
     large: float = 30.0,
     small: float = 0.01,
@@ -81,6 +84,9 @@ def unscaled_input(
     | Adam at 1e-3, ReLU | .09 | .14 | .68 | .92 | .96 |
     | SGD at 0.1, ReLU | .08 | .08 | .27 | .87 | .96 |
 
+    A dataset whose samples differ between two reads with the same random numbers scales them again in each epoch: it is
+    reported if the third read, after its stored tensors and arrays are set back, gives the first values again.
+
     ## How to fix
     Standardize each column by the mean and standard deviation of the training split; divide 8-bit images by 255.
 
@@ -91,6 +97,8 @@ def unscaled_input(
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
     """
+    if not isinstance(rewritten_samples, NotChecked) and rewritten_samples:
+        yield _rewritten_finding(rewritten_samples[0])
     if isinstance(loop, LoopSummary) and not isinstance(loop_layer_calls, NotChecked):
         for finding in _find_unscaled(setup, loop_layer_calls, large, small, spread):
             yield _located_in_loop(finding, loop)
@@ -101,6 +109,22 @@ def unscaled_input(
         raise NotChecked("every input passes a normalization or an embedding before it reaches a weight")
     for finding in _find_unscaled(setup, first_layer_calls, large, small, spread):
         yield replace(finding, assumes=(INPUTS_UNCHANGED,))
+
+
+def _rewritten_finding(rewritten: RewrittenSamples) -> Finding:
+    """Report a dataset that scales its stored data again at each read."""
+    return Finding(
+        message=f"Each read of a {rewritten.split} sample changes the stored data: in two reads of the first one, the "
+        f"mean is {rewritten.means[0]:.3g} and then {rewritten.means[1]:.3g}, the standard deviation "
+        f"{rewritten.deviations[0]:.3g} and then {rewritten.deviations[1]:.3g}; expected the same values.",
+        where=get_location(find_augmented_assignment(rewritten.dataset_type, "__getitem__")),
+        cause="Reading a sample writes to it in place, so every epoch gets what the previous one has left.",
+        fix="x = (self.x[index] - self.mean) / self.std   # a new tensor, instead of -= and /= on a view",
+        evidence={"split": rewritten.split, "samples": rewritten.samples, "means": rewritten.means},
+        explains=(*_CONSEQUENCES, "D109", "D107", "D112", "D122", "E702", "E703", "E704", "E706", "E709", "T605"),
+        aspect="rewritten",
+        severity="error",
+    )
 
 
 def _find_unscaled(

@@ -1,0 +1,123 @@
+"""Samples that change with each read, because reading them writes to the stored data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
+from nbdebug.tensors.pytree import tree_leaves
+
+_SAMPLES = 3
+_MAX_COPIED_VALUES = 25_000_000
+_MAX_COPIED_TENSORS = 5000
+_ROUNDING = 1e-3  # relative difference
+
+
+@dataclass(frozen=True)
+class RewrittenSamples:
+    """Samples of a split that differ between two reads, and are the first ones again after the data are restored.
+
+    ``means`` and ``deviations`` are those of the tensor that changes, in two reads of the first of the samples.
+    """
+
+    split: str
+    dataset_type: type
+    samples: int
+    means: tuple[float, float]
+    deviations: tuple[float, float]
+
+
+@slow_measurement
+def rewritten_samples(setup: Setup) -> list[RewrittenSamples]:
+    """Splits whose samples change when they are read again, with the same random numbers, as stored data change.
+
+    Three samples are read twice. Then the tensors and arrays that the dataset stores are set back: the third read must
+    be equal to the first. So neither a generator of the dataset nor a counter explains the change.
+    """
+    splits = {"train": setup.train_loader, "val": setup.val_loader}
+    return [
+        rewritten
+        for split, loader in splits.items()
+        if is_map_style(loader) and not isinstance(loader.dataset, TensorDataset)
+        if (rewritten := _compare_reads(split, loader.dataset)) is not None
+    ]
+
+
+def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
+    """Compare three reads of some samples of a dataset, which is restored."""
+    try:
+        stored = list(_stored_values(dataset))
+        if not 0 < len(stored) <= _MAX_COPIED_TENSORS or sum(values.numel() for values in stored) > _MAX_COPIED_VALUES:
+            return None
+        indices = sorted({0, len(dataset) // 2, len(dataset) - 1})
+        with Preserve(dataset), torch.no_grad():
+            copies = [values.clone() for values in stored]
+            try:
+                results = [_read_three_times(dataset, index, stored, copies) for index in indices]
+            finally:
+                _restore(stored, copies)
+    except Exception:
+        return None
+    changed = [result for result in results if result is not None]
+    if len(indices) < _SAMPLES or len(changed) < len(indices):
+        return None
+    first, second = changed[0]
+    means, deviations = (float(first.mean()), float(second.mean())), (float(first.std()), float(second.std()))
+    return RewrittenSamples(split, type(dataset), len(indices), means, deviations)
+
+
+def _stored_values(dataset: Any) -> Iterator[Tensor]:
+    """Yield the tensors and arrays of numbers that a dataset and the datasets inside it store, as tensors."""
+    for component in dataset_components(dataset, MAX_DATASET_DEPTH):
+        for _, leaf in tree_leaves(dict(getattr(component, "__dict__", {}))):
+            if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiu" and leaf.flags.writeable:
+                yield torch.from_numpy(leaf)
+            elif isinstance(leaf, Tensor):
+                yield leaf.detach()
+
+
+def _read_three_times(
+    dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]
+) -> tuple[Tensor, Tensor] | None:
+    """Return the first tensor of a sample that differs between two reads, if a read after a reset is the first one."""
+    first, second = _read(dataset, index), _read(dataset, index)
+    if len(first) != len(second) or (pair := _first_difference(first, second)) is None:
+        return None
+    _restore(stored, copies)
+    third = _read(dataset, index)
+    return pair if len(first) == len(third) and all(map(torch.equal, first, third)) else None
+
+
+def _restore(stored: list[Tensor], copies: list[Tensor]) -> None:
+    for values, copy in zip(stored, copies, strict=True):
+        values.copy_(copy)
+
+
+def _first_difference(first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor] | None:
+    pairs = zip(first, second, strict=True)
+    return next((pair for pair in pairs if pair[0].shape == pair[1].shape and _differ(*pair)), None)
+
+
+def _read(dataset: Any, index: int) -> list[Tensor]:
+    """Return copies of the tensors of a sample, read with a fixed seed."""
+    seed_all(0)
+    leaves = (leaf for _, leaf in tree_leaves(dataset[index]))
+    tensors = (torch.from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves)
+    return [tensor.clone() for tensor in tensors if isinstance(tensor, Tensor)]
+
+
+def _differ(first: Tensor, second: Tensor) -> bool:
+    if first.numel() < 2 or not first.is_floating_point():
+        return False
+    return float((first - second).abs().max()) > _ROUNDING * float(first.abs().max())

@@ -1,0 +1,106 @@
+"""Tests of D104 on datasets that change their stored data when a sample is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.rewritten_samples import rewritten_samples
+from nbdebug.rules.examples import network, points
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
+
+
+class Points(Dataset[Any]):
+    """Points with a mean of 2 and a standard deviation of 3; a function reads one of them."""
+
+    def __init__(self, read: Callable[[Any, int], Tensor], as_array: bool = False) -> None:
+        x, self.labels = points()
+        self.x: Any = (2 + 3 * x).numpy() if as_array else 2 + 3 * x
+        self.rows = list((2 + 3 * x).unbind())
+        self.read, self.is_scaled, self.reads = read, False, torch.zeros(len(x))
+        self.generator = torch.Generator().manual_seed(0)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.read(self, index), self.labels[index]
+
+
+def scale_view(data: Any, index: int) -> Tensor:
+    row = data.x[index]
+    row -= 2
+    row /= 3
+    return row
+
+
+def scale_array(data: Any, index: int) -> Tensor:
+    data.x[index] = (data.x[index] - 2) / 3
+    return torch.from_numpy(data.x[index])
+
+
+def scale_row(data: Any, index: int) -> Tensor:
+    return data.rows[index].sub_(2).div_(3)
+
+
+def scale_copy(data: Any, index: int) -> Tensor:
+    return (data.x[index] - 2) / 3
+
+
+def scale_once(data: Any, index: int) -> Tensor:
+    if not data.is_scaled:
+        data.x = (data.x - 2) / 3
+        data.is_scaled = True
+    return data.x[index]
+
+
+def augment(data: Any, index: int) -> Tensor:
+    data.reads[index] += 1
+    return scale_copy(data, index) + 0.1 * torch.randn(4, generator=data.generator)
+
+
+def setup_of(dataset: Dataset[Any]) -> Setup:
+    return Setup(network(3), DataLoader(dataset, 16), loss_fn=nn.CrossEntropyLoss())
+
+
+def rewriting(dataset: Dataset[Any]) -> list[Finding]:
+    findings = rule_findings(setup_of(dataset), "D104")
+    return [finding for finding in findings if finding.aspect == "rewritten"]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Points(scale_view),
+        lambda: Points(scale_array, as_array=True),
+        lambda: Points(scale_row),
+        lambda: Subset(Points(scale_view), range(40)),
+    ],
+    ids=["view of a tensor", "array", "list of tensors", "subset"],
+)
+def test_unscaled_input_reports_samples_that_are_scaled_again_at_each_read(build: Callable[[], Dataset[Any]]) -> None:
+    (finding,) = rewriting(build())
+    assert finding.severity == "error"
+    assert "Each read of a train sample changes the stored data" in finding.message
+
+
+def test_rewritten_samples_leaves_stored_data_unchanged() -> None:
+    torch_data, array_data = Points(scale_row), Points(scale_array, as_array=True)
+    rows, array = [row.clone() for row in torch_data.rows], array_data.x.copy()
+    for data in (torch_data, array_data):
+        assert rewritten_samples(setup_of(data))
+    assert all(map(torch.equal, rows, torch_data.rows))
+    assert np.array_equal(array, array_data.x)
+
+
+@pytest.mark.parametrize("read", [scale_copy, scale_once, augment])
+def test_unscaled_input_ignores_samples_that_are_computed_anew(read: Callable[[Any, int], Tensor]) -> None:
+    assert rewriting(Points(read)) == []
