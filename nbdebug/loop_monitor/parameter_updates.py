@@ -24,7 +24,8 @@ class UncoveredParameters:
 
     ``replaced`` came into the model while the loop ran, in place of others, ``added`` in addition to them.
     ``unfrozen`` were frozen when it began, ``never_held`` were trainable all the time and have not changed. ``of_loss``
-    are those of the loss itself. ``optimizers`` counts the optimizers of the program.
+    are those of the loss itself. ``never_stepped`` had a gradient at every check and have not changed; an optimizer
+    holds them that has never stepped, beside others that have. ``optimizers`` counts the optimizers of the program.
     """
 
     replaced: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class UncoveredParameters:
     never_held: tuple[str, ...] = ()
     of_loss: tuple[str, ...] = ()
     optimizers: int = 1
+    never_stepped: tuple[str, ...] = ()
 
 
 class ParameterTracker:
@@ -88,8 +90,10 @@ class ParameterTracker:
 
         The ``replaced_optimizers`` no longer step.
         """
+        tracked = list(tracked)
         if not any(item.steps for item in tracked) or len(self.parameters) == _MAX_PARAMETERS:
             return UncoveredParameters()
+        never_stepped = self._never_stepped(tracked, replaced_optimizers)
         loss_parameters = loss_fn.named_parameters(recurse=False) if isinstance(loss_fn, nn.Module) else ()
         held = {id(p) for item in tracked for p in item.parameters}
         of_model, of_loss = (
@@ -97,7 +101,7 @@ class ParameterTracker:
             for parameters in (model.named_parameters(), loss_parameters)
         )
         if not of_model and not of_loss:
-            return UncoveredParameters()
+            return UncoveredParameters(never_stepped=never_stepped)
         optimizers = [optimizer for optimizer in _live_optimizers() if optimizer not in replaced_optimizers]
         held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
         uncovered = {name: p for name, p in of_model.items() if id(p) not in held}
@@ -112,7 +116,29 @@ class ParameterTracker:
             tuple(name for name in uncovered if name in never_held),
             tuple(name for name, p in of_loss.items() if id(p) not in held),
             len(optimizers),
+            never_stepped,
         )
+
+    def _never_stepped(
+        self, tracked: Iterable[TrackedOptimizer], replaced_optimizers: Container[torch.optim.Optimizer]
+    ) -> tuple[str, ...]:
+        """Return the unchanged parameters with a gradient at every check, held only by optimizers without a step."""
+        stepping = [item for item in tracked if item.steps]
+        stepped = {id(p) for item in stepping for p in item.parameters}
+        names = [
+            name
+            for name, p in self.parameters.items()
+            if name in self.always_with_gradient - self.changed and id(p) not in stepped
+        ]
+        if not names:
+            return ()
+        others = [
+            optimizer
+            for optimizer in _live_optimizers()
+            if optimizer not in replaced_optimizers and all(optimizer is not item.optimizer for item in stepping)
+        ]
+        held = {id(p) for optimizer in others for group in optimizer.param_groups for p in group["params"]}
+        return tuple(name for name in names if id(self.parameters[name]) in held)
 
     def has_gradient(self, name: str, parameter: Tensor) -> bool:
         """Check whether a parameter has a gradient, or had one before it was cleared."""

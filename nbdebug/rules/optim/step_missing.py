@@ -61,7 +61,8 @@ def step_missing(
     for the last batches of an epoch that do not fill a group of accumulated ones; if more than ``lost`` = 25 % of all
     batches are lost so in each epoch, it is a warning. Several backward passes for one step on one batch, as in
     adversarial training, do not count, unless there are parameters that had a gradient after an earlier pass, none
-    after the last one, and so at no inspected step.
+    after the last one, and so at no inspected step. Parameters that had a gradient at each of ``least`` inspected steps
+    and have not changed are a warning if an optimizer that never stepped holds them, while another one steps.
 
     ## How to fix
     The order is ``zero_grad()``, ``backward()``, ``step()``.
@@ -72,6 +73,8 @@ def step_missing(
     ## References
     PyTorch tutorial, Optimizing Model Parameters: zero_grad, backward and step in a training loop.
     """
+    if loop.gradient_checks >= least and loop.uncovered_parameters.never_stepped:
+        yield _unstepped_finding(loop, parameters)
     if loop.backward_passes < least:
         if setup.optimizers and not loop.backward_passes and loop.unused_batches >= max(least, _two_epochs(setup)):
             yield _unused_batches_finding(loop)
@@ -175,6 +178,22 @@ def _cleared_between_passes(loop: LoopSummary, parameters: list[ParameterEntry])
     )
     module = largest_part(entries[0], entries, parameters) if entries else ""
     return replace(finding, where=replace(finding.where, module=module or None))
+
+
+def _unstepped_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
+    """Report parameters of an optimizer that never steps, while another one does."""
+    entries = [entry for entry in parameters if entry.name in loop.uncovered_parameters.never_stepped]
+    finding = _finding(
+        f"{format_names(entries)} had a gradient in each of {loop.gradient_checks} inspected steps and did not change "
+        f"in {loop.steps} steps: the optimizer that holds them never stepped",
+        "The loop calls step() of one optimizer, but not of the other one.",
+        "for optimizer in (first_optimizer, second_optimizer):\n    optimizer.step()",
+        loop.lines.get("optimizer"),
+        {"inspected steps": loop.gradient_checks, "steps": loop.steps, "parameters": len(entries)},
+        "one optimizer",
+    )
+    module = largest_part(entries[0], entries, parameters) if entries else ""
+    return replace(finding, where=replace(finding.where, module=module or None), severity="warning")
 
 
 def _two_epochs(setup: Setup) -> float:

@@ -1,0 +1,109 @@
+"""Tests of O506 on loops with two optimizers, of which one never steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nbdebug.finding import Finding
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import TrainFunction, all_findings
+
+
+class Clicks(nn.Module):
+    """A sparse table before a network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.tower = nn.Embedding(20, 4, sparse=True), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.tower(self.table(x))
+
+
+def clicks() -> Setup:
+    model = Clicks()
+    rows = torch.arange(64) % 20, torch.arange(64) % 3
+    optimizers = (torch.optim.Adam(model.tower.parameters(), lr=1e-2),)
+    return minimal_setup(model, *rows, nn.CrossEntropyLoss(), optimizers=optimizers)
+
+
+def body_and_head(are_both_passed: bool) -> Setup:
+    model = network(3)
+    optimizers = (torch.optim.SGD(model[2].parameters(), lr=0.1), torch.optim.SGD(model[0].parameters(), lr=0.1))
+    passed = optimizers if are_both_passed else optimizers[:1]
+    return minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=passed)
+
+
+OPTIMIZERS: dict[int, torch.optim.Optimizer] = {}
+
+
+def training(part: str, second_steps_from: float, optimizer_class: type[torch.optim.Optimizer]) -> TrainFunction:
+    """Train with the first optimizer of the setup and another one of ``part``, which steps from some step on."""
+
+    def train(setup: Setup) -> None:
+        if len(setup.optimizers) > 1:
+            second = setup.optimizers[1]
+        else:
+            second = optimizer_class(list(setup.model.get_submodule(part).parameters()), lr=0.05)
+            OPTIMIZERS[id(setup.model)] = second  # a program keeps it longer than the loop
+        for number, (x, y) in enumerate([*setup.train_loader] * 4):
+            setup.optimizers[0].zero_grad()
+            second.zero_grad()
+            nn.functional.cross_entropy(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+            if number >= second_steps_from:
+                second.step()
+
+    return train
+
+
+NEVER = float("inf")
+
+
+def unstepped(train: TrainFunction, setup: Setup) -> list[Finding]:
+    findings = all_findings(train, setup)
+    return [finding for finding in findings if finding.code == "O506" and finding.aspect == "one optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("make", "train", "module"),
+    [
+        (clicks, training("table", NEVER, torch.optim.SparseAdam), "table"),
+        (lambda: body_and_head(False), training("0", NEVER, torch.optim.Adam), "0"),
+        (lambda: body_and_head(True), training("0", NEVER, torch.optim.Adam), "0"),
+    ],
+    ids=["sparse table", "body", "both passed"],
+)
+def test_step_missing_of_one_of_two_optimizers_is_warning_at_its_part(
+    make: Callable[[], Setup], train: TrainFunction, module: str
+) -> None:
+    (finding,) = unstepped(train, make())
+    assert (finding.severity, finding.where.module) == ("warning", module)
+    assert "never stepped" in finding.message
+
+
+def frozen_body() -> Setup:
+    setup = body_and_head(False)
+    setup.model.get_submodule("0").requires_grad_(False)
+    return setup
+
+
+@pytest.mark.parametrize(
+    ("make", "train"),
+    [
+        (clicks, training("table", 0, torch.optim.SparseAdam)),
+        (lambda: body_and_head(True), training("0", 0, torch.optim.Adam)),
+        (lambda: body_and_head(False), training("0", 10, torch.optim.Adam)),
+        (frozen_body, training("0", NEVER, torch.optim.Adam)),
+    ],
+    ids=["sparse table", "both passed", "later", "frozen"],
+)
+def test_step_missing_ignores_optimizers_that_step_and_frozen_parts(
+    make: Callable[[], Setup], train: TrainFunction
+) -> None:
+    assert unstepped(train, make()) == []
