@@ -16,6 +16,7 @@ from nbdebug.hooks.device_syncs import SyncCall
 from nbdebug.hooks.training_events import is_iterator_of
 from nbdebug.loop_monitor.dropout_rates import DropoutRateMonitor, LostRate
 from nbdebug.loop_monitor.event_stacks import get_deciding_line
+from nbdebug.loop_monitor.repeated_passes import RepeatedPassCounter
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_calling_line
@@ -54,6 +55,7 @@ class ForwardPasses:
     "validation", and "train" and "eval", which last changed the mode, "step in eval mode", which last changed it before
     the first step in eval mode, and "no change", which left it in eval mode in the same function. ``calls`` are the
     lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero.
+    ``samples_dropout`` is True if most validation passes in train mode repeat the input of the previous one.
     """
 
     mode_dependent: tuple[str, ...] = ()
@@ -67,6 +69,7 @@ class ForwardPasses:
     lines: dict[str, SourceLine] = field(default_factory=dict)
     calls: tuple[SourceLine, ...] = ()
     lost_rates: tuple[LostRate, ...] = ()
+    samples_dropout: bool = False
 
 
 class ModeMonitor:
@@ -79,6 +82,7 @@ class ModeMonitor:
         )
         self.parameters = [_own_or_adjacent_parameters(model, name) for name in self.modules]
         self.dropout_rates = DropoutRateMonitor(model)
+        self.repeated_passes = RepeatedPassCounter(self.modules.values())
         self.training_modes: list[tuple[_ModelMode, int]] = []
         self.evaluations: Counter[_Evaluation] = Counter()
         self.split = ""
@@ -174,6 +178,7 @@ class ModeMonitor:
             dict(self.lines),
             tuple({line: None for line in self.calls.values() if line}),
             self.dropout_rates.summary(),
+            self.repeated_passes.is_sampling,
         )
 
 

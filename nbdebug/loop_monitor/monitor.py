@@ -193,6 +193,7 @@ class LoopMonitor(OptimizerTracking):
     def on_batch(self, event: tuple[Any, Any, float]) -> None:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         split = self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
+        self.mode_monitor.repeated_passes.on_batch()
         self.attempt(self.batch_use_counter.on_batch, split)
         self.attempt(self.step_groups.on_batch, split, event[0])
         for monitor in (self.batch_alignment, self.correct_counts, self.decision_monitor, self.batch_averages):
@@ -220,6 +221,8 @@ class LoopMonitor(OptimizerTracking):
         """Record the start of a forward pass of the whole model."""
         split = self.split_memory.find_split(args, kwargs, self.mode_monitor.split)
         self.attempt(self.mode_monitor.on_forward_begin, split, self.steps)
+        is_training = self.setup.eager_model.training
+        self.attempt(self.mode_monitor.repeated_passes.on_forward_begin, split, is_training, args, kwargs)
         if not torch.is_grad_enabled() or split == "val":
             self.attempt(self.restored_weights.on_evaluation, self.row_steps)
         self.attempt(self.batch_use_counter.on_forward_begin, split)

@@ -451,6 +451,54 @@ def test_validation_in_train_mode_is_graded_by_its_share(train: TrainFunction, s
     assert share in finding.message
 
 
+def sampling(passes: int, is_sampled: bool = True, no_grad: bool = True) -> TrainFunction:
+    """Predict each validation batch several times in train mode; or each one once, as many times."""
+
+    def predict(setup: Setup) -> None:
+        setup.model.train()
+        with torch.set_grad_enabled(not no_grad):
+            for x, _ in [*setup.val_loader] * (1 if is_sampled else passes):
+                torch.stack([setup.model(x) for _ in range(passes if is_sampled else 1)]).mean(0)
+
+    return epochs_of(plain_step, predict)  # type: ignore[no-any-return]
+
+
+def sampling_by_chunks(setup: Setup) -> None:
+    """Predict the validation tensors, without a loader."""
+    setup.model.train()
+    with torch.no_grad():
+        for x in setup.val_loader.dataset.tensors[0].split(16):
+            torch.stack([setup.model(x) for _ in range(5)]).std(0)
+
+
+def dropout_setup() -> Setup:
+    return make_setup(model=nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3)))
+
+
+@pytest.mark.parametrize("train", [sampling(3), sampling(10), epochs_of(plain_step, sampling_by_chunks)])
+def test_monte_carlo_dropout_on_validation_is_note(train: TrainFunction) -> None:
+    (finding,) = findings_of("E701", train, dropout_setup())
+    assert finding.severity == "note"
+    assert "Monte Carlo dropout" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("train", "make"),
+    [
+        (sampling(10), mode_setup),
+        (sampling(2), dropout_setup),
+        (sampling(5, is_sampled=False), dropout_setup),
+        (sampling(5, no_grad=False), dropout_setup),
+    ],
+    ids=["batch statistics", "two passes", "one pass of each batch", "gradients"],
+)
+def test_validation_passes_in_train_mode_that_do_not_sample_dropout_are_error(
+    train: TrainFunction, make: Callable[[], Setup]
+) -> None:
+    (finding,) = findings_of("E701", train, make())
+    assert finding.severity == "error"
+
+
 @pytest.mark.parametrize(
     "train", [forgetting_eval(100), validating_tensors(switches=True), epochs_of(plain_step, losses_and_scores)]
 )

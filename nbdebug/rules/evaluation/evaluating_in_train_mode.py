@@ -69,7 +69,8 @@ def evaluating_in_train_mode(
     mode without a backward pass, and more than a ``share`` of one half of all passes over validation batches. If they
     are fewer, it is a warning from 2 validations with most passes in train mode, and a share of ``some`` = 10 % of all;
     one validation comprises all such passes between two steps. Passes over the tensors of the validation dataset count
-    whether or not a loader yields them. Dropout
+    whether or not a loader yields them. It is a note if most of these passes repeat the input of the previous one,
+    three times or more for each batch, without gradients and without batch statistics: Monte Carlo dropout. Dropout
     that is on in a model in eval mode is not reported there.
 
     ## How to fix
@@ -112,7 +113,9 @@ def _loop_findings(
         f"in train mode, those of {off} of {rounds} validations, in which "
         f"{len(passes.mode_dependent)} layers ({layers}) drop values or use and update batch statistics.",
         where=get_location(uncalled_line or pass_line),
-        cause="This line names eval without calling it: the parentheses are missing."
+        cause="Each input is passed several times without gradients, as in Monte Carlo dropout."
+        if passes.samples_dropout
+        else "This line names eval without calling it: the parentheses are missing."
         if uncalled_line
         else "The loop does not call eval() before validation."
         if "eval" not in passes.lines
@@ -123,9 +126,9 @@ def _loop_findings(
             "in train mode": passes.validation_in_train_mode,
             "layers": passes.mode_dependent[:8],
         },
-        explains=("T611", "E703", "T610"),
+        explains=() if passes.samples_dropout else ("T611", "E703", "T610"),
         aspect="loop",
-        severity=None if is_usual else "warning",
+        severity="note" if passes.samples_dropout else None if is_usual else "warning",
     )
 
 
