@@ -14,9 +14,9 @@ from types import CodeType, FrameType
 
 from nbdebug.finding import Location
 
-_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
-_RULES_FOLDER = str(Path(_PACKAGE_FOLDER) / "rules")
-_TRANSPARENT_FILE = str(Path(_PACKAGE_FOLDER) / "autograd" / "tracing.py")
+PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
+_RULES_FOLDER = str(Path(PACKAGE_FOLDER) / "rules")
+_TRANSPARENT_FILE = str(Path(PACKAGE_FOLDER) / "autograd" / "tracing.py")
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 _STACK_ENTRY = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -61,7 +61,7 @@ def add_line(where: Location, line: SourceLine) -> Location:
 @cache
 def is_debugger_code(file: str) -> bool:
     """Return whether a file belongs to the debugger; the examples in the rules count as user code."""
-    return file.startswith(_PACKAGE_FOLDER) and not file.startswith(_RULES_FOLDER) and file != _TRANSPARENT_FILE
+    return file.startswith(PACKAGE_FOLDER) and not file.startswith(_RULES_FOLDER) and file != _TRANSPARENT_FILE
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from nbdebug.source.location import is_debugger_code, is_library_code
+from nbdebug.source.location import PACKAGE_FOLDER, is_debugger_code, is_library_code
 
 _FRAME_DICT_NAMES = {"locals", "vars", "f_locals"}
 _MAX_DEPTH, _MAX_HOLDERS = 4, 64
@@ -236,4 +236,4 @@ def _module_name(value: object) -> object:
 
 
 def _is_user_file(file: str) -> bool:
-    return file.endswith(".py") and not is_library_code(file) and not is_debugger_code(file)
+    return file.endswith(".py") and not is_library_code(file) and not file.startswith(PACKAGE_FOLDER)
