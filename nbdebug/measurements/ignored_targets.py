@@ -18,6 +18,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_DISTINCT, _MIN_SAMPLES = 10, 2
 _MIN_TRIALS = 3
+_MIN_LEARNED_SHARE = 0.5  # of the samples with other values; within a margin, a sample has no gradient
 _MIN_ROWS, _MAX_COLUMNS = 8, 64
 
 
@@ -44,8 +45,10 @@ def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTar
     values = torch.unique(target).tolist()
     for value in values:
         rows = target == value
-        if int(rows.sum()) < _MIN_SAMPLES or bool(has_gradient[rows].any()) or not bool(has_gradient.any()):
+        if int(rows.sum()) < _MIN_SAMPLES or bool(has_gradient[rows].any()):
             continue
+        if float(has_gradient[~rows].float().mean()) < _MIN_LEARNED_SHARE:
+            continue  # the loss selects samples, whatever their labels
         if not _changes_loss(loss_call, outputs, rows):
             module = getattr(loss_call.function, "__module__", "") or ""
             others = tuple(other for other in values if other != value)

@@ -22,6 +22,7 @@ from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
 _MAX_NEUTRAL_ROWS = 4
+_RECURRENT_CALLS = {"gru", "lstm", "rnn_tanh", "rnn_relu"}
 _MAX_PADDED_ENDS = 0.5  # share of the samples whose last real step has the value of padding
 
 
@@ -130,7 +131,10 @@ def _find_packing_call(answers: EvalOutputs) -> TorchCall | None:
 
 
 def _find_unmasked_call(answers: EvalOutputs, embedding: nn.Module, padded: Tensor) -> TorchCall | None:
-    """Return the call where embedded padding first changes real values, if the model masks padding elsewhere."""
+    """Return the call where embedded padding first changes real values, if the model masks padding elsewhere.
+
+    A recurrent layer that reads the padding before a masked attention is a common shortcut, and None.
+    """
     row = int(padded.sum(1).argmax())
     pair, padded_pair = replace(answers, batch=answers.batch.take_samples([row, row])), padded[[row, row]]
     if not masks_padding(record_pass(pair, pair.batch), padded_pair):
@@ -139,7 +143,8 @@ def _find_unmasked_call(answers: EvalOutputs, embedding: nn.Module, padded: Tens
         calls = record_pass(pair, pair.batch)
     with change_embedded(embedding, padded_pair):
         changed_calls = record_pass(pair, pair.batch)
-    return find_content_call(calls, changed_calls, ~padded[row], ())
+    call = find_content_call(calls, changed_calls, ~padded[row], ())
+    return None if call is None or call.name in _RECURRENT_CALLS else call
 
 
 def _measure_effect(

@@ -26,6 +26,7 @@ from nbdebug.source.location import add_line
 from nbdebug.views.live import Screen, show_view
 
 _CHEAP_DATA_RULES = ("D104",)  # one batch and one call of each first layer
+_ONLY_IN_CHECKUP = ("rewritten_samples",)  # reads the datasets
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 # Measured from a traced step, the latter by a further backward pass from its loss.
 _FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "batch_distribution"}
@@ -101,7 +102,7 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
     skipped = {
         name: NotChecked(_NOT_MEASURED_DURING_LOOP)
         for name in measurement_descriptions()
-        if is_slow(name) and name not in available
+        if name in _ONLY_IN_CHECKUP or (is_slow(name) and name not in available)
     }
     selected = {rule.code: rule for rule in (*on_loop, *again, *causes)}
     report = _judge(setup, list(selected.values()), {**skipped, **external_values})

@@ -122,7 +122,7 @@ FAULTY_SETUPS: dict[str, tuple[str, SetupBuilder, str]] = {
     "relu6 on logits": ("L210", with_tail(F.relu6, CE), "[0, 6]"),
     "clamped logits": ("L210", with_tail(lambda z: z.clamp(-1, 1), LOGITS, TAGS), "z.clamp(-1, 1)"),
     "relu against a mask": ("L210", pixel_setup(nn.ReLU(), lambda o, t: 1 - dice(o, t)), "relu"),
-    "several classes in cross-entropy": ("L211", with_tail(None, CE, TAGS), "of the target rows"),
+    "several classes in cross-entropy": ("L211", with_tail(None, CE, TAGS), "target rows mark"),
     "several classes in softmax": ("L211", with_tail(lambda z: z.softmax(1), MSE, TAGS), "z.softmax(1)"),
     "several classes in softmax and bce": (
         "L211",

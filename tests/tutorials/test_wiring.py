@@ -12,7 +12,7 @@ from tests.tutorials.tutorial_outputs import results_of, tutorial_path
 MISTAKES = {
     "L205": "return ((answer - truth) ** 2).mean()",
     "M303": "self.layers = [nn.Linear(width, width) for _ in range(depth)]",
-    "M304": "states, _ = self.lstm(x)",
+    "M304": "self.lstm = nn.LSTM(8, 64)",
     "O503": "model.head = nn.Linear(64, 2)",
     "M305": "return self.head(self.block(x))",
 }

@@ -41,8 +41,8 @@ def frozen_parameter(
     Lists the frozen parameters, as a note. If all parameters that the optimizer holds are frozen, this is an error,
     since no step changes anything. So is an optimizer whose parameters a watched loop freezes, as while another network
     takes its turn, and that goes on to step. A warning is given if the output module is frozen and only vectors
-    (normalization, biases) are trainable, if one of several similar parts is frozen although those before and after
-    it are not, and if a frozen layer is as random as a new one while other frozen layers were trained.
+    (normalization, biases) are trainable, and if one of several similar parts is frozen although those before and after
+    it are not. The note names a frozen layer that is as random as a new one while other frozen layers were trained.
 
     ## Why it matters
     A frozen head cannot fit the labels, whatever the layers below it do; a frozen layer that was never trained is a
@@ -98,7 +98,7 @@ def frozen_parameter(
         entries, severity = between_trainable, "warning"
         headline = "Similar parts before and after it are trainable, but this one is frozen"
     elif initial := _initial_entries(frozen_initialization, frozen):
-        entries, severity = initial, "warning"
+        entries, severity = initial, "note"
         headline = "Frozen layers have the random weights of a new layer, although other frozen layers were trained"
     yield _finding(line, entries, headline, trainable, severity)
 

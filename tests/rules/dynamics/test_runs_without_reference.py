@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loss_curves.convergence import find_final_descent, find_plateau, find_rate_too_high
 from nbdebug.loss_curves.curve_shape import curve_shape
@@ -21,7 +22,7 @@ STEPS = np.arange(300)
 
 
 def findings(code: str, record: Record) -> list[Finding]:
-    return find_rule(code)({"record": record})
+    return find_rule(code)({"record": record, "loop": NotChecked("no loop was watched")})
 
 
 def with_spikes(positions: list[int], height: float = 8.0) -> Any:
