@@ -54,8 +54,8 @@ class ForwardPasses:
     depends on the mode; ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward",
     "validation", and "train" and "eval", which last changed the mode, "step in eval mode", which last changed it before
     the first step in eval mode, and "no change", which left it in eval mode in the same function. ``calls`` are the
-    lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero.
-    ``samples_dropout`` is True if most validation passes in train mode repeat the input of the previous one.
+    lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero. ``samples_dropout`` is True
+    if most validation passes in train mode repeat the input of the previous one.
     """
 
     mode_dependent: tuple[str, ...] = ()

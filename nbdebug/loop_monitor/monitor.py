@@ -193,7 +193,7 @@ class LoopMonitor(OptimizerTracking):
     def on_batch(self, event: tuple[Any, Any, float]) -> None:
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         split = self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
-        self.mode_monitor.repeated_passes.on_batch()
+        self.attempt(self.mode_monitor.repeated_passes.on_batch)
         self.attempt(self.batch_use_counter.on_batch, split)
         self.attempt(self.step_groups.on_batch, split, event[0])
         for monitor in (self.batch_alignment, self.correct_counts, self.decision_monitor, self.batch_averages):
