@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.source.location import is_debugger_code, is_library_code
+from nbdebug.source.location import is_user_code
 
 _SYNCHRONIZING_METHODS = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__")
 SyncCall = tuple[FrameType, float]
@@ -43,7 +43,7 @@ def _observed_method(name: str, device: str, on_sync: Callable[[SyncCall], None]
         result = original(self, *args, **kwargs)
         frame = sys._getframe(1)
         file = frame.f_code.co_filename
-        if not is_library_code(file) and not is_debugger_code(file):
+        if is_user_code(file):
             on_sync((frame, time.perf_counter() - start))
         return result
 

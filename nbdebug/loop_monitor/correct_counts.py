@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.setup.losses import score_tensor
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.references import frame_variables
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -82,7 +82,7 @@ class CorrectCountMonitor:
         user_frames = 0
         while frame is not None and user_frames < _MAX_FRAMES:
             code = frame.f_code
-            if not is_library_code(code.co_filename) and not is_debugger_code(code.co_filename):
+            if is_user_code(code.co_filename):
                 user_frames += 1
                 for name, value in frame_variables(frame).items():
                     number = _as_number(value)

@@ -37,6 +37,11 @@ class UncoveredParameters:
     never_stepped: tuple[str, ...] = ()
 
 
+def _held_ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+    """Return the ids of the parameters that some optimizers hold."""
+    return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+
+
 class ParameterTracker:
     """Gradients and changes of each trainable parameter since the construction of this object."""
 
@@ -103,7 +108,7 @@ class ParameterTracker:
         if not of_model and not of_loss:
             return UncoveredParameters(never_stepped=never_stepped)
         optimizers = [optimizer for optimizer in _live_optimizers() if optimizer not in replaced_optimizers]
-        held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+        held = _held_ids(optimizers)
         uncovered = {name: p for name, p in of_model.items() if id(p) not in held}
         new = tuple(name for name, p in uncovered.items() if id(p) not in self.initial_ids)
         has_grown = self.initial_ids <= {id(p) for p in model.parameters()}
@@ -137,7 +142,7 @@ class ParameterTracker:
             for optimizer in _live_optimizers()
             if optimizer not in replaced_optimizers and all(optimizer is not item.optimizer for item in stepping)
         ]
-        held = {id(p) for optimizer in others for group in optimizer.param_groups for p in group["params"]}
+        held = _held_ids(others)
         return tuple(name for name in names if id(self.parameters[name]) in held)
 
     def has_gradient(self, name: str, parameter: Tensor) -> bool:

@@ -17,7 +17,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from nbdebug.loop_monitor.write_trace import WriteTrace, is_plain_tensor
 from nbdebug.source.assignments import loop_over_variable
-from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_calling_line, is_user_code
 from nbdebug.source.references import frame_variables, user_files, user_frames
 from nbdebug.source.search import find_unique_line, matches_call, parse_expressions
 
@@ -276,7 +276,7 @@ def _modules_in(name: str, value: object, module_name: str, depth: int) -> Itera
 def _has_user_class(value: object) -> bool:
     module = type(value).__module__
     file = getattr(sys.modules.get(module), "__file__", None)
-    return module == "__main__" or (file is not None and not is_library_code(file) and not is_debugger_code(file))
+    return module == "__main__" or (file is not None and is_user_code(file))
 
 
 def _is_module(value: object) -> bool:

@@ -113,8 +113,8 @@ class RunSummary:
     ``start`` is the loss before or at the first steps; ``end`` is its mean
     over the last fifth, with its standard error; ``lowest`` is the lowest median of ten segments. ``chance`` is the
     loss of a constant prediction, None if it cannot be compared with what the loop minimizes; ``floor`` is the lowest
-    loss that any prediction of soft targets can reach. ``last_quarter`` is the
-    trend of the last quarter, ``second_half`` of the second half, ``full_trend`` of the whole run.
+    loss that any prediction of soft targets can reach. ``last_quarter`` is the trend of the last quarter,
+    ``second_half`` of the second half, ``full_trend`` of the whole run.
     """
 
     steps: Curve

@@ -99,9 +99,9 @@ class _ReshapeTracker:
         self._origins[id(result)] = origin
         self._references += [source, result]
         for before in dict.fromkeys((tuple(source.shape), origin)):
-            if found := list(_find_swaps(call, before)):
+            if swaps := list(_find_swaps(call, before)):
                 self._origins[id(result)] = tuple(result.shape)
-                self.reshapes += found
+                self.reshapes += swaps
                 return
 
 

@@ -25,7 +25,7 @@ from nbdebug.source.assignments import (
     returned_value,
 )
 from nbdebug.source.creation import Creation, find_creation
-from nbdebug.source.location import SourceLine, get_code, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_code, is_user_code
 from nbdebug.source.references import find_names
 from nbdebug.source.search import (
     call_name,
@@ -307,7 +307,7 @@ def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType
 
 def _is_user_code(function: FunctionType) -> bool:
     file = function.__code__.co_filename
-    return not is_library_code(file) and not is_debugger_code(file)
+    return is_user_code(file)
 
 
 def _returns_parts(datasets: list[Any]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, is_user_code
 
 _MAX_ELEMENTS = 64
 _IMMUTABLE_TYPES = (int, float, bool, complex, str, bytes, type(None))  # equal values may be one object
@@ -83,7 +83,7 @@ class ListLines:
 
 def _is_user_code(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    return not is_library_code(file) and not is_debugger_code(file)
+    return is_user_code(file)
 
 
 def _line_of(frame: FrameType) -> SourceLine:

@@ -71,6 +71,11 @@ def is_library_code(file: str) -> bool:
     return file.startswith(_LIBRARY_FOLDERS) or is_generated or "site-packages" in file or "dist-packages" in file
 
 
+def is_user_code(file: str) -> bool:
+    """Return whether a file is the user's: no library's and not the debugger's."""
+    return not is_library_code(file) and not is_debugger_code(file)
+
+
 def find_user_line(stack: Iterable[SourceLine]) -> SourceLine | None:
     """Return the innermost user line on a stack (innermost first); None if the debugger comes first."""
     for line in stack:
@@ -100,7 +105,7 @@ def get_line_from_frame(frame: FrameType | None) -> SourceLine | None:
 def get_calling_line(frame: FrameType | None) -> SourceLine | None:
     """Return the user's line that called into the debugger, from the stack that ends in ``frame``."""
     return next(
-        (line for line in _iterate_frames(frame) if not is_library_code(line.file) and not is_debugger_code(line.file)),
+        (line for line in _iterate_frames(frame) if is_user_code(line.file)),
         None,
     )
 

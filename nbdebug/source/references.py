@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from nbdebug.source.location import PACKAGE_FOLDER, is_debugger_code, is_library_code
+from nbdebug.source.location import PACKAGE_FOLDER, is_library_code, is_user_code
 
 _FRAME_DICT_NAMES = {"locals", "vars", "f_locals"}
 _MAX_DEPTH, _MAX_HOLDERS = 4, 64
@@ -36,7 +36,7 @@ def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     """Yield the frames of the user's code on the stack that ends in ``frame``, innermost first."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not is_library_code(file) and not is_debugger_code(file):
+        if is_user_code(file):
             yield frame
         frame = frame.f_back
 
@@ -122,7 +122,7 @@ class _ReferenceSearch:
         if owner is None:
             return False
         file = _file_of(owner)
-        if file is not None and not is_library_code(file) and not is_debugger_code(file):
+        if file is not None and is_user_code(file):
             attributes = holder if isinstance(holder, dict) else vars(holder)
             names = [name for name, value in attributes.items() if id(value) in ids and isinstance(name, str)]
             self.references |= {Referrer(name, file, 0, depth, _class_name(owner)) for name in names}

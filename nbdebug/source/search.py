@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, is_library_code, is_user_code
 
 _LABEL_NAME = re.compile(r"(?i)(^|_)(y|t|ys|labels?|targets?|masks?)(_|$)|^y")
 SourceScope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
@@ -240,7 +240,7 @@ def search_files(context: Iterable[Any]) -> set[str]:
     shell = ipython.get_ipython() if ipython else None
     cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
     candidates = {_get_source_file(item) for item in context} | {getattr(sys.modules.get("__main__"), "__file__", None)}
-    return {*cells, *(file for file in candidates if file and not is_library_code(file) and not is_debugger_code(file))}
+    return {*cells, *(file for file in candidates if file and is_user_code(file))}
 
 
 def _get_source_file(item: Any) -> str | None:

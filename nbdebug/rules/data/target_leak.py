@@ -61,10 +61,10 @@ def target_leak(
     leak. If the target has several columns, a warning is given for a feature that equals one of them, unless more than
     a quarter of the features do, as in a reconstruction. A feature whose class means are all at least ``gap`` = 10
     standard deviations apart, while no other feature reaches a third of that, is a warning: a noisy copy of the target.
-    By importance, also a warning: the feature with
-    the largest attribution, whose permutation also lowers the metric most, accounts for ``skill`` = 0.9 of the model's
-    gain over a constant prediction, no other feature accounts for a third of that, and a small decision tree on this
-    feature alone corrects ``alone`` = 0.85 of the constant's errors, out of sample.
+    By importance, also a warning: the feature with the largest attribution, whose permutation also lowers the metric
+    most, accounts for ``skill`` = 0.9 of the model's gain over a constant prediction, no other feature accounts for a
+    third of that, and a small decision tree on this feature alone corrects ``alone`` = 0.85 of the constant's errors,
+    out of sample.
 
     A column of a table encodes the target if, over the rows with the same value, the mean of the target is a linear
     function of that value to four digits, for five or more values, each of which occurs twice on average: this holds

@@ -102,7 +102,7 @@ def softmax_wrong_axis(
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
-            yield _finding(node, shape, axis, description, _batch_axis(node, values))
+            yield _finding(node, shape, axis, description, _batch_axis(_call_name(node), values))
         elif node in final_nodes and (class_axis := _find_class_axis(setup, first_pass, node)) not in (None, axis):
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
@@ -129,9 +129,9 @@ _QUERY_AXIS = (
 )
 
 
-def _batch_axis(node: Node, values: str) -> tuple[str, str]:
+def _batch_axis(name: str, values: str) -> tuple[str, str]:
     """Cause and fix for a softmax over the samples of a batch."""
-    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{_call_name(node)}(x, dim=-1)"
+    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{name}(x, dim=-1)"
 
 
 def _single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple[str, str]:
@@ -212,13 +212,13 @@ def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, ex
 
 def _by_hand_finding(call: TorchCall) -> Finding:
     """Report log-probabilities that sum to one over the batch, made by other operations than a softmax."""
-    shape = tuple(call.outputs[0].shape)
+    shape, (cause, fix) = tuple(call.outputs[0].shape), _batch_axis("log_softmax", "values")
     return Finding(
         message=f"The loss compares log-probabilities {shape} whose exponentials sum to 1 over axis 0, the "
         f"{shape[0]} samples of the batch, instead of the {shape[1]} values of each sample.",
         where=call.where,
-        cause="Axis 0 is the batch axis.",
-        fix="# over the values of each sample:\nlog_softmax(x, dim=-1)",
+        cause=cause,
+        fix=fix,
         evidence={"shape": list(shape), "axis": 0},
         explains=_CONSEQUENCES,
     )
