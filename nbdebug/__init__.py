@@ -7,10 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nbdebug.assertions import assert_healthy as assert_healthy
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
-    from nbdebug.functional import assert_healthy as assert_healthy
     from nbdebug.functional import batch_size as batch_size
     from nbdebug.functional import checkup as checkup
     from nbdebug.functional import compare_optimizers as compare_optimizers
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nbdebug.functional import importance as importance
     from nbdebug.functional import lr_range as lr_range
     from nbdebug.functional import overfit as overfit
+    from nbdebug.functional import treatments as treatments
     from nbdebug.functional import watch as watch
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
@@ -30,7 +31,7 @@ PUBLIC_MODULES = {
     "Finding": "finding",
     "Report": "report",
     "SetupError": "exceptions",
-    "assert_healthy": "functional",
+    "assert_healthy": "assertions",
     "batch_size": "functional",
     "checkup": "functional",
     "compare_optimizers": "functional",
@@ -43,13 +44,14 @@ PUBLIC_MODULES = {
     "lr_range": "functional",
     "overfit": "functional",
     "restore": "preserve",
+    "treatments": "functional",
     "unload_ipython_extension": "magics",
     "watch": "functional",
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "drift", "errors", "explain"),
-    *("importance", "load", "lr_range", "overfit", "restore", "watch"),
+    *("importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug")

@@ -1,4 +1,4 @@
-"""Each tool as a function that needs no Debugger, and a checkup as an assertion."""
+"""Each tool as a function that needs no Debugger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.finding import SEVERITIES
 from nbdebug.options import check_option_names, check_unused
 from nbdebug.report import Report
 from nbdebug.setup import Setup
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.overfit import Overfit
+    from nbdebug.tools.treatments import Treatments
     from nbdebug.watching.optimizer_steps import Match
 
 _DEBUGGER_OPTIONS = {
@@ -41,7 +41,6 @@ _DEBUGGER_OPTIONS = {
 }
 _EXPLAIN_OPTIONS = [name for name in signature(Debugger.explain).parameters if name not in ("self", "sample")]
 _AnyResult = TypeVar("_AnyResult")
-_AllowedSeverity = Literal["note", "warning"]
 
 
 @check_option_names()
@@ -166,6 +165,33 @@ def compare_optimizers(
     The options are those of ``Debugger`` and ``Debugger.compare_optimizers``.
     """
     return _run(Debugger.compare_optimizers, locals())
+
+
+@check_option_names()
+def treatments(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    steps: int = 150,
+    seeds: int = 3,
+) -> Treatments:
+    """Find what cures poor learning, by trying changes on copies.
+
+    The options are those of ``Debugger`` and ``Debugger.treatments``.
+    """
+    return _run(Debugger.treatments, locals())
 
 
 @check_option_names()
@@ -393,50 +419,3 @@ def _run(tool: Callable[..., _AnyResult], arguments: Mapping[str, Any]) -> _AnyR
     names = signature(tool).parameters.keys() & arguments.keys() - _DEBUGGER_OPTIONS.keys()
     debugger = Debugger(**{name: arguments[name] for name in signature(Debugger).parameters})
     return tool(debugger, **{name: arguments[name] for name in names})
-
-
-class Unhealthy(AssertionError):
-    """The text of a report with faults; ``report`` holds it as data."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(f"\n{report}")
-        self.report = report
-
-
-@check_option_names()
-def assert_healthy(
-    model: nn.Module,
-    train_loader: Any,
-    val_loader: Any = None,
-    *,
-    allow: _AllowedSeverity = "note",
-    loss_fn: Callable[..., Any] | None = None,
-    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-    scheduler: Any = None,
-    task: str | None = None,
-    class_names: Sequence[str] | None = None,
-    feature_names: Sequence[str] | None = None,
-    forward: Callable[..., Any] | None = None,
-    unpack: Callable[[Any], Any] | None = None,
-    step_fn: Callable[[Any], Any] | None = None,
-    device: torch.device | str | None = None,
-    extra_state: Iterable[Any] = (),
-    budget: Budget = "standard",
-    select: Iterable[str] | None = None,
-    ignore: Iterable[str] = (),
-    options: Options | None = None,
-) -> Report:
-    """Run a checkup, and raise Unhealthy (an AssertionError with the report) for a finding worse than ``allow``.
-
-    The other options are those of ``Debugger`` and ``Debugger.checkup``. Returns the report. Raises SetupError for a
-    setup that cannot be run.
-    """
-    if allow not in ("note", "warning"):
-        raise SetupError(f"allow is {allow!r}; expected 'note' or 'warning'. Leave it out for 'note'.")
-    report = _run(Debugger.checkup, locals())
-    if report.pass_error:
-        raise SetupError(report.pass_error)
-    worse_severities = SEVERITIES[: SEVERITIES.index(allow)]
-    if any(finding.severity in worse_severities for finding in report):
-        raise Unhealthy(report)
-    return report

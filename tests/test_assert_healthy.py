@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import nbdebug
-from nbdebug.functional import Unhealthy
+from nbdebug.assertions import Unhealthy
 from nbdebug.rules.examples import classifier
 from nbdebug.rules.loss import initial_loss_off, softmax_before_cross_entropy
 from nbdebug.setup import Setup

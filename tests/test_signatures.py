@@ -19,7 +19,17 @@ FUNCTIONS = {name: getattr(nbdebug, name) for name in nbdebug.__all__ if inspect
 METHODS = {
     name: method for name, method in inspect.getmembers(Debugger, inspect.isfunction) if not name.startswith("_")
 }
-TOOLS = ["batch_size", "checkup", "compare_optimizers", "errors", "explain", "importance", "lr_range", "overfit"]
+TOOLS = [
+    "batch_size",
+    "checkup",
+    "compare_optimizers",
+    "errors",
+    "explain",
+    "importance",
+    "lr_range",
+    "overfit",
+    "treatments",
+]
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

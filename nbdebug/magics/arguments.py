@@ -36,6 +36,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
         **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float, "--confirm": int},
     },
     "compare": {"--optimizers": _parse_names, "--schedules": _parse_names, "--steps": int, "--seeds": int},
+    "treatments": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},

@@ -90,6 +90,19 @@ def compare(line: str) -> Any:
     return debugger.compare_optimizers(**options)
 
 
+def treatments(line: str) -> Any:
+    """Find what cures poor learning, by trying changes on copies.
+
+    %treatments [dbg] [--steps 150] [--seeds 3]
+
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    --steps  steps of each treatment; the setup without treatment gets four times as many
+    --seeds  number of batch orders
+    """
+    debugger, options = parse_line("treatments", line)
+    return debugger.treatments(**options)
+
+
 def errors(line: str) -> Any:
     """Browse the errors of the model, and the samples behind each number.
 
@@ -181,6 +194,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "lr_range": lr_range,
     "compare": compare,
     "batch_size": batch_size,
+    "treatments": treatments,
     "errors": errors,
     "explain": explain,
     "importance": importance,

@@ -16,7 +16,7 @@ from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
-from nbdebug.report import Report
+from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.rule_engine.rule_runner import Options, RuleRunner, locate_finding
@@ -49,7 +49,8 @@ def checkup(
     """Return the findings on a setup; nothing of the user's is changed.
 
     ``on_report`` receives the report in any case. ``budget`` "quick" runs only the rules that one pass of one batch can
-    decide, "thorough" also runs the tiny-batch overfit test. ``select`` and ``ignore`` are prefixes of codes.
+    decide, "thorough" also runs the tiny-batch overfit test, and tries treatments if no finding explains poor learning.
+    ``select`` and ``ignore`` are prefixes of codes.
     ``options`` maps codes to the keyword options of their rules.
 
     Raises SetupError if the setup cannot be run and no finding explains why. If the model rejects a batch as the loader
@@ -67,6 +68,9 @@ def checkup(
                 report = runner.report()
                 on_report(report)
                 screen.finish(report)
+    if budget == "thorough" and not report.stopped and not any(f.severity != "note" for f in report):
+        report = merge_reports([report, _try_treatments(setup, rules)])
+        on_report(report)
     error = runner.refusal or _get_forward_error(runner.measurements)
     if error and not report.pass_error and not any(finding.severity == "error" for finding in report):
         raise error
@@ -203,6 +207,18 @@ def _run_overfit_test(setup: Setup) -> dict[str, Any]:
         return {"overfit": overfit(setup)}
     except SetupError as error:
         return {"overfit": NotChecked(str(error))}
+
+
+def _try_treatments(setup: Setup, rules: list[Rule]) -> Report:
+    """Return the finding on a treatment that cures, if any does."""
+    from nbdebug.tools.treatments import treatments
+
+    codes = {rule.code for rule in rules}
+    ignored = [code for code in rule_registry.load_rules() if code not in codes]
+    try:
+        return judge_result(setup, ignored, treatments=treatments(setup))
+    except SetupError as error:
+        return judge_result(setup, ignored, treatments=NotChecked(str(error)))
 
 
 def _get_forward_error(measurements: Measurements) -> SetupError | None:

@@ -6,7 +6,7 @@ import { bulletList, formatNumber, h, heading, makeButton, mountView, redrawOnMe
 import { drawRule, strokePath } from "../../views/line_chart.js";
 
 /** @typedef {{name: string, rate: string, words: string, tone: string, rank: number, train: number | null, val: number | null, error: number | null, x: number[], middle: number[], low: number[], high: number[], looks: number[], validation: number[]}} Panel */
-/** @typedef {{x: ReturnType<typeof scale>, y: ReturnType<typeof scale>, ys: number[], xs: number[], left: number, width: number, log: boolean}} Frame */
+/** @typedef {{x: ReturnType<typeof scale>, y: ReturnType<typeof scale>, ys: number[], xs: number[], left: number, width: number, log: boolean, quantity: string}} Frame */
 
 const PANEL_HEIGHT = 132, PANEL_TOP = 8, PANEL_BOTTOM = PANEL_HEIGHT - 18;
 /** @type {Record<string, [string, string]>} */
@@ -34,7 +34,7 @@ function render({ model, el }) {
       pictures = panels.map(() => candidateChart(setCursor));
       grid.replaceChildren(...pictures.map((picture) => picture.node));
     }
-    key.textContent = `training loss over ${state.steps} steps, same axes for all; band: range over seeds${panels.some((panel) => panel.looks.length) ? "; dots: validation loss" : ""}; faint lines: the other candidates`;
+    key.textContent = `${state.quantity} over ${state.steps} steps, same axes for all; band: range over seeds${panels.some((panel) => panel.looks.length) ? "; dots: validation loss" : ""}; faint lines: the other candidates`;
     logs.ariaPressed = String(log);
     const width = grid.firstElementChild?.clientWidth ?? 0, colors = palette(el);
     if (width) pictures.forEach((picture, i) => picture.show(panels, i, sharedAxes(state, width, log), colors, cursor));
@@ -67,7 +67,7 @@ function sharedAxes(state, width, log) {
   const high = padRange(extent(from.flatMap((panel) => [...panel.low, ...panel.high, ...panel.validation]).filter((v) => v <= maxLoss), log), log);
   const ys = (log ? logTicks : ticks)(high, 4), left = Math.max(24, ...ys.map((v) => formatNumber(v).length * 6.2 + 10));
   const range = /** @type {[number, number]} */ ([1, Math.max(2, state.steps)]);
-  return { x: scale(range, [left, width - 8]), y: scale(high, [PANEL_BOTTOM, PANEL_TOP], log), ys, xs: [1, state.steps], left, width, log };
+  return { x: scale(range, [left, width - 8]), y: scale(high, [PANEL_BOTTOM, PANEL_TOP], log), ys, xs: [1, state.steps], left, width, log, quantity: state.quantity };
 }
 
 /** One small chart; `onPoint` is called with the step under the pointer. @param {(step: number | undefined) => void} onPoint */
@@ -108,7 +108,7 @@ function candidateChart(onPoint) {
       drawCandidate(g, f, candidate, colors);
       if (step !== undefined) drawRule(g, f.x(step), PANEL_TOP, f.x(step), PANEL_BOTTOM, colors.soft);
       g.restore();
-      const course = candidate.x.length ? `training loss from ${formatNumber(candidate.middle[0])} to ${formatNumber(candidate.middle.at(-1))}` : "not run yet";
+      const course = candidate.x.length ? `${f.quantity} from ${formatNumber(candidate.middle[0])} to ${formatNumber(candidate.middle.at(-1))}` : "not run yet";
       canvas.ariaLabel = `${candidate.name}, ${candidate.words}: ${course}. Arrow keys read values.`;
     },
   };
@@ -160,7 +160,7 @@ function drawThinLine(g, f, xs, ys, color, width) {
 
 /** The verdict and the reasons. @param {any} state */
 function outcomeBanner(state) {
-  const [sign, tone] = OUTCOMES[state.verdict] ?? [];
+  const [sign, tone] = OUTCOMES[state.outcome || state.verdict] ?? [];
   if (!sign) return [];
   return [statusBanner(tone, sign, h("b", {}, state.verdict), state.headline, bulletList(state.reasons))];
 }
@@ -174,7 +174,7 @@ function standingsTable(state) {
     loss(panel.train, panel, "train"), val && loss(panel.val, panel, "val"), h("td", {}, panel.words)));
   if (!state.verdict) return [];
   return [
-    h("table.table", { style: "margin-top:10px;overflow-wrap:normal", ariaLabel: "final loss" }, tableHead(heads), h("tbody", {}, ...rows)),
+    state.judged_by && h("table.table", { style: "margin-top:10px;overflow-wrap:normal", ariaLabel: "final loss" }, tableHead(heads), h("tbody", {}, ...rows)),
     state.code && h("pre.code", { style: "margin:8px 0;padding:6px 12px" }, state.code),
     ...state.notes.map((/** @type {string} */ text) => h("div.note", {}, text)),
   ].filter(Boolean);

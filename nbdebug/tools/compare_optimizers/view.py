@@ -41,7 +41,9 @@ class CandidatePanel:
 class OptimizerComparisonView(View):
     """Candidates during and after the comparison, best first; ``verdict`` is "" while they run.
 
-    ``judged_by`` is the loss used for ranking: "train" or "val".
+    ``outcome`` is the kind of the verdict, which chooses its sign: "clear", "tie", "none" or "stopped"; by default the
+    verdict itself. ``quantity`` names what the curves show. ``judged_by`` is the loss used for ranking: "train" or
+    "val"; "" for candidates without a table of losses.
     """
 
     module: ClassVar[str] = "tools/compare_optimizers/page.js"
@@ -51,6 +53,8 @@ class OptimizerComparisonView(View):
     status: str = ""
     panels: Sequence[CandidatePanel] = ()
     verdict: str = ""
+    outcome: str = ""
+    quantity: str = "training loss"
     headline: str = ""
     reasons: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -61,7 +65,18 @@ class OptimizerComparisonView(View):
 
     def state(self) -> dict[str, Any]:
         """Return the state for the browser, with numbers rounded to four digits and thinned curves."""
-        names = ("title", "status", "verdict", "headline", "code", "steps", "judged_by", "stoppable")
+        names = (
+            "title",
+            "status",
+            "verdict",
+            "outcome",
+            "quantity",
+            "headline",
+            "code",
+            "steps",
+            "judged_by",
+            "stoppable",
+        )
         lists = {name: to_json_value(list(getattr(self, name))) for name in ("reasons", "notes")}
         panels = [self._panel(panel) for panel in self.panels]
         return {**{name: to_json_value(getattr(self, name)) for name in names}, **lists, "panels": panels}

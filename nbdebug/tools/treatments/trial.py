@@ -1,0 +1,104 @@
+"""Trains one treated copy with one seed, and records its score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isfinite
+
+import numpy as np
+import torch
+
+from nbdebug.preserve import seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.user_code import UserCodeErrors
+from nbdebug.tools.treatments.catalog import Treatment
+from nbdebug.tools.treatments.score import ScoreMeter
+from nbdebug.tools.treatments.treated_setup import TreatedSetup
+from nbdebug.training.model_copy import trainable_setup
+from nbdebug.training.trainer import BatchStream, Trainer
+
+_SCORES_PER_RUN = 8
+
+
+@dataclass
+class TrialRun:
+    """The scores of one run after some steps; ``steps`` counts steps of the user's batch size."""
+
+    seed: int
+    steps: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    ended: str = "finished"
+
+    @property
+    def score(self) -> float:
+        """The mean of the last two scores, which vary less than one of them; -inf for a run that diverged."""
+        if self.ended == "diverged" or not self.scores:
+            return -np.inf
+        return float(np.mean(self.scores[-2:]))
+
+
+def run_trial(
+    setup: Setup,
+    treatment: Treatment | None,
+    meter: ScoreMeter,
+    batches: list[Batch],
+    seed: int,
+    steps: int,
+    should_stop: Callable[[], bool],
+) -> TrialRun | None:
+    """Train a copy for ``steps`` steps of the user's batch size; None if the treatment changes nothing.
+
+    Must run inside a Preserve. A treatment that raises, such as one that a model does not support, changes nothing.
+    """
+    with trainable_setup(setup, in_place=False) as trainable, torch.enable_grad():
+        seed_all(seed)
+        has_scheduler = setup.scheduler is not None
+        optimizers = trainable.rebuild_optimizers(setup.optimizers, has_scheduler) or [trainable.adam()]
+        treated = TreatedSetup(trainable, optimizers, batches, meter.loss_kind)
+        if treatment is not None and not _applies(treatment, treated, meter):
+            return None
+        if treatment is None:
+            with UserCodeErrors(lambda: "in a run without treatment"):
+                return _train(treated, meter, seed, steps, should_stop)
+        try:
+            return _train(treated, meter, seed, steps, should_stop)
+        except Exception:  # the changed setup may not run; the user's own has
+            return None
+
+
+def _applies(treatment: Treatment, treated: TreatedSetup, meter: ScoreMeter) -> bool:
+    loss_fn = treated.setup.loss_fn
+    try:
+        is_changed = treatment.apply(treated)
+    except Exception:  # it does not fit this model
+        return False
+    return is_changed and not (meter.compares_losses and treated.setup.loss_fn is not loss_fn)
+
+
+def _train(
+    treated: TreatedSetup, meter: ScoreMeter, seed: int, steps: int, should_stop: Callable[[], bool]
+) -> TrialRun:
+    run = TrialRun(seed)
+    stream = BatchStream(treated.setup, seed)
+    trainer = Trainer(treated.setup, treated.optimizers, stream, 1, treated.max_norm)
+    count = round(steps / treated.samples_per_step)
+    due = {round(count * number / _SCORES_PER_RUN) for number in range(1, _SCORES_PER_RUN + 1)}
+    try:
+        for step in range(1, count + 1):
+            with treated.active_modes():
+                loss = trainer.step()
+            run.losses.append(loss)
+            if not isfinite(loss):
+                run.ended = "diverged"
+                break
+            if step in due:
+                run.steps.append(round(step * treated.samples_per_step))
+                run.scores.append(meter.score(treated))
+            if should_stop():
+                run.ended = "stopped"
+                break
+    finally:
+        stream.close()
+    return run
