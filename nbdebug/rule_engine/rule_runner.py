@@ -13,6 +13,7 @@ from nbdebug.finding import Finding, is_ignored
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK, is_slow
 from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
+from nbdebug.rule_engine.head_rules import HeadRules
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
@@ -33,7 +34,7 @@ class RuleRunner:
     """Runs the rules in the order of the debugging pyramid and collects their findings."""
 
     def __init__(self, measurements: Measurements, rules: list[Rule], options: Options) -> None:
-        self.measurements, self._options = measurements, options
+        self.measurements, self._options, self._head_rules = measurements, options, HeadRules(measurements)
         quick = measurements["budget"] == "quick"
         slow = {rule.code for rule in rules if quick and any(map(is_slow, set(rule.needs) - rule.optional))}
         too_slow = (rule for rule in rules if rule.code in slow)
@@ -68,10 +69,15 @@ class RuleRunner:
             self._run_rule(rule)
 
     def _run_rule(self, rule: Rule) -> None:
-        """Run one rule; if it cannot be checked or fails, record the reason."""
+        """Run one rule on each head, else on the whole; if it cannot be checked or fails, record the reason."""
+        options = self._options.get(rule.code, {})
+        of_heads: list[Finding] | None = None
         try:
-            return self._record_findings(rule, rule(self.measurements, **self._options.get(rule.code, {})))
+            of_heads = self._head_rules.check(rule, options)
+            return self._record_findings(rule, of_heads or rule(self.measurements, **options))
         except NotChecked as reason:
+            if of_heads is not None:
+                return self._record_findings(rule, of_heads)
             message = str(reason)
         except SetupError as refusal:
             self.refusal, message = self.refusal or refusal, str(refusal)

@@ -198,7 +198,17 @@ def iterate_sampler_indices(loader: DataLoader[Any]) -> Iterator[Any]:
 
 def dataset_length(loader: Any) -> int | None:
     """Return the number of samples of a loader; None if unknown."""
+    return _length(getattr(loader, "dataset", None))
+
+
+def batch_count(loader: Any) -> int | None:
+    """Return the number of batches of a loader; None if unknown, as over most iterable datasets."""
+    return _length(loader)
+
+
+def _length(sized: Any) -> int | None:
+    """Return a length; None if it has none, or raises, as that of a stream may."""
     try:
-        return len(loader.dataset)
+        return len(sized)
     except (AttributeError, TypeError, NotImplementedError):
         return None

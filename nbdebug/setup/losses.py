@@ -38,6 +38,7 @@ _FUNCTION_KINDS: dict[Callable[..., Any], LossKind] = {
     F.smooth_l1_loss: "absolute",
     F.huber_loss: "absolute",
 }
+FUNCTION_KINDS_BY_NAME = {function.__name__: kind for function, kind in _FUNCTION_KINDS.items()}
 NODE_KINDS: dict[str, LossKind] = {
     "NllLoss": "cross-entropy",
     "NllLoss2D": "cross-entropy",
@@ -80,13 +81,12 @@ def is_torch_loss(kind: LossKind, scores: Tensor, target: Tensor, value: float) 
 
 def raising_loss_kind(error: BaseException | None) -> LossKind:
     """Return the kind of the torch loss that raised an exception; cross-entropy for a class index out of range."""
-    kinds_by_name = {function.__name__: kind for function, kind in _FUNCTION_KINDS.items()}
     traceback, kind = (
         error.__traceback__ if error else None,
         "cross-entropy" if _CLASS_OUT_OF_RANGE.search(str(error)) else "other",
     )
     while traceback is not None:
-        kind = kinds_by_name.get(traceback.tb_frame.f_code.co_name, kind)
+        kind = FUNCTION_KINDS_BY_NAME.get(traceback.tb_frame.f_code.co_name, kind)
         traceback = traceback.tb_next
     return cast(LossKind, kind)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -16,12 +17,22 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _TASK_NAMES = ("classification", "binary", "multi-label", "regression", "language-model", "reconstruction", "other")
 _TYPO_SIMILARITY = 0.85  # "multi-lable" is 0.91 similar to a known name, "masked-language-model" 0.8
+# The field's words for a task, without spaces and hyphens.
 _TASK_ALIASES = {
-    "multiclass": "classification",
-    "multi-class": "classification",
-    "multilabel": "multi-label",
-    "lm": "language-model",
-    "autoencoder": "reconstruction",
+    **dict.fromkeys(("multiclass", "classifier", "singlelabel", "imageclassification"), "classification"),
+    **dict.fromkeys(("textclassification", "sequenceclassification", "tokenclassification"), "classification"),
+    **dict.fromkeys(("sequencelabeling", "sequencelabelling", "tagging", "ner", "postagging"), "classification"),
+    **dict.fromkeys(("binaryclassification", "binaryclassifier"), "binary"),
+    **dict.fromkeys(("multilabelclassification", "multilabelled", "multilabeled"), "multi-label"),
+    **dict.fromkeys(("lm", "causallm", "clm", "languagemodeling", "languagemodelling"), "language-model"),
+    **dict.fromkeys(("causallanguagemodeling", "causallanguagemodelling", "nexttokenprediction"), "language-model"),
+    **dict.fromkeys(("regressor", "forecasting", "timeseriesforecasting"), "regression"),
+    **dict.fromkeys(("autoencoder", "autoencoding", "denoising"), "reconstruction"),
+    # Their losses and targets follow none of the other tasks.
+    **dict.fromkeys(("multitask", "multihead", "multioutput", "ctc", "speechrecognition", "asr"), "other"),
+    **dict.fromkeys(("gan", "vae", "diffusion", "contrastive", "metriclearning", "ranking"), "other"),
+    **dict.fromkeys(("reinforcement", "reinforcementlearning", "rl", "detection", "objectdetection"), "other"),
+    **dict.fromkeys(("seq2seq", "translation", "segmentation", "semanticsegmentation"), "other"),
 }
 
 
@@ -39,10 +50,10 @@ class LearningTask:
 
 def parse_task(name: str) -> LearningTask:
     """Return the task that a user named; custom names become "other", raises SetupError for a misspelled one."""
-    normalized = name.lower().replace("_", "-").replace(" ", "-")
-    normalized = _TASK_ALIASES.get(normalized, normalized)
-    if normalized in _TASK_NAMES:
-        return LearningTask(normalized, "as given")
+    normalized = "-".join(re.split(r"[\s_-]+", name.strip().lower()))
+    by_letters = {**{task_name.replace("-", ""): task_name for task_name in _TASK_NAMES}, **_TASK_ALIASES}
+    if known := by_letters.get(normalized.replace("-", "")):
+        return LearningTask(known, "as given" if known != "other" else f"{name!r}, as given")
     completions = [task_name for task_name in _TASK_NAMES if normalized and task_name.startswith(normalized)]
     if suggestions := completions or get_close_matches(
         normalized, [*_TASK_NAMES, *_TASK_ALIASES], n=1, cutoff=_TYPO_SIMILARITY

@@ -35,6 +35,13 @@ def tree_leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[A
         yield from tree_leaves(value, (*path, key))
 
 
+def tree_get(tree: Any, path: tuple[Any, ...]) -> Any:
+    """Return the part of a tree at a path of keys."""
+    for key in path:
+        tree = tree_children(tree)[key]
+    return tree
+
+
 def tree_tensors(tree: Any) -> list[Tensor]:
     """Return the tensors of a tree, in order; a packed sequence counts as its data."""
     if isinstance(tree, Tensor):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence, Sized
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.records import Record
-from nbdebug.setup import Setup
+from nbdebug.setup import Setup, loaders
 
 FETCH_SECONDS = 0.1
 Number = float | Tensor
@@ -155,11 +154,9 @@ def describe_setup(setup: Setup) -> dict[str, Any]:
         "finished": False,
         "may_carry_state": _may_carry_state(setup),
     }
-    with suppress(TypeError):  # a loader over an iterable dataset has a length only if the dataset has one
-        if isinstance(loader, Sized) and len(loader):
-            metadata["batches_per_epoch"] = len(loader)
-    for split, split_loader in (("train", loader), ("val", setup.val_loader)):
-        dataset = getattr(split_loader, "dataset", None)
-        if isinstance(dataset, Sized):
-            metadata[f"{split}_samples"] = len(dataset)
-    return metadata
+    counts = {
+        "batches_per_epoch": loaders.batch_count(loader) or None,
+        "train_samples": loaders.dataset_length(loader),
+        "val_samples": loaders.dataset_length(setup.val_loader),
+    }
+    return {**metadata, **{name: count for name, count in counts.items() if count is not None}}

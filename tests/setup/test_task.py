@@ -62,7 +62,14 @@ def test_task_of_model_that_returns_its_loss_is_other() -> None:
         ("multi_task", "other"),
         ("masked_language_model", "other"),
         ("count_regression", "other"),
-        ("token classification", "other"),
+        ("token classification", "classification"),
+        ("multitask", "other"),
+        ("Multi-Task", "other"),
+        ("CTC", "other"),
+        ("language modelling", "language-model"),
+        ("causal_lm", "language-model"),
+        (" regression ", "regression"),
+        ("sequence labelling", "classification"),
     ],
 )
 def test_parse_task_of_known_name_returns_task(text: str, name: str) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
 
 import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.loop_monitor import LoopMonitor
-from nbdebug.rules.examples import classifier, regressor
+from nbdebug.rules.examples import classifier, points, regressor
 from nbdebug.setup import Setup
 from tests.clock import CLOCK
 
@@ -132,3 +135,33 @@ def test_watch_adds_the_line_of_the_loss_call_to_findings_about_the_loss() -> No
     after = next(finding for finding in debugger.findings if finding.code == "L205")
     assert "setup.loss_fn(setup.model(x), y)" in (after.where.source or "")
     assert after.message == before.message
+
+
+class Stream(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Samples without a length, or with a length that raises ``error``."""
+
+    error: type[Exception] | None = None
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        yield from zip(*points(), strict=True)
+
+
+class StreamWithoutKnownLength(Stream):
+    """A stream whose class has ``__len__`` and does not know it."""
+
+    def __len__(self) -> int:
+        assert self.error is not None
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [None, TypeError, NotImplementedError])
+def test_watch_of_stream_without_length_records_every_step(error: type[Exception] | None) -> None:
+    stream = StreamWithoutKnownLength() if error else Stream()
+    stream.error = error
+    setup = classifier()
+    debugger = Debugger(setup.model, DataLoader(stream, 16), loss_fn=setup.loss_fn, optimizer=setup.optimizers[0])
+    with debugger.watch() as watch:
+        losses = train(debugger.setup)
+    assert watch.result is not None
+    assert len(watch.result.to_frame()) == len(losses) == 8
+    assert watch.result.errors == ""

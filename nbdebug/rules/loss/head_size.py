@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nbdebug.finding import Finding
-from nbdebug.measurements.dataset_rows import SplitRows
+from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -18,7 +18,7 @@ from nbdebug.setup.task import LearningTask
 
 @rule("L207", "warning", origin="targets")
 def head_size(
-    rows: list[SplitRows],
+    tables: dict[str, SplitTable],
     task: LearningTask,
     expected_loss: ExpectedLoss,
     *,
@@ -39,7 +39,7 @@ def head_size(
     classes.
 
     ## How it is measured
-    On the whole training split if it is in memory, for classifiers. Reported when at most ``share`` of the outputs
+    On the whole training split if all of it was read, for classifiers. Reported when at most ``share`` of the outputs
     occur among at least ``per_class`` labels per output. With fewer labels, reported when at most ``sliver`` = 2 % of
     the outputs occur among at least ``least`` labels and fewer than ``unseen`` = 1 % of the labels are the only one of
     their class: that share estimates the probability of classes not seen yet.
@@ -54,17 +54,14 @@ def head_size(
     Documentation of torch.nn.CrossEntropyLoss: class indices lie in the range of the number of classes. I. J. Good, The
     Population Frequencies of Species and the Estimation of Population Parameters (1953).
     """
-    labels = [
-        split_rows.targets[0]
-        for split_rows in rows
-        if split_rows.split == "train" and split_rows.is_complete and split_rows.targets
-    ]
-    if task.name != "classification" or len(labels) != 1 or not isinstance(labels[0], Tensor):
+    table = tables["train"]
+    if task.name != "classification" or not table.is_complete or len(table.targets) != 1:
         return
-    if labels[0].is_floating_point() or labels[0].dim() != 1:
+    (labels,) = table.targets
+    if labels.is_floating_point() or labels.dim() != 1:
         return
-    present_classes, counts = torch.unique(labels[0], return_counts=True)
-    size, classes = len(labels[0]), expected_loss.classes
+    present_classes, counts = torch.unique(labels, return_counts=True)
+    size, classes = len(labels), expected_loss.classes
     is_representative = (
         size >= least and int((counts == 1).sum()) < unseen * size and len(present_classes) <= sliver * classes
     )
@@ -72,11 +69,11 @@ def head_size(
         return
     class_list = ", ".join(map(str, present_classes.tolist()[:8])) + (", …" if len(present_classes) > 8 else "")
     yield Finding(
-        message=f"The head has {classes} outputs, but the {len(labels[0]):,} labels contain only "
+        message=f"The head has {classes} outputs, but the {size:,} labels contain only "
         f"{len(present_classes)} of these classes: {class_list}.",
         cause="The labels are wrong, or the head was left over from another task.",
         fix="print(torch.unique(labels, return_counts=True))  # before and after each step that computes the labels",
-        evidence={"outputs": classes, "classes": len(present_classes), "labels": len(labels[0])},
+        evidence={"outputs": classes, "classes": len(present_classes), "labels": size},
         explains=("L208", "D105", "D106", "T607", "T609", "M307", "E702", "E703", "E706", "E709", "G415", "G416"),
     )
 

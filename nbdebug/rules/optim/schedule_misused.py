@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from nbdebug.loop_monitor.schedules import (
 )
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
-from nbdebug.setup import Setup
+from nbdebug.setup import Setup, loaders
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line
 from nbdebug.source.location import SourceLine, get_location
@@ -338,13 +338,12 @@ def _wrong_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct
 
 def _validation_size(setup: Setup) -> int | None:
     """The number of validation samples, if the loader provides it."""
-    data = getattr(setup.val_loader, "dataset", None)
-    return len(data) if isinstance(data, Sized) else None
+    return loaders.dataset_length(setup.val_loader)
 
 
 def _batches_per_epoch(setup: Setup) -> int:
     """The number of batches per epoch; 0 if the loader does not provide it."""
-    return len(setup.train_loader) if isinstance(setup.train_loader, Sized) else 0
+    return loaders.batch_count(setup.train_loader) or 0
 
 
 def _scheduled_setup(recreates_optimizer: bool) -> Setup:

@@ -1,0 +1,152 @@
+"""The terms of a loss: which tensor of the output meets which tensor of the target, and the scalars made of both."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.source.location import get_line_from_frame
+from nbdebug.tensors.pytree import tree_tensors
+
+_LOSS_SUFFIXES = ("_loss", "cross_entropy", "_with_logits", "kl_div")
+_DIFFERENCES = ("sub", "subtract", "rsub")
+_LOOKUPS = ("gather", "take_along_dim", "index_select")
+_Roots = frozenset[int]
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """A tensor of the output and one of the target, the ``call`` in which they meet, and its two operands.
+
+    ``scalars`` are the parts of the loss that are made of these two and of no other pair; they are empty if the call
+    raised an exception.
+    """
+
+    output: Tensor
+    target: Tensor
+    call: TorchCall
+    operands: tuple[Tensor, Tensor]
+    scalars: tuple[Tensor, ...] = ()
+
+    @property
+    def value(self) -> Tensor | None:
+        """The sum of the scalars; None if there are none."""
+        return torch.stack([scalar.reshape(()) for scalar in self.scalars]).sum() if self.scalars else None
+
+
+def record_loss_calls(compute_loss: Callable[[], Any]) -> tuple[list[TorchCall], Exception | None]:
+    """Return the torch calls of a loss, the last of which may have raised the exception that is returned too."""
+    recorder, error = _LossCallRecorder(), None
+    try:
+        with recorder:
+            compute_loss()
+    except Exception as raised:
+        error = raised
+    return recorder.calls, error
+
+
+class _LossCallRecorder(TorchFunctionMode):
+    """Records every torch call, also one that raises; such a call has no outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[TorchCall] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "call").strip("_")
+        inputs, line = tuple(tree_tensors((args, kwargs))), get_line_from_frame(sys._getframe(1))
+        result: Any = ()
+        try:
+            result = func(*args, **kwargs)
+            return result
+        finally:
+            self.calls.append(TorchCall(name, inputs, tuple(tree_tensors(result)), args, kwargs, None, line))
+
+
+def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: Iterable[Tensor]) -> list[LossTerm]:
+    """Return a term for each tensor of the output that meets a tensor of the target, in the order of the calls."""
+    outputs_by_id, targets_by_id = {id(t): t for t in outputs}, {id(t): t for t in targets}
+    roots = _trace_roots(calls, {*outputs_by_id, *targets_by_id})
+    meetings: dict[tuple[int, int], tuple[TorchCall, tuple[Tensor, Tensor]]] = {}
+    for call, call_roots in zip(calls, roots, strict=True):
+        if (operands := _get_operands(call)) is None:
+            continue
+        of_prediction, of_target = (call_roots.get(id(operand), frozenset()) for operand in operands)
+        met_outputs, met_targets = of_prediction & outputs_by_id.keys(), of_target & targets_by_id.keys()
+        if len(met_outputs) == len(met_targets) == 1 and not of_target & outputs_by_id.keys():
+            (output,), (target,) = met_outputs, met_targets
+            meetings.setdefault((output, target), (call, operands))
+    all_met = frozenset({*outputs_by_id, *(target for _, target in meetings)})
+    return [
+        LossTerm(
+            outputs_by_id[output],
+            targets_by_id[target],
+            call,
+            operands,
+            _find_scalars(calls, roots, frozenset({output, target}), all_met - {output, target}),
+        )
+        for (output, target), (call, operands) in meetings.items()
+    ]
+
+
+def _trace_roots(calls: Sequence[TorchCall], root_ids: set[int]) -> list[Mapping[int, _Roots]]:
+    """Return, for each call, the roots that its tensors are made of, by the ``id`` of the tensor."""
+    known: dict[int, _Roots] = {root: frozenset({root}) for root in root_ids}
+    traced: list[Mapping[int, _Roots]] = []
+    for call in calls:
+        of_inputs = {id(tensor): known.get(id(tensor), frozenset()) for tensor in call.inputs}
+        union = frozenset().union(*of_inputs.values())
+        known.update({id(tensor): union for tensor in call.outputs})
+        traced.append({**{id(tensor): union for tensor in call.outputs}, **of_inputs})
+    return traced
+
+
+def _get_operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
+    """Return the prediction and the target of a call that compares the two; None for other calls."""
+    first, second = (
+        call.kwargs.get(name, call.args[position] if position < len(call.args) else None)
+        for position, name in enumerate(("input", "target"))
+    )
+    if call.name in _LOOKUPS:
+        second = call.kwargs.get("index", call.args[2] if len(call.args) > 2 else None)
+    elif call.name == "getitem":
+        indices = [t for t in tree_tensors(second) if not t.is_floating_point() and t.dtype != torch.bool]
+        second = indices[-1] if indices else None
+    elif call.name in _DIFFERENCES:
+        second = call.kwargs.get("other", call.args[1] if len(call.args) > 1 else None)
+        if (
+            isinstance(first, Tensor)
+            and isinstance(second, Tensor)
+            and second.requires_grad
+            and not first.requires_grad
+        ):
+            first, second = second, first
+    elif not call.name.endswith(_LOSS_SUFFIXES):
+        return None
+    return (first, second) if isinstance(first, Tensor) and isinstance(second, Tensor) else None
+
+
+def _find_scalars(
+    calls: Sequence[TorchCall], roots: Sequence[Mapping[int, _Roots]], pair: _Roots, others: _Roots
+) -> tuple[Tensor, ...]:
+    """Return the last scalars that are made of a pair before they meet others, as where the terms are added up."""
+    last: dict[int, Tensor] = {}
+    for call, call_roots in zip(calls, roots, strict=True):
+        union = frozenset().union(*(call_roots[id(tensor)] for tensor in call.inputs))
+        in_place = {id(tensor) for tensor in call.inputs} & {id(tensor) for tensor in call.outputs}
+        if not pair <= union or union & others or in_place or call.name == "detach":
+            continue
+        has_gradient = any(tensor.requires_grad for tensor in call.inputs)
+        scalars = [t for t in call.outputs if t.numel() == 1 and t.dim() < 2 and t.requires_grad == has_gradient]
+        if scalars or not call.outputs:
+            for tensor in call.inputs:
+                last.pop(id(tensor), None)
+        last.update({id(tensor): tensor for tensor in scalars})
+    return tuple(last.values())

@@ -1,0 +1,67 @@
+"""Run the rules of outputs, losses and labels once for each head of a setup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.finding import Finding
+from nbdebug.measurements.heads import HeadMeasurements, HeadSetup
+from nbdebug.measurements.registry import Measurements
+from nbdebug.rule_engine.rule_registry import Rule
+from nbdebug.source.location import add_line
+
+# Rules that judge an output, its loss and its target, whatever else the model returns.
+HEAD_RULES = frozenset(
+    {
+        *("L201", "L202", "L203", "L204", "L205", "L206", "L207", "L208", "L209"),
+        *("L210", "L211", "L213", "L214", "L215", "L216", "L217"),
+        *("D101", "D102", "D105", "D106", "D110", "D115", "D116", "D119", "D122", "D126", "M307"),
+    }
+)
+
+
+class HeadRules:
+    """Runs rules on each head of a setup; a setup with a single output and a single target has no heads."""
+
+    def __init__(self, measurements: Measurements) -> None:
+        self._measurements = measurements
+        self._heads: list[tuple[HeadSetup, HeadMeasurements]] | None = None
+
+    def check(self, rule: Rule, options: Mapping[str, Any]) -> list[Finding] | None:
+        """Return the findings of a rule on all heads; None if it could be checked on none."""
+        findings: list[Finding] = []
+        is_checked = False
+        for head, measurements in self._get_heads() if rule.code in HEAD_RULES else ():
+            try:
+                findings += [_name_head(finding, head) for finding in rule(measurements, **options)]
+                is_checked = True
+            except (NotChecked, SetupError):
+                continue
+        return findings if is_checked else None
+
+    def _get_heads(self) -> list[tuple[HeadSetup, HeadMeasurements]]:
+        if self._heads is None:
+            try:
+                setups = self._measurements["heads"]
+            except (NotChecked, SetupError):
+                setups = []
+            self._heads = [(head, HeadMeasurements(self._measurements, head)) for head in setups]
+        return self._heads
+
+
+def _name_head(finding: Finding, head: HeadSetup) -> Finding:
+    """Return a finding that names its head, with the line of the head's loss if it judges a loss and has no line."""
+    where = finding.where
+    if where.line is None and head.line is not None and finding.code.startswith("L"):
+        where = add_line(where, head.line)
+    if not head.head:
+        return replace(finding, where=where)
+    return replace(
+        finding,
+        where=where,
+        message=f"Head {head.head}: {finding.message}",
+        evidence={**finding.evidence, "head": head.head},
+    )
