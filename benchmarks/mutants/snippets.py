@@ -154,3 +154,27 @@ class Rows(torch.utils.data.Dataset):
     def __getitem__(self, index):
         return self.source[index]
 """
+
+PROJECTIONS = """
+def change_projection(model, index, change):
+    def change_third(module, arguments, output):
+        parts = list(output.chunk(3, dim=-1))
+        parts[index] = change(parts[index])
+        return torch.cat(parts, dim=-1)
+
+    for name, module in model.named_modules():
+        last = name.rpartition(".")[2]
+        if last == ("query", "key", "value")[index]:
+            module.register_forward_hook(lambda module, arguments, output: change(output))
+        if last == "c_attn":
+            module.register_forward_hook(change_third)
+    return model
+"""
+
+WITHOUT_SCALE = """
+def set_scale(model, change):
+    for module in model.modules():
+        if hasattr(module, "scaling"):
+            module.scaling = change(module.scaling)
+    return model
+"""

@@ -1,6 +1,6 @@
 """Mutation operators by family."""
 
-from benchmarks.mutants.operators import data, evaluation, loop, loss, model, optimizer
+from benchmarks.mutants.operators import attention, blocks, data, evaluation, loop, loss, model, optimizer
 from benchmarks.mutants.operators.registry import OPERATORS, Operator
 
-__all__ = ["OPERATORS", "Operator", "data", "evaluation", "loop", "loss", "model", "optimizer"]
+__all__ = ["OPERATORS", "Operator", "attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer"]

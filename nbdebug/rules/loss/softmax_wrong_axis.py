@@ -13,6 +13,7 @@ from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.measurements.attention_effects import AttentionEffects
 from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.rule_engine.rule_registry import rule
@@ -47,6 +48,8 @@ _CONSEQUENCES = (
     *("G415", "G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
 )
 
+_ATTENTION_CONSEQUENCES = ("M305", "M310", "G402", "T606", "T610")
+
 
 @rule("L206", "error")
 def softmax_wrong_axis(
@@ -55,6 +58,7 @@ def softmax_wrong_axis(
     graph: Graph,
     mismatched_softmaxes: list[MismatchedSoftmax],
     batch_distribution: TorchCall | NotChecked | None,
+    attention_effects: list[AttentionEffects] | NotChecked,
 ) -> Iterator[Finding]:
     """Softmax runs over the batch axis, or over an axis of size one.
 
@@ -112,7 +116,10 @@ def softmax_wrong_axis(
     for crossed in mismatched_softmaxes:
         description = f"one axis, but the weighted sum over axis {crossed.summed_axis}: the weights do not sum to 1"
         attention_finding = _finding(crossed.node, crossed.shape, crossed.axis, description, _QUERY_AXIS)
-        yield replace(attention_finding, severity="warning", explains=("M305", "G402", "T606", "T610"))
+        yield replace(attention_finding, severity="warning", explains=_ATTENTION_CONSEQUENCES)
+    effects = attention_effects if isinstance(attention_effects, list) and not mismatched_softmaxes else []
+    if crossed_effects := [item for item in effects if item.softmax_axis is not None]:
+        yield _weights_finding(crossed_effects[0], len(crossed_effects))
 
 
 _SINGLE_OUTPUT = (
@@ -127,6 +134,20 @@ _QUERY_AXIS = (
     "The attention weights of each query should sum to 1 over the keys; here they sum to 1 over the queries.",
     "# over the keys, the axis that the product with the values sums over:\nweights = scores.softmax(dim=-1)",
 )
+
+
+def _weights_finding(effects: AttentionEffects, count: int) -> Finding:
+    """Report attention weights that sum to one over another axis than the keys."""
+    return Finding(
+        message=f"Softmax runs over axis {effects.softmax_axis} of the attention scores, but the product with the "
+        f"values sums over axis {effects.summed_axis} ({count} attentions): the weights of a query do not sum to 1.",
+        where=effects.where,
+        cause="The weights of each query should sum to 1 over the keys.",
+        fix=_QUERY_AXIS[1],
+        evidence={"axis": effects.softmax_axis, "summed_axis": effects.summed_axis, "attentions": count},
+        explains=_ATTENTION_CONSEQUENCES,
+        severity="warning",
+    )
 
 
 def _batch_axis(name: str, values: str) -> tuple[str, str]:

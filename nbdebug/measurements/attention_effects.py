@@ -1,0 +1,265 @@
+"""What the queries, keys, values and heads of each attention contribute, by the values and gradients of one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd.attention_calls import CallGraph, RecordedAttention, mixture_axes, softmax_axis
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
+from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
+from nbdebug.setup.losses import score_tensor
+
+_SAMPLES = 6
+_ROUNDING = 1e-5  # float32 sums of a thousand terms in a different order differ by less, relative to the largest
+_SUM_TOLERANCE = 1e-3
+_MAX_SCORES = 2**24
+_NOISE = 0.01
+
+
+@dataclass(frozen=True)
+class AttentionEffects:
+    """One attention: where its scores and its weighted values are computed, and what has an effect.
+
+    ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
+    deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
+    although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero, ``has_equal_values``
+    if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for queries,
+    keys and values; that layer gets a gradient through its other parts. ``silent_heads``
+    return zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
+    ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
+    """
+
+    where: Location
+    mixture_where: Location
+    width: int
+    queries: int
+    keys: int
+    factors: tuple[float, ...]
+    has_learned_factor: bool
+    spread: float
+    is_uniform: bool
+    has_equal_values: bool
+    is_zero: bool = False
+    detached_where: Location | None = None
+    heads: int = 1
+    silent_heads: tuple[int, ...] = ()
+    equal_heads: tuple[int, ...] = ()
+    softmax_axis: int | None = None
+    summed_axis: int | None = None
+
+
+def few_samples(answers: EvalOutputs, count: int = _SAMPLES) -> EvalOutputs:
+    """Return the first samples of a batch; all of them if a tensor has no axis of samples."""
+    try:
+        return replace(answers, batch=answers.batch.take_samples(range(min(count, answers.batch.size))))
+    except (NotChecked, RuntimeError, IndexError):
+        return answers
+
+
+def record_gradient_pass(answers: EvalOutputs) -> tuple[Tensor, list[TorchCall]]:
+    """Return the output of a pass in eval mode with gradients, and its calls."""
+    setup, recorded = answers.setup, list[TorchCall]()
+    with torch.enable_grad(), in_mode(setup.eager_model, False), fast_attention_disabled():
+        seed_all(0)
+        with record_calls(setup.eager_model, recorded.append):
+            output = setup.predict(answers.batch)
+    return score_tensor(output), recorded
+
+
+@slow_measurement
+def attention_effects(eval_outputs: EvalOutputs) -> list[AttentionEffects]:
+    """Scores, values and heads of the attentions of a pass; parameters of zeros get small random values.
+
+    What is zero counts only if it stays zero with noise added to all parameters: some weights start at zero on purpose.
+    """
+    answers = few_samples(eval_outputs)
+    model = answers.setup.eager_model
+    with fill_zero_parameters(model):
+        effects = _measure_pass(answers)
+    if not any(item.is_zero or item.silent_heads for item in effects):
+        return effects
+    generator = torch.Generator().manual_seed(0)
+    with Preserve(model), torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter), alpha=_NOISE)
+        repeated = _measure_pass(answers)
+    if len(repeated) != len(effects):
+        raise NotChecked("the calls of the model depend on its weights")
+    return [_confirm(*pair) for pair in zip(effects, repeated, strict=True)]
+
+
+def _confirm(effects: AttentionEffects, repeated: AttentionEffects) -> AttentionEffects:
+    """Keep what is zero with other weights too."""
+    silent = tuple(head for head in effects.silent_heads if head in repeated.silent_heads)
+    return replace(effects, is_zero=effects.is_zero and repeated.is_zero, silent_heads=silent)
+
+
+def _measure_pass(answers: EvalOutputs) -> list[AttentionEffects]:
+    """Return the effects of the attentions of one pass."""
+    output, calls = record_gradient_pass(answers)
+    graph = CallGraph(calls)
+    attentions = [a for a in graph.find_attentions() if a.output.dim() > 2]
+    if not attentions:
+        raise NotChecked("no attention is found in the calls of the model")
+    gradients = _gradients_of_mixtures(output, attentions)
+    samples, measured = answers.batch.size, list[AttentionEffects]()
+    with torch.no_grad():
+        for attention, gradient in zip(attentions, gradients, strict=True):
+            if (effects := _measure(attention, gradient, samples)) is not None:
+                detach = graph.find_detached_part(attention)
+                measured.append(replace(effects, detached_where=detach.where if detach is not None else None))
+    return measured
+
+
+def _gradients_of_mixtures(output: Tensor, attentions: list[RecordedAttention]) -> list[Tensor | None]:
+    """Return the gradients of a random direction of the output with respect to the weighted values."""
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.randn(output.shape, generator=generator).to(output)
+    outputs = [attention.output for attention in attentions]
+    known = [tensor for tensor in outputs if tensor.requires_grad]
+    if not output.requires_grad or not known:
+        return [None] * len(outputs)
+    with torch.enable_grad():
+        gradients = torch.autograd.grad((output * direction).sum(), known, allow_unused=True)
+    by_id = {id(tensor): gradient for tensor, gradient in zip(known, gradients, strict=True)}
+    return [by_id.get(id(tensor)) for tensor in outputs]
+
+
+def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int) -> AttentionEffects | None:
+    scores = _compute_scores(attention)
+    if scores is None:
+        return None
+    axes = mixture_axes(attention, samples)
+    is_used = _compute_used(attention, scores)
+    effects = AttentionEffects(
+        (attention.softmax or attention.scores).where,
+        attention.mixture.where,
+        attention.query.shape[-1],
+        scores.shape[-2],
+        scores.shape[-1],
+        attention.factors,
+        attention.has_learned_factor,
+        _compute_spread(attention, scores, is_used),
+        _is_uniform(attention, scores, is_used),
+        _has_equal_values(attention),
+        not bool(scores.any()) or not bool(attention.value.any()),
+    )
+    weights, axis = attention.weights, axes.summed
+    if attention.softmax is not None and weights is not None and axis is not None:
+        effects = _compare_axes(effects, attention.softmax, weights, axis)
+    return effects if axes.heads is None else _compare_heads(effects, attention.output, gradient, axes.heads)
+
+
+def _compute_scores(attention: RecordedAttention) -> Tensor | None:
+    """Return the products of queries and keys with the keys last; None if they are too many or have other axes."""
+    if not attention.is_by_torch:
+        scores = attention.scores.outputs[0]
+        weights = attention.weights
+        return scores.detach() if weights is not None and scores.numel() == weights.numel() else None
+    query, key = attention.query.detach().float(), attention.key.detach().float()
+    if query.shape[:-1].numel() * key.shape[-2] > _MAX_SCORES:
+        return None
+    if key.dim() == query.dim() > 3 and key.shape[-3] != query.shape[-3]:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    return query @ key.transpose(-2, -1)
+
+
+def _compute_used(attention: RecordedAttention, scores: Tensor) -> Tensor:
+    """Return which scores the softmax reads, apart from those that a mask excludes."""
+    if attention.softmax is not None:
+        result = attention.softmax.outputs[0].detach()
+        return result > 0 if result.shape == scores.shape else torch.ones_like(scores, dtype=torch.bool)
+    mask, is_used = attention.mask, torch.ones_like(scores, dtype=torch.bool)
+    if attention.is_causal:
+        is_used = is_used.tril()
+    if mask is not None:
+        is_used = is_used & (mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2)
+    return is_used
+
+
+def _compute_range(values: Tensor, is_used: Tensor) -> Tensor:
+    """Return the range of the used values along the last axis; 0 where fewer than two are used."""
+    highest = values.masked_fill(~is_used, float("-inf")).amax(-1)
+    lowest = values.masked_fill(~is_used, float("inf")).amin(-1)
+    return torch.where(is_used.sum(-1) > 1, highest - lowest, 0.0)
+
+
+def _is_uniform(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -> bool:
+    """Return whether each query has equal scores for all keys that it may attend to."""
+    largest = float(scores.abs().max())
+    is_counted = is_used.sum(-1) > 1
+    if largest == 0.0 or not bool(is_counted.any()) or scores.shape[-1] < 3:
+        return False
+    return float(_compute_range(scores, is_used).max()) <= _ROUNDING * largest
+
+
+def _compute_spread(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -> float:
+    """Return the standard deviation of the scaled scores over the keys of a query."""
+    later = 1.0
+    for factor in attention.factors if not attention.is_by_torch else attention.factors[-1:]:
+        later *= factor
+    rows = is_used.sum(-1, keepdim=True)
+    if not bool((rows > 1).any()):
+        return 0.0
+    values = scores.float().masked_fill(~is_used, 0.0)
+    mean = values.sum(-1, keepdim=True) / rows.clamp(min=1)
+    variance = (scores.float() - mean).masked_fill(~is_used, 0.0).square().sum(-1) / rows[..., 0].clamp(min=1)
+    return abs(later) * float(variance[rows[..., 0] > 1].mean().sqrt())
+
+
+def _has_equal_values(attention: RecordedAttention) -> bool:
+    """Return whether the values of all keys are the same, and not all zero."""
+    value = attention.value.detach()
+    if value.dim() < 3 or attention.mixture.name == "einsum" or value.shape[-2] < 3:
+        return False
+    spread = (value.amax(-2) - value.amin(-2)).max()
+    return float(value.abs().max()) > 0.0 and float(spread) <= _ROUNDING * float(value.abs().max())
+
+
+def _compare_axes(effects: AttentionEffects, softmax: TorchCall, weights: Tensor, summed: int) -> AttentionEffects:
+    """Note the axis of a softmax whose weights do not sum to one over the axis that the product sums over."""
+    axis, result = softmax_axis(softmax), softmax.outputs[0].detach()
+    sums = weights.detach().float().sum(summed)
+    is_normalized = bool(((sums - 1).abs() < _SUM_TOLERANCE).float().mean() > 0.5)
+    is_moved = weights.shape != result.shape or not torch.equal(weights, result)
+    if axis is None or axis == summed or is_normalized or is_moved or result.shape[axis] == result.shape[summed] == 1:
+        return effects
+    return replace(effects, softmax_axis=axis, summed_axis=summed)
+
+
+def _compare_heads(effects: AttentionEffects, output: Tensor, gradient: Tensor | None, axis: int) -> AttentionEffects:
+    """Note the heads whose weighted values are zero or without effect, and those that are the same."""
+    values = list(output.detach().unbind(axis))
+    slopes = list(gradient.unbind(axis)) if gradient is not None else []
+    silent = [k for k in range(len(values)) if not bool(values[k].any()) or (slopes and not bool(slopes[k].any()))]
+    if len(silent) == len(values):
+        silent = []
+    equal = _find_equal(values, slopes) if slopes else ()
+    return replace(effects, heads=len(values), silent_heads=tuple(silent), equal_heads=tuple(equal))
+
+
+def _find_equal(values: list[Tensor], slopes: list[Tensor]) -> Iterator[int]:
+    """Yield the heads that have the values and the slopes of another head."""
+    for first in range(len(values)):
+        for second in range(len(values)):
+            if (
+                first != second
+                and _is_close(values[first], values[second])
+                and _is_close(slopes[first], slopes[second])
+            ):
+                yield first
+                break
+
+
+def _is_close(first: Tensor, second: Tensor) -> bool:
+    largest = float(first.abs().max())
+    return largest > 0 and float((first - second).abs().max()) <= _ROUNDING * largest

@@ -1,0 +1,236 @@
+"""Residual connections around attentions and feed-forward layers: missing, added twice, or without a gradient."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.attention_calls import CallGraph
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
+from nbdebug.measurements.attention_effects import few_samples, record_gradient_pass
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import slow_measurement
+
+_SUMS = frozenset({"add", "radd", "iadd"})
+_ACTIVATIONS = frozenset({"relu", "gelu", "silu", "mish", "elu", "leaky_relu", "tanh", "sigmoid", "mul"})
+_LINEAR_CALLS = frozenset({"linear", "matmul", "addmm"})
+_LAYER_CALLS = _LINEAR_CALLS | {"einsum"}
+_QUERY_CALLS = frozenset(
+    {"view", "reshape", "transpose", "permute", "unflatten", "getitem", "chunk", "split", "mul", "add", "cat", "sub"}
+    | {"contiguous", "truediv", "div", "neg", "rsub", "stack", "flatten", "unbind", "layer_norm", "rms_norm", "norm"}
+)
+_FaultKind = Literal["missing", "doubled", "detached"]
+
+
+@dataclass(frozen=True)
+class ResidualFault:
+    """A residual connection at fault, and the number of branches with and without a connection."""
+
+    kind: _FaultKind
+    where: Location
+    branch: Literal["attention", "feed-forward part", "branch"] = "branch"
+    connected: int = 0
+    missing: int = 0
+
+
+@dataclass
+class _Stream:
+    """The calls of a pass as a graph, with what each tensor depends on and is a sum of."""
+
+    calls: list[TorchCall]
+    graph: CallGraph = field(init=False)
+    positions: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Number the calls."""
+        self.graph = CallGraph(self.calls)
+        self.positions = {id(call): number for number, call in enumerate(self.calls)}
+
+    def depends_on(self, tensor: Tensor, source: Tensor) -> bool:
+        """Return whether a tensor has been computed from another one."""
+        maker = self.graph.makers.get(id(source))
+        start = self.positions[id(maker)] if maker is not None else -1
+        pending, visited = [tensor], set[int]()
+        while pending:
+            current = pending.pop()
+            if current is source:
+                return True
+            call = self.graph.makers.get(id(current))
+            if id(current) in visited or call is None or self.positions[id(call)] <= start:
+                continue
+            visited.add(id(current))
+            pending += [t for t in call.inputs if not isinstance(t, nn.Parameter)]
+        return False
+
+    def terms(self, tensor: Tensor) -> Counter[int]:
+        """Return the tensors that a tensor is the sum of, by identity."""
+        call = self.graph.makers.get(id(tensor))
+        operands = _operands(call) if call is not None and call.name in _SUMS else None
+        if operands is None:
+            return Counter([id(tensor)])
+        first, second = operands
+        return self.terms(first) + self.terms(second)
+
+
+def _operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
+    """Return the two activations of one shape that a call adds; None for anything else, such as a bias."""
+    tensors = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor)]
+    if call.name not in _SUMS or len(tensors) != 2 or len(call.args) < 2:
+        return None
+    first, second = tensors
+    is_activation = not isinstance(first, nn.Parameter) and not isinstance(second, nn.Parameter)
+    return (first, second) if is_activation and first.shape == second.shape and first.dim() > 2 else None
+
+
+@slow_measurement
+def residual_faults(eval_outputs: EvalOutputs) -> list[ResidualFault]:
+    """Residual connections of a model with attention that are missing, added twice, or detached."""
+    _, calls = record_gradient_pass(few_samples(eval_outputs, 2))
+    stream = _Stream(calls)
+    with torch.no_grad():
+        branches = list(_find_branches(stream))
+        if len(branches) < 2:
+            raise NotChecked("the model has no two attentions or feed-forward parts")
+        detached = list(_find_detached(stream))
+        return [*_find_doubled(stream), *(detached or _find_missing(stream, branches))]
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """An attention or a feed-forward part: its input, its last call inside, and whether its result meets its input."""
+
+    kind: Literal["attention", "feed-forward part"]
+    call: TorchCall
+    source: Tensor
+    is_connected: bool
+    result: TorchCall | None
+
+
+def _find_branches(stream: _Stream) -> Iterator[_Branch]:
+    for attention in stream.graph.find_attentions():
+        source = _input_of_layers(stream, attention.query)
+        if source is not None:
+            yield _follow(stream, "attention", attention.mixture, attention.output, source)
+    for call in stream.calls:
+        if call.name == "multi_head_attention_forward":
+            source = _behind_views(stream, call.args[0])
+            yield _follow(stream, "attention", call, call.outputs[0], source)
+    for call in stream.calls:
+        if call.name in _ACTIVATIONS - {"mul"}:
+            maker = stream.graph.makers.get(id(call.inputs[0]))
+            if maker is not None and maker.name in _LINEAR_CALLS and maker.inputs[0].dim() > 2:
+                branch = _follow(stream, "feed-forward part", call, call.outputs[0], maker.inputs[0])
+                if branch.result is not None:
+                    yield branch
+
+
+_PASSING = frozenset(
+    {"view", "reshape", "transpose", "permute", "contiguous", "clone", "flatten", "dropout", "layer_norm", "rms_norm"}
+    | {"linear", "matmul", "addmm", "getitem", "unflatten", "squeeze", "unsqueeze", "to", "mul", "rmul", "movedim"}
+    | {"rmatmul", "add", "detach", "size"}
+)
+_MAX_CALLS = 12
+
+
+def _input_of_layers(stream: _Stream, query: Tensor) -> Tensor | None:
+    """Return the tensor that the layer of the queries reads; None if no layer makes them."""
+    for _, call in stream.graph.sources(query, _QUERY_CALLS):
+        if call.name in _LAYER_CALLS and any(isinstance(t, nn.Parameter) for t in call.inputs):
+            return next((t for t in call.inputs if not isinstance(t, nn.Parameter)), None)
+    return None
+
+
+def _behind_views(stream: _Stream, tensor: Tensor) -> Tensor:
+    """Return the tensor that views have been made of."""
+    names = frozenset({"transpose", "contiguous", "permute", "view"})
+    last = tensor
+    for current, call in stream.graph.sources(tensor, names):
+        last = current
+        if call.name not in names:
+            break
+    return last
+
+
+def _follow(
+    stream: _Stream, kind: Literal["attention", "feed-forward part"], start: TorchCall, result: Tensor, source: Tensor
+) -> _Branch:
+    """Follow the result of a branch to the sum with its input, or to the next call that is no layer of the branch."""
+    current, layers = result, int(start.name == "multi_head_attention_forward")  # which has an output layer
+    for _ in range(_MAX_CALLS):
+        takers = [
+            c for c in stream.graph.takers.get(id(current), ()) if c.outputs[0] is not current or c.name == "iadd"
+        ]
+        for call in takers:
+            operands = _operands(call)
+            if operands is not None:
+                other = operands[1] if operands[0] is current else operands[0]
+                if stream.depends_on(source, other):
+                    return _Branch(kind, start, source, True, call)
+        following = next((c for c in takers if c.name in _PASSING), None)
+        if following is None:
+            break
+        if following.name in ("linear", "addmm"):
+            layers += 1
+        if layers > 1:
+            break
+        if following.name in ("layer_norm", "rms_norm") or (following.name == "add" and _operands(following)):
+            break
+        current = following.outputs[0]
+    maker = stream.graph.makers.get(id(current))
+    is_branch = layers >= 1 and maker is not None and current.shape == source.shape and current is not source
+    return _Branch(kind, start, source, False, maker if is_branch else None)
+
+
+def _find_missing(stream: _Stream, branches: list[_Branch]) -> Iterator[ResidualFault]:
+    """Yield the branches without a connection whose result other branches read, if most models' branches have one."""
+    connected = [branch for branch in branches if branch.is_connected]
+    loose = [
+        branch
+        for branch in branches
+        if not branch.is_connected and branch.result is not None and _is_read_later(stream, branch, branches)
+    ]
+    if connected and loose:
+        first = loose[0]
+        assert first.result is not None
+        yield ResidualFault("missing", first.result.where, first.kind, len(connected), len(loose))
+
+
+def _is_read_later(stream: _Stream, branch: _Branch, branches: list[_Branch]) -> bool:
+    assert branch.result is not None
+    result = branch.result.outputs[0]
+    start = stream.positions[id(branch.result)]
+    later = [other for other in branches if stream.positions[id(other.call)] > start]
+    return any(stream.depends_on(other.source, result) for other in later)
+
+
+def _find_doubled(stream: _Stream) -> Iterator[ResidualFault]:
+    """Yield the first sum that adds a tensor to a sum with all of its terms."""
+    for call in stream.calls:
+        operands = _operands(call)
+        if operands is None or not any(t.requires_grad for t in operands):
+            continue
+        first, second = (stream.terms(operand) for operand in operands)
+        smaller, larger = sorted((first, second), key=Counter.total)
+        if smaller <= larger and (larger - smaller).total() <= 1:
+            yield ResidualFault("doubled", call.where)
+            return
+
+
+def _find_detached(stream: _Stream) -> Iterator[ResidualFault]:
+    """Yield the first sum of a detached tensor with what has been computed from it with a gradient."""
+    for call in stream.calls:
+        operands = _operands(call)
+        for value, branch in (operands, operands[::-1]) if operands is not None else ():
+            maker = stream.graph.makers.get(id(value))
+            if maker is not None and maker.name in ("detach", "get") and not value.requires_grad:
+                source = maker.inputs[0]
+                if source.requires_grad and branch.requires_grad and stream.depends_on(branch, source):
+                    yield ResidualFault("detached", call.where)
+                    return

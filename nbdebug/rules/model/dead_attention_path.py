@@ -1,0 +1,131 @@
+"""M320: queries, keys or values of an attention have no effect, or get no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.attention_effects import AttentionEffects
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.setup import Setup
+
+_CONSEQUENCES = ("G403", "G415", "G416", "M306", "T601", "T606", "T607", "T608", "T610")
+
+
+@rule("M320", "error")
+def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[Finding]:
+    """Queries, keys or values of an attention have no effect, or get no gradient.
+
+    ## What it does
+    Reads the scores and the values of each attention in one pass. Reported when each query has the same score for all
+    keys that it may attend to, when all positions have the same value, or when all scores or values are zero, in each
+    sample and each head. Also reported when one layer makes queries, keys and values, and a part of them is detached.
+
+    ## Why it matters
+    Equal scores make attention a plain mean, and equal values make its result the same whatever the scores are. In both
+    cases queries and keys get no gradient, and the layer can never learn what to attend to.
+
+    ## How it is measured
+    Attentions are recognized by what they compute, whoever wrote them: ``F.scaled_dot_product_attention``, or a product
+    of two activations whose softmax multiplies a third one. The scores are the products before the mask, and values
+    count as equal if they differ by less than a hundred-thousandth of the largest. Parameters that are all zero get
+    small random values first, and what is zero must be so with noise added to all parameters too, so that layers that
+    start at zero on purpose are not reported.
+
+    ## How to fix
+    Compute the keys and the values from the sequence itself, one for each position, and do not average, expand or
+    index them over positions.
+
+    ## When to ignore
+    When an attention is a mean on purpose, as in a baseline.
+
+    ## References
+    Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
+    """
+    uniform = [effects for effects in attention_effects if effects.is_uniform]
+    zero = [effects for effects in attention_effects if effects.is_zero]
+    detached = [effects for effects in attention_effects if effects.detached_where is not None]
+    constant = [effects for effects in attention_effects if effects.has_equal_values]
+    if uniform:
+        effects = uniform[0]
+        yield Finding(
+            message=f"Each query of {len(uniform)} of {len(attention_effects)} attentions has the same score for all "
+            f"of its keys ({effects.keys} positions): attention is a plain mean.",
+            where=effects.where,
+            cause="The keys are the same at all positions, so the softmax cannot prefer any of them.",
+            fix="k = self.key(x)   # one key for each position; no mean, expand or [:, :1] over positions",
+            evidence={"attentions": len(uniform), "keys": effects.keys},
+            explains=_CONSEQUENCES,
+        )
+    elif zero:
+        yield Finding(
+            message=f"The scores or the values of {len(zero)} of {len(attention_effects)} attentions are exactly zero, "
+            "also with other weights.",
+            where=zero[0].where,
+            cause="A factor or a mask of zeros multiplies the queries, the keys or the values.",
+            fix="# remove the factor of zero between the projections and the attention",
+            evidence={"attentions": len(zero), "keys": zero[0].keys},
+            explains=_CONSEQUENCES,
+        )
+    elif detached:
+        where = detached[0].detached_where
+        assert where is not None
+        yield Finding(
+            message=f"The queries, keys or values of {len(detached)} of {len(attention_effects)} attentions are "
+            "detached, although the layer that makes them is trained by their other parts.",
+            where=where,
+            cause="No gradient passes this call, so a part of the rows of the layer keeps its first values.",
+            fix="# remove detach() between the projection and the attention",
+            evidence={"attentions": len(detached)},
+        )
+    elif constant:
+        effects = constant[0]
+        yield Finding(
+            message=f"All {effects.keys} positions have the same value in {len(constant)} of {len(attention_effects)} "
+            "attentions: the result is the same whatever the scores are.",
+            where=effects.mixture_where,
+            cause="The values are the same at all positions.",
+            fix="v = self.value(x)   # one value for each position",
+            evidence={"attentions": len(constant), "keys": effects.keys},
+            explains=_CONSEQUENCES,
+        )
+
+
+class SmallAttention(nn.Module):
+    """A classifier of 6 tokens with one attention; its keys may be averaged over the positions."""
+
+    def __init__(self, averaged: bool) -> None:
+        super().__init__()
+        self.averaged, self.embed, self.place = averaged, nn.Embedding(12, 8), nn.Embedding(6, 8)
+        self.query, self.key, self.value = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the scores of 3 classes."""
+        x = self.embed(tokens) + self.place(torch.arange(tokens.shape[1]))
+        key: Tensor = self.key(x)
+        if self.averaged:
+            key = key.mean(1, keepdim=True).expand_as(key)
+        x = x + F.scaled_dot_product_attention(self.query(x), key, self.value(x))
+        scores: Tensor = self.head(x.mean(1))
+        return scores
+
+
+def _setup(averaged: bool) -> Setup:
+    tokens = torch.randint(0, 12, (64, 6), generator=torch.Generator().manual_seed(0))
+    return minimal_setup(SmallAttention(averaged), tokens, tokens[:, 0] % 3, nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """Keys averaged over the positions."""
+    return _setup(averaged=True)
+
+
+def good() -> Setup:
+    """One key for each position."""
+    return _setup(averaged=False)
