@@ -32,9 +32,9 @@ class AttentionEffects:
     ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
     although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero, ``has_equal_values``
-    if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for queries,
-    keys and values; that layer gets a gradient through its other parts. ``silent_heads``
-    return zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
+    if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for
+    queries, keys and values; that layer gets a gradient through its other parts. ``silent_heads`` return zeros, or what
+    they return has no effect; ``equal_heads`` return the same and get the same gradient.
     ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
     """
 
