@@ -79,7 +79,7 @@ def underfitting(
         cause="The model is too small for the task, the learning rate is unsuitable, or the labels are noise."
         if not is_worthless
         else "The network is worse than a constant prediction.",
-        fix="dbg.overfit()   # can the model learn sixteen samples?",
+        fix="dbg.treatments()   # which small change cures it?\ndbg.overfit()      # can the model learn sixteen samples?",
         evidence={
             "end": summary.end,
             "constant prediction": summary.chance,
@@ -101,7 +101,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
         cause="The inputs hold what the network has not learned: the model is too small or too strongly regularized, "
         "its initialization or learning rate is unsuitable, or it does not receive these inputs and targets in the "
         "loop.",
-        fix="dbg.overfit()   # can the model learn sixteen samples?",
+        fix="dbg.treatments()   # which small change cures it?\ndbg.overfit()      # can the model learn sixteen samples?",
         evidence={
             f"network {metric}": comparison.network,
             f"reference {metric}": comparison.reference,

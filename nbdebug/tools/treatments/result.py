@@ -151,8 +151,8 @@ def _mean_curve(runs: Sequence[TrialRun]) -> _ScoreCurve:
 def build_view(result: Treatments, status: str = "") -> OptimizerComparisonView:
     """Build the view of a result; with a ``status``, that of a run that goes on."""
     live = bool(status)
-    panels = [_panel("without treatment", "", result.untreated, "")] if result.untreated else []
-    panels += [_panel(entry.name, entry.outcome, entry.runs, entry.cause) for entry in result.entries]
+    panels = [_panel("without treatment", "", result.untreated)] if result.untreated else []
+    panels += [_panel(entry.name, entry.outcome, entry.runs) for entry in result.entries]
     return OptimizerComparisonView(
         title="Treatments",
         status=status or f"{result.total_steps:,} steps on copies",
@@ -170,11 +170,13 @@ def build_view(result: Treatments, status: str = "") -> OptimizerComparisonView:
     )
 
 
-def _panel(name: str, outcome: str, runs: tuple[TrialRun, ...], caption: str) -> CandidatePanel:
+def _panel(name: str, outcome: str, runs: tuple[TrialRun, ...]) -> CandidatePanel:
     curve = _mean_curve(runs)
+    score = float(np.mean([run.score for run in runs]))
+    last_step = max((run.steps[-1] for run in runs if run.steps), default=0)
     return CandidatePanel(
         name=name,
-        rate=caption,
+        rate=f"{score:.3g} after {last_step} steps" if np.isfinite(score) else "diverges",
         words=outcome,
         tone=_TONES.get(outcome, ""),
         x=curve.steps,
