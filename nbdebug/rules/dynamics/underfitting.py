@@ -16,6 +16,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
+_NEXT_STEPS = """dbg.treatments()   # which small change cures it?
+dbg.overfit()      # can the model learn sixteen samples?"""
 _MIN_COMPARED_STEPS = 100  # fine-tuning of few steps has not been trained
 
 
@@ -79,7 +81,7 @@ def underfitting(
         cause="The model is too small for the task, the learning rate is unsuitable, or the labels are noise."
         if not is_worthless
         else "The network is worse than a constant prediction.",
-        fix="dbg.treatments()   # which small change cures it?\ndbg.overfit()      # can the model learn sixteen samples?",
+        fix=_NEXT_STEPS,
         evidence={
             "end": summary.end,
             "constant prediction": summary.chance,
@@ -101,7 +103,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
         cause="The inputs hold what the network has not learned: the model is too small or too strongly regularized, "
         "its initialization or learning rate is unsuitable, or it does not receive these inputs and targets in the "
         "loop.",
-        fix="dbg.treatments()   # which small change cures it?\ndbg.overfit()      # can the model learn sixteen samples?",
+        fix=_NEXT_STEPS,
         evidence={
             f"network {metric}": comparison.network,
             f"reference {metric}": comparison.reference,
