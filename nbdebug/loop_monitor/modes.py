@@ -31,7 +31,7 @@ _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
 @dataclass(frozen=True)
-class _ModelMode:
+class ModelMode:
     """The mode of the whole model, and of each submodule whose behavior depends on the mode.
 
     ``trainable`` tells which of these submodules have trainable parameters, or follow some if they have none.
@@ -59,7 +59,7 @@ class ForwardPasses:
     """
 
     mode_dependent: tuple[str, ...] = ()
-    training_modes: tuple[tuple[_ModelMode, int], ...] = ()
+    training_modes: tuple[tuple[ModelMode, int], ...] = ()
     validation_passes: int = 0
     validation_in_train_mode: int = 0
     validation_with_graph: int = 0
@@ -83,12 +83,12 @@ class ModeMonitor:
         self.parameters = [_own_or_adjacent_parameters(model, name) for name in self.modules]
         self.dropout_rates = DropoutRateMonitor(model)
         self.repeated_passes = RepeatedPassCounter(self.modules.values())
-        self.training_modes: list[tuple[_ModelMode, int]] = []
+        self.training_modes: list[tuple[ModelMode, int]] = []
         self.evaluations: Counter[_Evaluation] = Counter()
         self.split = ""
-        self.current_pass: tuple[_ModelMode, str, bool] | None = None
+        self.current_pass: tuple[ModelMode, str, bool] | None = None
         self.steps_before_pass = 0
-        self.mode_before_step: _ModelMode | None = None
+        self.mode_before_step: ModelMode | None = None
         self.shape: tuple[int, ...] | None = None
         self.lines: dict[str, SourceLine] = {}
         self.unchanged_line: SourceLine | None = None
@@ -99,7 +99,7 @@ class ModeMonitor:
         self.evaluations.update(self.unfinished_evaluation)
         self.current_pass = None
         self.dropout_rates.on_forward_begin(self.model.training and torch.is_grad_enabled())
-        mode = _ModelMode(
+        mode = ModelMode(
             self.model.training,
             tuple([module.training for module in self.modules.values()]),
             tuple([any(p.requires_grad for p in parameters) for parameters in self.parameters]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
+from math import inf
 from typing import Any
 
 import torch
@@ -93,6 +94,7 @@ class LoopMonitor(OptimizerTracking):
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
+        self.steps_before_batch = inf  # until a batch is drawn
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
         stride = 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
@@ -194,6 +196,7 @@ class LoopMonitor(OptimizerTracking):
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         split = self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
         self.attempt(self.mode_monitor.repeated_passes.on_batch)
+        self.steps_before_batch = self.steps
         self.attempt(self.batch_use_counter.on_batch, split)
         self.attempt(self.step_groups.on_batch, split, event[0])
         for monitor in (self.batch_alignment, self.correct_counts, self.decision_monitor, self.batch_averages):
@@ -213,9 +216,10 @@ class LoopMonitor(OptimizerTracking):
 
     @property
     def evaluates_with_gradients(self) -> bool:
-        """True if a pass on a validation batch or in eval mode creates an autograd graph."""
+        """True if a pass on a validation batch, in eval mode or between two batches creates an autograd graph."""
         is_evaluation = self.mode_monitor.split == "val" or not self.setup.eager_model.training
-        return is_evaluation and torch.is_grad_enabled()
+        is_between_batches = self.steps > self.steps_before_batch
+        return (is_evaluation or is_between_batches) and torch.is_grad_enabled()
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""

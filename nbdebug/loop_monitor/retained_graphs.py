@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import weakref
 from collections import deque
@@ -91,6 +92,7 @@ class RetainedGraphCounter:
         past_markers = [marker for marker in self.markers if marker.step < step - 1]
         alive = [marker for marker in past_markers if marker.sentinel() is not None]
         if len(alive) >= max(MIN_RETAINED_GRAPHS, RETAINED_SHARE * len(past_markers)):
+            alive = self._without_garbage(alive)
             self._search_holder(alive[:-2])  # variables of the loop still hold the latest
         if len(alive) > self.worst.alive:
             with_activations = sum(marker.holds_activations for marker in alive)
@@ -116,9 +118,15 @@ class RetainedGraphCounter:
                 self.worst, evaluations=len(steps), checked_evaluations=len(past_steps), holder=self.holder
             )
 
+    def _without_garbage(self, alive: list[_GraphMarker]) -> list[_GraphMarker]:
+        """Return the graphs that survive a garbage collection, which is done once."""
+        if not self.has_searched:
+            gc.collect()
+        return [marker for marker in alive if marker.sentinel() is not None]
+
     def _search_holder(self, markers: list[_GraphMarker]) -> None:
         """Search once for what keeps the graphs alive."""
-        if self.has_searched:
+        if self.has_searched or not markers:
             return
         self.has_searched = True
         retained_ids = {id(marker.sentinel()) for marker in markers}

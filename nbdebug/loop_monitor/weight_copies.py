@@ -44,7 +44,7 @@ class StateDictOrigins:
     """The user's lines of the latest calls to ``state_dict()``, by the tensors that these returned."""
 
     def __init__(self) -> None:
-        self.calls: deque[tuple[list[weakref.ref[Tensor]], SourceLine]] = deque(maxlen=_MAX_STATE_DICTS)
+        self.calls: deque[tuple[list[weakref.ref[Tensor]], set[int], SourceLine]] = deque(maxlen=_MAX_STATE_DICTS)
 
     def record(self, call: tuple[Any, Any, Any, Any]) -> None:
         """Record a call; those that it makes for the parts of its module pass the dictionary to fill."""
@@ -52,13 +52,21 @@ class StateDictOrigins:
         if args or kwargs.get("destination") is not None or not isinstance(result, Mapping):
             return
         if line := get_calling_line(sys._getframe(1)):
-            tensors = [value for value in result.values() if isinstance(value, Tensor)]
-            self.calls.append(([weakref.ref(tensor) for tensor in tensors[:_MAX_COMPARED_TENSORS]], line))
+            tensors = [value for value in result.values() if is_plain_tensor(value)][:_MAX_COMPARED_TENSORS]
+            addresses = {tensor.data_ptr() for tensor in tensors if tensor.numel()}
+            self.calls.append(([weakref.ref(tensor) for tensor in tensors], addresses, line))
 
     def find_line(self, tensors: Sequence[Tensor]) -> SourceLine | None:
-        """Return the line of the call that returned any of some tensors; None for views of them, which are others."""
-        ids = {id(tensor) for tensor in tensors}
-        return next((line for references, line in self.calls if any(id(ref()) in ids for ref in references)), None)
+        """Return the line of the call that returned any of some tensors, else the only one that returned their memory.
+
+        Views of the tensors of a state dict, such as ``tensor.data``, are others in the same memory.
+        """
+        ids, addresses = {id(tensor) for tensor in tensors}, {tensor.data_ptr() for tensor in tensors}
+        for references, _, line in self.calls:
+            if any(id(reference()) in ids for reference in references):
+                return line
+        lines = {line for _, returned, line in self.calls if returned & addresses}
+        return lines.pop() if len(lines) == 1 else None
 
 
 class StateDictLoadMonitor:

@@ -59,7 +59,8 @@ class Padding:
 
     ``has_mask_or_lengths`` is True if the model gets a mask or lengths. ``padded_positions`` is the number of padded
     positions; ``affected`` of ``real`` output rows or positions changed. ``mixing_call`` is the call that mixes padded
-    positions with real ones.
+    positions with real ones. ``relative_effect`` is the change of the outputs by the padding of a row over that by its
+    content, the median of the rows; None if it was not measured.
     """
 
     has_mask_or_lengths: bool
@@ -68,6 +69,7 @@ class Padding:
     affected: int
     real: int
     mixing_call: TorchCall | None = None
+    relative_effect: float | None = None
 
 
 @measurement
@@ -100,8 +102,21 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
             if not result.affected:
                 return result
             call = _find_packing_call(eval_outputs) or _find_unmasked_call(eval_outputs, module, padded)
-            return replace(result, mixing_call=call)
+            effect = _compare_with_content(eval_outputs, after, module, padded)
+            return replace(result, mixing_call=call, relative_effect=effect)
     raise NotChecked("no mask, no lengths and no padding_idx identify padded positions")
+
+
+def _compare_with_content(answers: EvalOutputs, after: Tensor, embedding: nn.Module, padded: Tensor) -> float | None:
+    """Return the effect of other padding over that of other content, the median of the padded rows."""
+    before = answers.outputs[0]
+    if len(before) != len(padded) or before.shape[:2] == padded.shape:
+        return None
+    with change_embedded(embedding, ~padded):
+        with_other_content = answers.predict(answers.batch)[0]
+    rows = padded.any(1) & ~padded.all(1)
+    changes = [(output - before).flatten(1).norm(dim=1)[rows] for output in (after, with_other_content)]
+    return float((changes[0] / changes[1].clamp_min(1e-12)).median())
 
 
 def _is_neutral(answers: EvalOutputs, padded: Tensor) -> bool:

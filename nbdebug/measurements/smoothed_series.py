@@ -1,4 +1,4 @@
-"""Series whose values are averages of another series over steps that include later ones, such as the target."""
+"""Series and columns that average values over steps that include later ones, such as the target."""
 
 from __future__ import annotations
 
@@ -51,6 +51,49 @@ def smoothed_series(tables: dict[str, SplitTable]) -> list[SmoothedSeries]:
         if is_series and 1 < part.shape[2] <= _MAX_SERIES and bool(part.isfinite().all()):
             smoothed += _find_smoothed(part[:_MAX_ROWS].double(), target, index)
     return smoothed
+
+
+@dataclass(frozen=True)
+class SmoothedTarget:
+    """A ``column`` that averages the targets of its own row and of ``earlier`` rows before it, exactly."""
+
+    input_index: int
+    column: int
+    earlier: int
+    rows: int
+
+
+@measurement
+def smoothed_targets(tables: dict[str, SplitTable]) -> list[SmoothedTarget]:
+    """Columns of a table in temporal order that are moving averages of the target, which include that of their row."""
+    table = tables.get("train")
+    if table is None or len(table) < _MIN_ROWS or len(table.targets) != 1 or table.targets[0][0].numel() != 1:
+        raise NotChecked(f"needs {_MIN_ROWS} training rows with one target each")
+    order = torch.tensor(sorted(range(len(table)), key=lambda position: table.indices[position]))[:_MAX_ROWS]
+    target = table.targets[0].reshape(len(table))[order].double()
+    if not table.targets[0].is_floating_point() or float(target.std()) == 0:
+        raise NotChecked("the target is no real number, or constant")
+    smoothed: list[SmoothedTarget] = []
+    for index, part in enumerate(table.inputs):
+        if part.is_floating_point() and part.dim() == 2 and bool(part.isfinite().all()):
+            for column in range(min(part.shape[1], _MAX_SERIES)):
+                earlier = _get_earlier_targets(target, part[order, column].double())
+                smoothed += [SmoothedTarget(index, column, earlier, len(target))] if earlier else []
+    return smoothed
+
+
+def _get_earlier_targets(target: Tensor, column: Tensor) -> int:
+    """Return how many earlier targets a column averages with that of its row; 0 if it is no such average."""
+    for reach in range(1, 2 * _MAX_REACH + 1):
+        windows, values = target.unfold(0, reach + 1, 1), column[reach:]
+        if len(values) < 4 * windows.shape[1] or float(values.std()) == 0:
+            return 0
+        weights, residual = _fit(windows, values)
+        if residual < _EXACT:
+            sums_to_one = abs(float(weights.sum()) - 1) < _TOLERANCE
+            is_average = bool((weights > _MIN_WEIGHT).all()) and (sums_to_one or _are_equal(weights))
+            return reach if is_average else 0
+    return 0
 
 
 def _find_smoothed(part: Tensor, target: Tensor, index: int) -> Iterator[SmoothedSeries]:

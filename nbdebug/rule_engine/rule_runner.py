@@ -21,6 +21,7 @@ from nbdebug.setup.module_lines import part_line
 from nbdebug.setup.source_lines import origin_line
 from nbdebug.setup.user_code import has_known_remedy
 from nbdebug.source.location import add_line
+from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.views.live import LiveScreen, Screen
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def _get_unmet_expectation(measurements: Measurements) -> str:
             "Pass step_fn= if your loop calls it differently."
         )
     has_adapter = any(option is not None for option in (setup.forward, setup.unpack, setup.step_fn))
-    if first_pass.stage != "loss" and not has_adapter and not has_known_remedy(first_pass.failure):
+    makes_inputs = len(tree_tensors(first_pass.batch.raw)) == 1  # of which the loop makes inputs and targets
+    if first_pass.stage != "loss" and not has_adapter and (makes_inputs or not has_known_remedy(first_pass.failure)):
         return (
             f"{first_pass.failure_message}; expected a model that takes a batch as the loader yields it. "
             "Pass forward= or unpack= if your loop calls it differently; watch() needs neither."

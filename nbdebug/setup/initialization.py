@@ -31,7 +31,8 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     """Return the only line in the user's files that writes such values as a parameter has now.
 
     Those are calls of ``torch.nn.init``, methods of a tensor such as ``fill_``, multiplications in place, and tensors
-    that become parameters, whose numbers agree with the values. If there is none, a call with a number that the source
+    that become parameters, whose numbers agree with the values; of several, those that name the parameter, as in
+    ``self.head.weight``. If there is none, a call with a number that the source
     does not tell counts for a parameter with one value, and for one that is no sample of torch's own initialization.
     None if there is no such line, or more than one.
     """
@@ -40,7 +41,9 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
         return None
     files = search_files(user_written_objects(setup))
     writes = [(file, node) for file in files for node in _writing_nodes(file)]
-    lines = {SourceLine(file, node.lineno) for file, node in writes if _agrees(file, node, values, owner, parameter)}
+    agreeing = [(file, node) for file, node in writes if _agrees(file, node, values, owner, parameter)]
+    named = [(file, node) for file, node in agreeing if _names_parameter(node, module, parameter)]
+    lines = {SourceLine(file, node.lineno) for file, node in named or agreeing}
     if not lines:
         is_constant = _is_constant(values, float(values[0]))
         names = _CONSTANTS if is_constant else _DISTRIBUTIONS if _is_unusual(values, owner, parameter) else frozenset()
@@ -78,6 +81,17 @@ def _writing_nodes(file: str) -> Iterator[ast.Call | ast.AugAssign]:
             yield producer if isinstance(producer, ast.Call) and call_name(producer) == "full" else node
         elif isinstance(node, ast.Call) and name == "full":
             yield node
+
+
+def _names_parameter(node: ast.Call | ast.AugAssign, module: str, parameter: str) -> bool:
+    """Check whether a statement or a call writes to an attribute with the name of a parameter in the module's own."""
+    if isinstance(node, ast.AugAssign):
+        target: ast.expr = node.target
+    else:
+        is_function = _is_init_function(node) and bool(node.args)
+        target = node.args[0] if is_function else getattr(node.func, "value", node)
+    own_name = module.rpartition(".")[2]
+    return ast.unparse(target).split(".")[-2:] == [own_name, parameter]
 
 
 def _agrees(file: str, node: ast.Call | ast.AugAssign, values: Tensor, owner: nn.Module, parameter: str) -> bool:

@@ -160,6 +160,13 @@ def train(setup, train_plainly):
         x, y = next(cached)
         losses.append(setup.loss_fn(setup.model(x), y){detached})
 """
+LOSSES_OF_THE_WHOLE_SET = """
+def train(setup, train_plainly):
+    (x, y), losses = setup.train_loader.dataset.tensors, []
+    for _ in range(16):
+        train_plainly(setup, 1)
+        losses.append(setup.loss_fn(setup.model(x), y){detached})
+"""
 LAST_OUTPUTS = """
 def train(setup, train_plainly):
     for _ in range(12):
@@ -174,6 +181,7 @@ def train(setup, train_plainly):
     [
         (HISTORY_OF_TOTALS, 'self.history.append({"epoch": epoch, "validation": self.validate()})'),
         (LOSSES_OF_CACHED_BATCHES, "losses.append(setup.loss_fn(setup.model(x), y))"),
+        (LOSSES_OF_THE_WHOLE_SET, "losses.append(setup.loss_fn(setup.model(x), y))"),
     ],
 )
 def test_growing_memory_on_history_of_evaluations_is_an_error_unless_detached(

@@ -84,6 +84,30 @@ def test_training_in_eval_mode_on_loop_that_never_returns_to_train_mode_fires() 
     assert finding.evidence["layers"] == ["1", "3"]
 
 
+class OwnTrainMethod(nn.Module):
+    """Overrides train(), and may forget to set the mode of its layers."""
+
+    def __init__(self, passes_on: bool) -> None:
+        super().__init__()
+        self.layers, self.passes_on = ModeDependentNetwork(), passes_on
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+    def train(self, mode: bool = True) -> OwnTrainMethod:
+        if self.passes_on or not mode:
+            return super().train(mode)
+        self.training = mode
+        return self
+
+
+@pytest.mark.parametrize("passes_on", [False, True])
+def test_training_in_eval_mode_of_own_train_method_fires_unless_it_reaches_the_layers(passes_on: bool) -> None:
+    findings = mode_findings(epochs(switch_to_train_mode, evaluate), OwnTrainMethod(passes_on))
+    assert [finding.code for finding in findings] == [] if passes_on else ["T613"]
+    assert all("self.training = mode" in source_line(finding) for finding in findings)
+
+
 @pytest.mark.parametrize("no_grad", [True, False])
 def test_evaluating_in_train_mode_fires_with_and_without_gradients(no_grad: bool) -> None:
     (finding,) = mode_findings(

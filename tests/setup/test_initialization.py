@@ -69,6 +69,20 @@ INITIALIZED = {
         f"model = {NETWORK}\nwith torch.no_grad():\n    for layer in model[::2]:\n        layer.weight *= 8  # here\n"
     ),
 }
+ADAPTER = """
+class Adapter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Linear(20, 4), nn.Linear(4, 3)
+        init.zeros_(self.down.weight)  # down
+        init.zeros_(self.up.weight)  # up
+
+    def forward(self, x):
+        return self.up(self.down(x))
+
+
+model = nn.Sequential(Adapter())
+"""
 UNKNOWN = {
     "torch's own": f"model = {NETWORK}\nnn.init.normal_(torch.empty(3), std=5.0)\n",
     "a function without numbers": (
@@ -109,6 +123,13 @@ def test_initialization_line_writes_the_values_of_the_parameter(name: str, tmp_p
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_initialization_line_that_is_not_certain_is_none(name: str, tmp_path: Path) -> None:
     assert initialization_line(build_setup(tmp_path, UNKNOWN[name]), "2") is None
+
+
+@pytest.mark.parametrize("name", ["down", "up"])
+def test_initialization_line_of_equal_values_names_the_parameter(name: str, tmp_path: Path) -> None:
+    line = initialization_line(build_setup(tmp_path, ADAPTER), f"0.{name}")
+    assert line is not None
+    assert line.text.endswith(f"# {name}")
 
 
 def test_initialization_line_of_an_unknown_parameter_is_none(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
 from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
+from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -34,6 +35,7 @@ def labels_unrelated(
     target_relations: dict[str, LabelPredictability] | NotChecked,
     loop: LoopSummary | NotChecked,
     collate_misalignments: list[CollateMisalignment],
+    unpaired_transforms: UnpairedTransforms | NotChecked | None,
     label_alignment: LabelAlignment | NotChecked,
     loss_kind: LossKind | NotChecked,
     *,
@@ -48,7 +50,8 @@ def labels_unrelated(
     Predicts the label of each of some hundred samples by a kernel ridge regression on the others, then repeats this
     with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels
     that belong to the previous or the next sample. A collate function of your own gets the same samples in several
-    orders: the pairs of input and target may not depend on it. In your own loop, it compares the rows that the model
+    orders: the pairs of input and target may not depend on it. An image with a target of its height and width is read
+    several times: both must be flipped and rotated alike. In your own loop, it compares the rows that the model
     receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
@@ -97,6 +100,9 @@ def labels_unrelated(
     """
     if collate_misalignments:
         yield _collate_finding(collate_misalignments[0])
+        return
+    if isinstance(unpaired_transforms, UnpairedTransforms):
+        yield _unpaired_finding(unpaired_transforms)
         return
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(loop, least)
@@ -211,6 +217,21 @@ def _length_finding(unequal: UnequalLengths) -> Finding:
         evidence={"split": "train", shorter: fewer, longer: more},
         explains=_CONSEQUENCES,
         severity="warning",
+    )
+
+
+def _unpaired_finding(unpaired: UnpairedTransforms) -> Finding:
+    """Report images and targets that are flipped or rotated differently."""
+    return Finding(
+        message=f"In {unpaired.different} of {unpaired.compared} pairs of reads of the same training sample, the image "
+        "and its target are flipped or rotated differently; expected the same transform for both.",
+        where=get_location(unpaired.line),
+        cause="The random transform is drawn twice, once for the image and once for its target.",
+        fix="both = augment(torch.cat([image, mask[None].float()]))   # one draw for both\n"
+        "image, mask = both[:-1], both[-1].to(mask.dtype)",
+        evidence={"pairs": unpaired.compared, "different": unpaired.different, "samples": unpaired.samples},
+        explains=("T601", "T606", "T607", "T608", "T610", "E706", "E709", "D112"),
+        aspect="transforms",
     )
 
 

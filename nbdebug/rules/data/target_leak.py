@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.measurements.smoothed_series import SmoothedSeries
+from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -34,6 +34,7 @@ def target_leak(
     importance: Importance | NotChecked,
     target_encodings: list[TargetEncoding] | NotChecked,
     smoothed_series: list[SmoothedSeries] | NotChecked,
+    smoothed_targets: list[SmoothedTarget] | NotChecked,
     *,
     least: int = 50,
     columns: int = 3,
@@ -75,7 +76,8 @@ def target_leak(
     A column of a series contains the target if each of its values is an average (positive weights that sum to 1, or
     three or more equal ones) of steps of another column that include later ones, up to a residual of 1e-4 standard
     deviations, and if a linear function of the last steps of both reproduces the target that exactly, while the other
-    column alone does not.
+    column alone does not. A column of a table contains the target if it is, that exactly, an average of the target of
+    its row and those of up to ten rows before it, as in a table in temporal order.
 
     ## How to fix
     Drop the column where the inputs are created; end the window of a series before the step to be predicted.
@@ -94,6 +96,8 @@ def target_leak(
         findings = [_encoding_finding(setup, table, item) for item in target_encodings if item.pure_share >= pure]
     if not findings and not isinstance(smoothed_series, NotChecked):
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
+    if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
+        findings = [_averaged_target_finding(setup, table, item) for item in smoothed_targets[:1]]
     yield from findings
     if not isinstance(importance, NotChecked):
         if not findings:
@@ -268,6 +272,19 @@ def _smoothed_finding(smoothed: SmoothedSeries) -> Finding:
             "residual": smoothed.residual,
         },
         explains=("T611", "D105", "L208"),
+    )
+
+
+def _averaged_target_finding(setup: Setup, table: SplitTable, item: SmoothedTarget) -> Finding:
+    """Report a column that averages the target of its own row with earlier ones."""
+    name = _feature_name(setup, table.inputs[item.input_index], item.column)
+    return Finding(
+        message=f"{name} is the mean of the target of its own row and those of the {item.earlier} rows before it, "
+        f"exactly, in {item.rows} training rows.",
+        cause="A window of values, such as a centered moving average, includes the value to be predicted.",
+        fix="rolling = series.rolling(window).mean().shift(1)   # only values before the one to be predicted",
+        evidence={"column": item.column, "earlier rows": item.earlier, "rows": item.rows},
+        explains=("D107", "D109", "E703"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.dropout_rates import LostRate
-from nbdebug.loop_monitor.modes import ForwardPasses
+from nbdebug.loop_monitor.modes import ForwardPasses, ModelMode
 from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.rule_engine.rule_registry import rule
@@ -26,8 +27,8 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import find_argument_assignment
-from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import search_files, syntax_tree
+from nbdebug.source.location import SourceLine, get_definition_line, get_location
+from nbdebug.source.search import find_line_in_class, search_files, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
 _NORM_TYPES = nn.modules.batchnorm._NormBase
@@ -122,12 +123,16 @@ def _loop_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[
     total = sum(count for _, count in passes.training_modes)
     if not total:
         raise NotChecked("no forward pass of the model was recorded before a step of your loop")
-    off = sum(count for mode, count in passes.training_modes if not mode.training)
+    override = _overridden_train(setup.eager_model)
+    modes_off = [(mode, count) for mode, count in passes.training_modes if _is_off(mode, override is not None)]
+    off = sum(count for _, count in modes_off)
     if off < max(min_steps, total / 10):
         return
-    in_train_mode = [mode for mode, _ in passes.training_modes if mode.training]
+    in_train_mode = [mode for mode, _ in passes.training_modes if mode not in [mode_off for mode_off, _ in modes_off]]
     were_on = {i for mode in in_train_mode for i, on in enumerate(mode.submodule_training) if on}
-    last = [mode for mode, _ in passes.training_modes if not mode.training][-1]
+    last = modes_off[-1][0]
+    if last.training and not were_on:
+        return
     affected = [
         i
         for i, on in enumerate(last.submodule_training)
@@ -135,7 +140,37 @@ def _loop_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[
     ]
     if affected:
         layers = [passes.mode_dependent[i] for i in affected]
-        yield _left_in_eval_finding(setup, loop, layers, (off, total), bool(were_on & {*affected}))
+        finding = _left_in_eval_finding(setup, loop, layers, (off, total), bool(were_on & {*affected}))
+        yield _overriding_finding(finding, override) if last.training and override else finding
+
+
+def _is_off(mode: ModelMode, is_overridden: bool) -> bool:
+    """Check whether a model is in eval mode, or all its layers are although its own ``train`` has set its flag."""
+    return not mode.training or (is_overridden and bool(mode.submodule_training) and not any(mode.submodule_training))
+
+
+def _overridden_train(model: nn.Module) -> type[nn.Module] | None:
+    """Return the class of the model or a part of it that overrides ``train``; None if there is none."""
+    kinds = (type(module) for module in model.modules())
+    return next(
+        (kind for kind in kinds if kind.train is not nn.Module.train and kind.__module__.partition(".")[0] != "torch"),
+        None,
+    )
+
+
+def _overriding_finding(finding: Finding, kind: type[nn.Module]) -> Finding:
+    """Return a finding that names the ``train`` method that does not reach the layers."""
+    line = find_line_in_class(kind, _sets_training) or get_definition_line(kind.train)
+    return replace(
+        finding,
+        where=get_location(line, finding.where.module),
+        cause=f"{kind.__name__}.train() sets the mode of the model, but not that of its layers.",
+        fix="def train(self, mode=True):\n    return super().train(mode)   # also sets the mode of all layers",
+    )
+
+
+def _sets_training(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == "training"
 
 
 def _lost_rate_findings(setup: Setup, passes: ForwardPasses, min_passes: int) -> Iterator[Finding]:

@@ -23,17 +23,19 @@ def padding_changes_output(
     position_influence: PositionInfluence | NotChecked,
     *,
     share: float = 0.5,
+    dominant: float = 3.0,
 ) -> Iterator[Finding]:
     """The content of padded positions changes the output for real ones.
 
     ## What it does
     Replaces the values in padded positions and checks whether outputs for samples, or for their real positions, change.
     This is an error if the model receives a mask or lengths. If only the ``padding_idx`` of an embedding marks padding,
-    it is a note, and a warning if the model packs its sequences by lengths that include padding or masks padding in a
-    part of its calls only. If nothing marks
-    padding, and one token pads the ends of rows to widths that differ between batches, half of the padding is cut off:
-    a warning is given if the prediction changes for more than a ``share`` of half of the padded samples. It is an error
-    if padded positions reach the output while real ones do not: then the mask is inverted.
+    it is a note, and a warning if the model packs its sequences by lengths that include padding, masks padding in a
+    part of its calls only, or changes its output by other padding ``dominant`` = 3 times as much as by other content,
+    as the last state of a recurrent layer does that reads on through the padding. If nothing marks padding, and one
+    token pads the ends of rows to widths that differ between batches, half of the padding is cut off: a warning is
+    given if the prediction changes for more than a ``share`` of half of the padded samples. It is an error if padded
+    positions reach the output while real ones do not: then the mask is inverted.
 
     ## Why it matters
     The prediction for a sample then changes with the amount of padding, and so with the longest sample in its batch.
@@ -71,15 +73,17 @@ def padding_changes_output(
         return
     if not padding.affected:
         return
+    outweighs = padding.relative_effect is not None and padding.relative_effect > dominant
+    effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
     yield Finding(
         message=f"Changing the content of {padding.padded_positions} padded positions (identified by {padding.source}) "
-        f"changes {padding.affected} of {padding.real} outputs for real input.",
+        f"changes {padding.affected} of {padding.real} outputs for real input.{effect}",
         where=padding.mixing_call.where if padding.mixing_call else Location(),
         cause="Padded positions take part in an attention, a mean or a state as if they were real.",
         fix="x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
         explains=("E703", "E709"),
-        severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call else "note",
+        severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
     )
 
 

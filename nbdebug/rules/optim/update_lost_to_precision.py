@@ -14,8 +14,10 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
+from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.measurements.parameter_coverage import format_names
 from nbdebug.measurements.precision import RoundedUpdate
+from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
@@ -24,6 +26,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
 
 _WINDOW_RATIO, _COMPENSATED_GROWTH = 8, 2.0  # compensated: eight times as many steps, twice as many changes
+_TRAINED_SHARE = 0.7  # of the loss of a constant prediction; a new head is at 1 or above
 _CONSEQUENCES = ("G409", "G414", "O502", "T601", "T606", "T607", "T608", "T610", "T614")
 
 
@@ -33,6 +36,7 @@ def update_lost_to_precision(
     rounded_updates: list[RoundedUpdate] | NotChecked,
     is_trained: bool | NotChecked,
     loop: LoopSummary | NotChecked,
+    record: Record | NotChecked,
     *,
     lost: float = 0.5,
     least: int = 3,
@@ -55,8 +59,8 @@ def update_lost_to_precision(
     rounding to nearest then loses more steps than it keeps. Biases and scales are not judged alone.
 
     In your own loop, up to 4,096 values of each such weight are compared before and after each inspected step, of which
-    ``least`` = 3 are needed at half of the highest rate or more; a weight is reported if most of its values stayed
-    unchanged at each of them.
+    ``least`` = 3 are needed at half of the highest rate or more; a weight is reported if these steps, taken together,
+    left most of its values unchanged.
 
     An optimizer from outside torch may compensate for the rounding, as with a master copy in float32, Kahan summation
     or stochastic rounding: then the more steps, the more values change. Its weights are compared over windows of 1, 2,
@@ -65,8 +69,8 @@ def update_lost_to_precision(
     one network at learning rates from 3e-5 to 1e-2, this ratio was 0.5 to 2 for lost updates and 3 to 9 for compensated
     ones.
 
-    A model whose loss is already well below that of a constant prediction is being fine-tuned: the few values that
-    change may suffice, so it is a note.
+    A model whose loss is well below that of a constant prediction before training is being fine-tuned: the few values
+    that change may suffice, so it is a note.
 
     ## How to fix
     Keep the weights in float32 and compute under torch.autocast.
@@ -80,13 +84,18 @@ def update_lost_to_precision(
     """
     if isinstance(loop, LoopSummary):
         findings = _findings_in_loop(setup, loop, lost, least, window)
-        yield from (
-            replace(finding_in_loop, severity="note" if is_trained is True else None) for finding_in_loop in findings
-        )
+        is_fine_tuned = is_trained is True if isinstance(record, NotChecked) else _starts_trained(record)
+        yield from (replace(finding, severity="note" if is_fine_tuned else None) for finding in findings)
     elif isinstance(rounded_updates, NotChecked):
         raise rounded_updates
     if not isinstance(rounded_updates, NotChecked):
         yield from _findings_of_first_step(setup, rounded_updates, is_trained is True, lost)
+
+
+def _starts_trained(record: Record) -> bool:
+    """Check whether the loss is well below that of a constant prediction at the start of the run."""
+    summary = get_run_summary(record)
+    return summary.chance is not None and summary.start < _TRAINED_SHARE * summary.chance
 
 
 def _findings_of_first_step(
@@ -115,11 +124,17 @@ def _findings_in_loop(
     unchanged = {
         name_of_weight: samples
         for name_of_weight, samples in inspected.items()
-        if all(sample.changed < (1 - max_unchanged) * sample.with_gradient for sample in samples)
-        and _stays_unchanged(samples, min_window)
+        if _are_mostly_unchanged(samples, max_unchanged) and _stays_unchanged(samples, min_window)
     }
     if unchanged:
         yield _loop_finding(setup, loop, unchanged, len(inspected))
+
+
+def _are_mostly_unchanged(samples: list[UpdateSample], max_unchanged: float) -> bool:
+    """Check that the inspected steps left most values unchanged, taken together; of longer windows, each one."""
+    if all(sample.steps == 1 for sample in samples):
+        return sum(s.changed for s in samples) < (1 - max_unchanged) * sum(s.with_gradient for s in samples)
+    return all(sample.changed < (1 - max_unchanged) * sample.with_gradient for sample in samples)
 
 
 def _stays_unchanged(samples: list[UpdateSample], min_window: int) -> bool:

@@ -90,6 +90,30 @@ def test_target_leak_of_series_that_averages_later_steps_is_error(name: str) -> 
     assert "averages column 0" in finding.message
 
 
+def in_order(column: _Series, target: _Series, shuffled: bool = False) -> Setup:
+    """Return a setup of a table in temporal order with one column of the target's own past."""
+    x, y = np.stack([CONTROL[: len(column)], column, np.roll(CONTROL, 3)[: len(column)]], 1), target
+    order = np.random.default_rng(1).permutation(len(y)) if shuffled else np.arange(len(y))
+    dataset = _dataset(x[order], y[order])
+    return Setup(nn.Sequential(nn.Linear(3, 1), nn.Flatten(0)), DataLoader(dataset, 32), loss_fn=nn.MSELoss())
+
+
+@pytest.mark.parametrize("width", [3, 7])
+def test_target_leak_of_column_that_averages_its_own_target_is_error(width: int) -> None:
+    ends = slice(width, None)
+    (finding,) = checkup_findings(in_order(trailing(NOISY, width)[ends], NOISY[ends]), "D115")
+    assert finding.severity == "error"
+    assert f"the {width - 1} rows before it" in finding.message
+    scaled = in_order(standardized(trailing(NOISY, width))[ends], standardized(NOISY)[ends])
+    assert len(checkup_findings(scaled, "D115")) == 1
+
+
+def test_target_leak_of_column_that_averages_earlier_targets_is_quiet() -> None:
+    earlier = trailing(NOISY, 3)[3:-1]
+    assert checkup_findings(in_order(earlier, NOISY[4:]), "D115") == []
+    assert checkup_findings(in_order(exponential(NOISY)[3:-1], NOISY[4:]), "D115") == []
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_target_leak_of_series_without_later_steps_is_quiet(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "D115") == []

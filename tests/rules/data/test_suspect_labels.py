@@ -57,6 +57,14 @@ def logistic() -> tuple[Tensor, Tensor]:
     return x, torch.bernoulli((2 * x[:, 0]).sigmoid(), generator=torch.Generator().manual_seed(4)).long()
 
 
+def noisy_product() -> tuple[Tensor, Tensor]:
+    """Two classes by a noisy score with a product that the learner hardly finds."""
+    generator = torch.Generator().manual_seed(20)
+    x = torch.randn(600, 30, generator=generator)
+    score = x[:, 0] + 0.8 * x[:, 1] * x[:, 2].sign() - x[:, 3] + 1.2 * torch.randn(600, generator=generator)
+    return x, (score > 0).long()
+
+
 def build(x: Tensor, y: Tensor, dataset: Callable[..., Dataset[Any]] = TensorDataset, binary: bool = False) -> Setup:
     if not x.is_floating_point():
         model: nn.Module = nn.Sequential(nn.Embedding(40, 4), nn.Flatten(), nn.Linear(56, 3))
@@ -81,6 +89,7 @@ RIGHT: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
     "mostly overlapping clusters": (*overlapping(2.0), {}),
     "two overlapping clusters": (*overlapping(1.2, 2), {}),
     "smooth probability": (*logistic(), {"binary": True}),
+    "noisy product": (*noisy_product(), {"binary": True}),
     "random labels of two classes": (ROWS, torch.randint(0, 2, (900,), generator=GENERATOR), {"binary": True}),
     "random labels of a rare class": (ROWS, (torch.rand(900, generator=GENERATOR) < 0.06).long(), {"binary": True}),
     "a task too hard for the learner": (TOKENS, TOKENS[:, 0] * TOKENS[:, 7] % 2 + TOKENS[:, 3] % 2, {}),

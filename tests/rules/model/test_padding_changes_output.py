@@ -138,6 +138,29 @@ def test_padding_changes_output_with_padding_idx_only_is_note() -> None:
     assert [finding.severity for finding in findings] == ["note"]
 
 
+def state_at_the_end(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    return self.layer(x)[0][:, -1]
+
+
+def maximum(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    return self.layer(x.transpose(1, 2)).amax(2)
+
+
+@pytest.mark.parametrize("layer", [nn.GRU, nn.LSTM])
+def test_padding_changes_output_of_state_after_long_padding_is_warning(layer: type[nn.GRU | nn.LSTM]) -> None:
+    tokens = nn.functional.pad(TOKENS, (0, 18))
+    (finding,) = checkup_findings(
+        unmasked_setup(TokenClassifier(state_at_the_end, layer(8, 8, batch_first=True)), tokens)(), "M310"
+    )
+    assert finding.severity == "warning"
+    assert "times as much as other content does" in finding.message
+
+
+def test_padding_changes_output_of_maximum_over_convolved_words_is_note() -> None:
+    model = TokenClassifier(maximum, nn.Conv1d(8, 8, 3, padding=1))
+    assert [finding.severity for finding in checkup_findings(unmasked_setup(model)(), "M310")] == ["note"]
+
+
 def packed_with_padding(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
     lengths = torch.full((len(x),), x.shape[1])
     return self.layer(pack_padded_sequence(x, lengths, batch_first=True))[1][0]

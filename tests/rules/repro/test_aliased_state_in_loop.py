@@ -23,6 +23,15 @@ def test_aliased_state_of_reloaded_weights_is_error_unless_deep_copied(deep: boo
     assert all(finding.severity == "error" and "state_dict" in (finding.where.source or "") for finding in findings)
 
 
+def live_data(model: nn.Module) -> dict[str, Any]:
+    return {name: tensor.data for name, tensor in model.state_dict().items()}
+
+
+def test_aliased_state_of_views_points_to_the_state_dict_they_are_made_of() -> None:
+    (finding,) = loop_findings(live_data, lambda model: model)
+    assert "in model.state_dict().items()" in (finding.where.source or "")
+
+
 @pytest.mark.parametrize("deep", [False, True])
 def test_aliased_state_of_target_network_is_reported_unless_deep_copied(deep: bool) -> None:
     findings = loop_findings(lambda model: model.state_dict(), lambda model: copy.deepcopy(model) if deep else model)

@@ -1,0 +1,112 @@
+"""Whether the flips and rotations that a dataset draws for an image are those of its target, such as a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.source.location import SourceLine, get_definition_line
+
+_SAMPLES, _READS = 8, 6
+_MIN_SIDE, _MAX_VALUES = 4, 1_000_000
+_CLEAR_RATIO = 0.5  # the error of the best transform over that of the next; noise that is drawn again stays above it
+
+
+@dataclass(frozen=True)
+class UnpairedTransforms:
+    """Pairs of reads of one sample between which input and target are flipped or rotated differently.
+
+    ``compared`` counts the pairs of reads whose transforms are known, ``different`` those in which the two differ.
+    ``line`` defines how the dataset reads a sample.
+    """
+
+    compared: int
+    different: int
+    samples: int
+    line: SourceLine | None
+
+
+@slow_measurement
+def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
+    """Reads of training samples whose input and target are transformed differently; None if there are none.
+
+    Each of some samples is read several times. If its target takes the values of another read after exactly one of the
+    flips and rotations, and one of them brings its input much closer to that of the other read than the next best,
+    these two must be the same.
+    """
+    loader = setup.train_loader
+    if not is_map_style(loader) or len(loader.dataset) < _SAMPLES:
+        return None
+    compared = different = samples = 0
+    try:
+        indices = get_visited_indices(loader)
+        with Preserve(loader.dataset), torch.no_grad():
+            for index in indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES]:
+                pairs = [_as_pair(_read(loader.dataset, index, number)) for number in range(_READS)]
+                known = [pair for pair in pairs if pair is not None]
+                if len(known) < len(pairs):
+                    return None
+                agreements = list(_compare_reads(known))
+                samples += bool(agreements)
+                compared += len(agreements)
+                different += agreements.count(False)
+    except Exception:  # samples that cannot be read are reported elsewhere
+        return None
+    line = get_definition_line(type(loader.dataset).__getitem__)
+    return UnpairedTransforms(compared, different, samples, line) if different else None
+
+
+def _read(dataset: Any, index: int, seed: int) -> Any:
+    seed_all(seed)
+    return dataset[index]
+
+
+def _as_pair(sample: Any) -> tuple[Tensor, Tensor] | None:
+    """Return an image and a target of the same height and width; None for other samples."""
+    if not isinstance(sample, (tuple, list)) or len(sample) != 2:
+        return None
+    parts = [torch.as_tensor(part) if isinstance(part, (Tensor, np.ndarray)) else None for part in sample]
+    image, target = parts
+    if image is None or target is None or image.dim() < 2 or target.dim() < 2 or image.numel() > _MAX_VALUES:
+        return None
+    is_image = image.shape[-2:] == target.shape[-2:] and min(image.shape[-2:]) >= _MIN_SIDE
+    return (image.double(), target.double()) if is_image else None
+
+
+def _compare_reads(pairs: list[tuple[Tensor, Tensor]]) -> Iterator[bool]:
+    """Yield, for each two reads whose transforms are known, whether input and target have the same one."""
+    for (first_image, first_target), (image, target) in combinations(pairs, 2):
+        if first_image.shape != image.shape or first_target.shape != target.shape:
+            continue
+        of_target = [number for number, moved in enumerate(_moved(first_target)) if _equals(moved, target)]
+        errors = torch.tensor([_distance(moved, image) for moved in _moved(first_image)])
+        best, next_best = errors.sort().values[:2].tolist()
+        if len(of_target) == 1 and best < _CLEAR_RATIO * next_best:
+            yield int(errors.argmin()) == of_target[0]
+
+
+def _moved(values: Tensor) -> Iterator[Tensor]:
+    """Yield the values after each flip and rotation that keeps their shape."""
+    turns = range(4) if values.shape[-1] == values.shape[-2] else (0, 2)
+    for turn in turns:
+        turned = values.rot90(turn, (-2, -1))
+        yield turned
+        yield turned.flip(-1)
+
+
+def _equals(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first, second)
+
+
+def _distance(first: Tensor, second: Tensor) -> float:
+    return float((first - second).square().mean()) if first.shape == second.shape else float("inf")
