@@ -25,14 +25,15 @@ _Roots = frozenset[int]
 class LossTerm:
     """A tensor of the output and one of the target, the ``call`` in which they meet, and its two operands.
 
-    ``scalars`` are the parts of the loss that are made of these two and of no other pair; they are empty if the call
-    raised an exception.
+    ``calls`` are those with values of these two and of no other pair. ``scalars`` are the parts of the loss that they
+    return; there are none if the call raised an exception.
     """
 
     output: Tensor
     target: Tensor
     call: TorchCall
     operands: tuple[Tensor, Tensor]
+    calls: tuple[TorchCall, ...] = ()
     scalars: tuple[Tensor, ...] = ()
 
     @property
@@ -90,7 +91,7 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
             targets_by_id[target],
             call,
             operands,
-            _find_scalars(calls, roots, frozenset({output, target}), all_met - {output, target}),
+            *_find_own_calls(calls, roots, frozenset({output, target}), all_met - {output, target}),
         )
         for (output, target), (call, operands) in meetings.items()
     ]
@@ -133,15 +134,19 @@ def _get_operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
     return (first, second) if isinstance(first, Tensor) and isinstance(second, Tensor) else None
 
 
-def _find_scalars(
+def _find_own_calls(
     calls: Sequence[TorchCall], roots: Sequence[Mapping[int, _Roots]], pair: _Roots, others: _Roots
-) -> tuple[Tensor, ...]:
-    """Return the last scalars that are made of a pair before they meet others, as where the terms are added up."""
+) -> tuple[tuple[TorchCall, ...], tuple[Tensor, ...]]:
+    """Return the calls with values of a pair alone, and the last scalars of them, as where the terms are added up."""
+    own: list[TorchCall] = []
     last: dict[int, Tensor] = {}
     for call, call_roots in zip(calls, roots, strict=True):
         union = frozenset().union(*(call_roots[id(tensor)] for tensor in call.inputs))
         in_place = {id(tensor) for tensor in call.inputs} & {id(tensor) for tensor in call.outputs}
-        if not pair <= union or union & others or in_place or call.name == "detach":
+        if union & others or not union & pair:
+            continue
+        own.append(call)
+        if not pair <= union or in_place or call.name == "detach":
             continue
         has_gradient = any(tensor.requires_grad for tensor in call.inputs)
         scalars = [t for t in call.outputs if t.numel() == 1 and t.dim() < 2 and t.requires_grad == has_gradient]
@@ -149,4 +154,4 @@ def _find_scalars(
             for tensor in call.inputs:
                 last.pop(id(tensor), None)
         last.update({id(tensor): tensor for tensor in scalars})
-    return tuple(last.values())
+    return tuple(own), tuple(last.values())

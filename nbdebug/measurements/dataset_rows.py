@@ -119,13 +119,13 @@ class SplitSamples:
 def samples(setup: Setup) -> list[SplitSamples]:
     """Samples of both splits by index, in random order with a fixed seed, for up to 0.25 s per split.
 
-    A TensorDataset is skipped: its tensors are read directly.
+    A TensorDataset is skipped unless its batches are unpacked by ``unpack``: its tensors are read directly.
     """
     loaders = {"train": setup.train_loader, "val": setup.val_loader}
     return [
         _read_samples(split, loader)
         for split, loader in loaders.items()
-        if is_map_style(loader) and not reads_tensor_dataset(loader)
+        if is_map_style(loader) and (setup.unpack is not None or not reads_tensor_dataset(loader))
     ]
 
 

@@ -72,7 +72,7 @@ class _TermLoss:
     def __init__(self, setup: Setup, batch: Batch, output: Any, paths: tuple[_Path, _Path], term: LossTerm) -> None:
         self._setup, self._output_path, self._target_path = setup, *paths
         self._targets = batch.targets
-        self.ignore_index = _get_options(term).get("ignore_index", -100)
+        self.ignore_index = get_options(term).get("ignore_index", -100)
         self.use_context(output, None)
 
     def use_context(self, output: Any, targets: tuple[Any, ...] | None) -> None:
@@ -113,19 +113,17 @@ def heads(setup: Setup, first_pass: ForwardPass) -> list[HeadSetup]:
     outputs, targets = _tensors_by_path(detached), _tensors_by_path(batch.targets)
     terms = find_terms(calls, outputs.values(), targets.values())
     paths = [(_find_path(outputs, term.output), _find_path(targets, term.target)) for term in terms]
-    names = _name_heads(paths)
+    names = name_heads(paths)
     return [
-        _make_head(setup, first_pass, detached, term, pair, name)
+        make_head(setup, get_torch_loss(term) or _TermLoss(setup, batch, detached, pair, term), term, pair, name)
         for term, pair, name in zip(terms[:_MAX_HEADS], paths, names, strict=False)
     ]
 
 
-def _make_head(
-    setup: Setup, first_pass: ForwardPass, output: Any, term: LossTerm, paths: tuple[_Path, _Path], name: str
-) -> HeadSetup:
-    own_loss = _get_torch_loss(term) or _TermLoss(setup, first_pass.batch, output, paths, term)
-    shared = {field.name: getattr(setup, field.name) for field in fields(Setup)}
-    replaced = {"loss_fn": own_loss, "task": None, "class_names": None}
+def make_head(setup: Setup, loss_fn: Any, term: LossTerm, paths: tuple[_Path, _Path], name: str) -> HeadSetup:
+    """Return the setup of one head."""
+    shared = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.init}
+    replaced = {"loss_fn": loss_fn, "task": None, "class_names": None}
     return HeadSetup(
         **{**shared, **replaced},
         whole=setup,
@@ -136,7 +134,7 @@ def _make_head(
     )
 
 
-def _get_torch_loss(term: LossTerm) -> Any:
+def get_torch_loss(term: LossTerm) -> Any:
     """Return torch's own loss of a term that is its mean, perhaps with a positive weight; None for any other term."""
     is_direct = term.operands[0] is term.output and term.operands[1] is term.target
     if term.call.name not in FUNCTION_KINDS_BY_NAME or not is_direct:
@@ -144,10 +142,10 @@ def _get_torch_loss(term: LossTerm) -> Any:
     result, value = term.call.outputs, term.value
     if result and (value is None or result[0].numel() != 1 or float(value.detach()) * float(result[0].detach()) <= 0):
         return None
-    return partial(getattr(F, term.call.name), **_get_options(term))
+    return partial(getattr(F, term.call.name), **get_options(term))
 
 
-def _get_options(term: LossTerm) -> dict[str, Any]:
+def get_options(term: LossTerm) -> dict[str, Any]:
     """Return the arguments of a loss besides output and target."""
     try:
         bound = inspect.signature(getattr(F, term.call.name)).bind(*term.call.args, **term.call.kwargs)
@@ -156,7 +154,7 @@ def _get_options(term: LossTerm) -> dict[str, Any]:
     return {name: value for name, value in bound.arguments.items() if name not in ("input", "target")}
 
 
-def _name_heads(paths: list[tuple[_Path, _Path]]) -> list[str]:
+def name_heads(paths: list[tuple[_Path, _Path]]) -> list[str]:
     """Name heads by the key or position of their output, or by that of their target if they share an output."""
     if len(paths) < 2:
         return [""] * len(paths)
@@ -182,10 +180,8 @@ def _detach(leaf: Any) -> Any:
 
 
 def _as_leaf(leaf: Any) -> Any:
-    """Return a tensor without its graph, that records the calls made with it."""
-    if not isinstance(leaf, Tensor):
-        return leaf
-    return leaf.detach().requires_grad_(leaf.requires_grad)
+    """Return a copy of a tensor apart from its graph, which has a gradient if the tensor has one."""
+    return leaf.detach().requires_grad_(leaf.requires_grad).clone() if isinstance(leaf, Tensor) else leaf
 
 
 class HeadMeasurements(Measurements):

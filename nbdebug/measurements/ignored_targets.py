@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup.losses import score_tensor
@@ -24,18 +24,24 @@ _MIN_ROWS, _MAX_COLUMNS = 8, 64
 
 @dataclass(frozen=True)
 class IgnoredTarget:
-    """A ``value`` of the target whose ``samples`` of a batch have no influence; ``others`` are the other values."""
+    """A ``value`` of the target whose ``samples`` of a batch have no influence; ``others`` are the other values.
+
+    For a class at each position of a sample (``is_dense``), the positions are counted instead of the samples.
+    """
 
     value: float
     samples: int
     batch_size: int
     others: tuple[float, ...]
     is_torch_loss: bool
+    is_dense: bool = False
 
 
 @measurement
 def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTarget | None:
     """The value of the target whose samples have no gradient, and do not change the loss with other outputs."""
+    if (dense_target := _get_dense_target(output, loss_call.targets)) is not None:
+        return _find_ignored_class(output, loss, dense_target)
     target = _get_labels(loss_call.targets)
     outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
     if not outputs or any(not tensor.dim() or len(tensor) != len(target) for tensor in outputs):
@@ -53,6 +59,31 @@ def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTar
             module = getattr(loss_call.function, "__module__", "") or ""
             others = tuple(other for other in values if other != value)
             return IgnoredTarget(value, int(rows.sum()), len(target), others, module.startswith("torch."))
+    return None
+
+
+def _get_dense_target(output: Any, targets: tuple[Any, ...]) -> Tensor | None:
+    """Return a target with a class at each position of the samples; None for any other."""
+    target = targets[0] if len(targets) == 1 else None
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or target.dim() < 2 or not target.numel():
+        return None
+    return target if len(get_extra_axes(output, target)) == 1 else None
+
+
+def _find_ignored_class(output: Tensor, loss: Tensor, target: Tensor) -> IgnoredTarget | None:
+    """Return the class without a gradient at any position, if it leaves a single class to learn.
+
+    Where several classes remain, the ignored one may stand for padding or for positions without a label.
+    """
+    values = torch.unique(target[target >= 0]).tolist()
+    (gradient,) = compute_output_gradients(loss, [output])
+    if len(values) != 2 or gradient is None:
+        return None
+    has_gradient = (gradient != 0).any(get_extra_axes(output, target)[0]).to(target.device)
+    for value, other in (values, values[::-1]):
+        rows = target == value
+        if not bool(has_gradient[rows].any()) and bool(has_gradient[target == other].all()):
+            return IgnoredTarget(value, int(rows.sum()), target.numel(), (other,), False, is_dense=True)
     return None
 
 

@@ -28,7 +28,7 @@ _CLASS_LIST_ATTRIBUTES = ("classes", "class_names", "categories", "label_names",
 _WRAPPED_DATASET_ATTRIBUTES = ("dataset", "data", "base")
 _MAX_DEPTH = 4
 _MAX_ROWS, _MAX_COLUMNS, _MIN_ROWS = 300, 128, 100
-_MAX_DENSE_ROWS, _MAX_POSITIONS = 600, 4
+_MAX_DENSE_ROWS, _MAX_POSITIONS, _MAX_DENSE_VALUES = 600, 4, 20_000_000
 _NUM_PERMUTATIONS, _RIDGE_STRENGTH, _MIN_SIGMA = 25, 0.1, 2.0
 _MAX_DRAWS, _MAX_EXTREME_DRAWS, _MAX_EXTRA_BATCHES = 999, 3, 32
 
@@ -37,12 +37,16 @@ _MAX_DRAWS, _MAX_EXTREME_DRAWS, _MAX_EXTRA_BATCHES = 999, 3, 32
 class ClassCounts:
     """The class counts of each split, and ``sampled``, those of one epoch of the training loader.
 
-    ``complete_splits`` names the splits that were read completely; the others were sampled at random.
+    ``complete_splits`` names the splits that were read completely; the others were sampled at random. ``sizes`` are the
+    numbers of samples of the splits. If there is a class at each position of a sample (``is_dense``), the counts of a
+    split are those of samples with the class, and ``sampled`` counts the positions.
     """
 
     splits: dict[str, Counter[int]]
     sampled: Counter[int]
     complete_splits: frozenset[str]
+    sizes: dict[str, int]
+    is_dense: bool = False
 
     @property
     def classes(self) -> list[int]:
@@ -54,16 +58,38 @@ class ClassCounts:
 def class_counts(
     setup: Setup, tables: dict[str, SplitTable], samples: list[SplitSamples], task: LearningTask
 ) -> ClassCounts:
-    """The class counts of the splits that were read completely or sampled at random, one class per sample."""
+    """The class counts of the splits that were read completely or sampled at random, by sample and by position."""
     if task.name not in ("classification", "binary"):
         raise NotChecked(f"the task is {task.name}, which does not have one class per sample")
     read_at_random = {table.split for table in samples}
     unbiased = {split: table for split, table in tables.items() if table.is_complete or split in read_at_random}
-    counts = {split: _count_classes(table) for split, table in unbiased.items() if table.labels is not None}
-    if not counts.get("train"):
-        raise NotChecked("the training samples do not have one class each, or cannot be read by index")
     complete_splits = frozenset(split for split, table in unbiased.items() if table.is_complete)
-    return ClassCounts(counts, _count_sampled_classes(setup, unbiased["train"]) or counts["train"], complete_splits)
+    counts = {split: _count_classes(table) for split, table in unbiased.items() if table.labels is not None}
+    if counts.get("train"):
+        sampled = _count_sampled_classes(setup, unbiased["train"]) or counts["train"]
+        sizes = {split: split_counts.total() for split, split_counts in counts.items()}
+        return ClassCounts(counts, sampled, complete_splits, sizes)
+    classes_by_split = {split: _get_dense_classes(setup, table, task) for split, table in unbiased.items()}
+    dense = {split: classes for split, classes in classes_by_split.items() if classes is not None}
+    if "train" not in dense:
+        raise NotChecked("the training samples do not have one class each, or cannot be read by index")
+    by_sample = {
+        split: Counter(c for row in classes for c in set(row.tolist()) - {-1}) for split, classes in dense.items()
+    }
+    values, position_counts = torch.unique(dense["train"][dense["train"] >= 0], return_counts=True)
+    sampled = Counter(dict(zip(values.tolist(), position_counts.tolist(), strict=True)))
+    return ClassCounts(by_sample, sampled, complete_splits, {split: len(c) for split, c in dense.items()}, True)
+
+
+def _get_dense_classes(setup: Setup, table: SplitTable, task: LearningTask) -> Tensor | None:
+    """Return the class at each position of each sample, -1 for ignored ones; None if there are none."""
+    targets = table.targets
+    if len(targets) != 1 or (targets[0].is_floating_point() and (task.name != "binary" or targets[0].dim() < 3)):
+        return None
+    classes = position_classes(targets, ignore_index(setup.loss_fn))
+    if classes is None or len(classes) * classes[0].numel() > _MAX_DENSE_VALUES:
+        return None
+    return classes.flatten(1).clamp(min=-1)
 
 
 def _count_classes(table: SplitTable) -> Counter[int]:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.measurements.perturbation import compute_loss, compute_loss_value
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Setup, losses
@@ -146,10 +146,7 @@ def class_weights(
     target, logits = first_pass.batch.target, score_tensor(output)
     if setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
         raise NotChecked("needs a callable loss, a tensor output and a tensor target")
-    if not target.dim() or len(target) != target.numel() or logits.dim() > 2 or len(logits) != len(target):
-        raise NotChecked("needs one row of outputs and one class per sample")
-    binary = logits.numel() == target.numel()
-    axis = None if binary else 1
+    axis = _get_axis_of_classes(logits, target)
     classes = 2 if axis is None else logits.shape[axis]
 
     numbers = torch.arange(len(target), device=target.device) % classes
@@ -172,6 +169,20 @@ def class_weights(
     )
 
 
+def _get_axis_of_classes(logits: Tensor, target: Tensor) -> int | None:
+    """Return the class axis of an output, None for one output for each class; raise NotChecked if it is unknown."""
+    if not target.dim() or not logits.dim() or len(logits) != len(target):
+        raise NotChecked("needs one row of outputs for each sample")
+    if logits.numel() == target.numel():
+        return None
+    if len(target) == target.numel() and logits.dim() == 2:
+        return 1
+    axes = get_extra_axes(logits, target)
+    if not axes:
+        raise NotChecked("needs one class for each sample, or for each of its positions")
+    return axes[0]
+
+
 def _make_outputs(logits: Tensor, numbers: Tensor, axis: int | None, probability: float, kind: LossKind) -> Tensor:
     """Return outputs with ``probability`` for the class of each row, as one value or as log-probabilities."""
     if axis is None:
@@ -180,9 +191,9 @@ def _make_outputs(logits: Tensor, numbers: Tensor, axis: int | None, probability
         return positive if kind == "bce" else positive.logit()
     classes = logits.shape[axis]
     one_hot = F.one_hot(numbers, classes).to(logits)
-    return (
-        (one_hot * probability + (1 - one_hot) * (1 - probability) / (classes - 1)).log().reshape(logits.shape).detach()
-    )
+    rows = (one_hot * probability + (1 - one_hot) * (1 - probability) / (classes - 1)).log()
+    shape = [size if position in (0, axis) else 1 for position, size in enumerate(logits.shape)]
+    return rows.reshape(shape).expand_as(logits).clone().detach()
 
 
 @dataclass(frozen=True)

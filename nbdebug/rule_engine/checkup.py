@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.heads import HeadSetup
+from nbdebug.measurements.loop_heads import find_loop_heads
 from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
 from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
-from nbdebug.report import Report, merge_reports
+from nbdebug.report import Report, merge_reports, rank_findings
 from nbdebug.rule_engine import rule_registry
+from nbdebug.rule_engine.head_rules import HEAD_RULES, name_head
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.rule_engine.rule_runner import Options, RuleRunner, locate_finding
 from nbdebug.setup import Setup
@@ -113,8 +117,40 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
     return replace(report, asked_again=frozenset(rule.code for rule in again))
 
 
-def judge_step(setup: Setup, step: TracedStep) -> Report:
-    """Return the findings on the loss that the user's own loop computes, before its backward pass frees the graph."""
+def judge_step(setup: Setup, step: TracedStep) -> tuple[Report, list[HeadSetup]]:
+    """Return the findings on the loss that the user's own loop computes, and its heads as setups of their own.
+
+    Called before the backward pass frees the graph. The findings on one of several heads name it.
+    """
+    heads = find_loop_heads(setup, step)
+    report = _judge_graph(setup, step)
+    named: list[Finding] = []
+    for head in heads if len(heads) > 1 else ():
+        if (own_step := head.narrow(step)) is not None:
+            own_report = _judge_graph(setup, own_step)
+            named += [name_head(finding, head.name, head.term.call.line) for finding in own_report]
+    others = [finding for finding in report if finding.code not in {own.code for own in named}]
+    setups = [head.setup for head in heads if head.setup is not None]
+    return replace(report, findings=rank_findings([*named, *others])), setups
+
+
+def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str]) -> Report:
+    """Return the findings on the heads of a loop that has run, by the rules on heads that were not checked before.
+
+    They need a loss that can be called, which only the loop has shown.
+    """
+    codes = HEAD_RULES - {*checked_rules, *_BEFORE_TRAINING}
+    rules = [rule for rule in rule_registry.select_rules() if rule.code in codes]
+    reports = []
+    for head in heads:
+        report = _judge(head, rules, {})
+        findings = tuple(name_head(finding, head.head, head.line) for finding in report)
+        reports.append(replace(report, findings=findings))
+    return merge_reports(reports)
+
+
+def _judge_graph(setup: Setup, step: TracedStep) -> Report:
+    """Return the findings of the rules that read the graph and the calls of a loss."""
     own_setup = copy(setup)
     own_setup.loss_fn = None  # the rules must read the graph instead
     first_pass = ForwardPass(step.batch, step.trace, step.output, step.loss)
@@ -123,6 +159,7 @@ def judge_step(setup: Setup, step: TracedStep) -> Report:
         "first_pass": first_pass,
         "batches": [step.batch],
         "graph": graph,
+        "heads": [],
         "broadcasts": step.broadcasts,
         "weight_broadcasts": [],
         "comparisons": comparisons_in_graph(graph),

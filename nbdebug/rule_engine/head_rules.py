@@ -11,7 +11,7 @@ from nbdebug.finding import Finding
 from nbdebug.measurements.heads import HeadMeasurements, HeadSetup
 from nbdebug.measurements.registry import Measurements
 from nbdebug.rule_engine.rule_registry import Rule
-from nbdebug.source.location import add_line
+from nbdebug.source.location import SourceLine, add_line
 
 # Rules that judge an output, its loss and its target, whatever else the model returns.
 HEAD_RULES = frozenset(
@@ -36,7 +36,7 @@ class HeadRules:
         is_checked = False
         for head, measurements in self._get_heads() if rule.code in HEAD_RULES else ():
             try:
-                findings += [_name_head(finding, head) for finding in rule(measurements, **options)]
+                findings += [name_head(finding, head.head, head.line) for finding in rule(measurements, **options)]
                 is_checked = True
             except (NotChecked, SetupError):
                 continue
@@ -52,16 +52,10 @@ class HeadRules:
         return self._heads
 
 
-def _name_head(finding: Finding, head: HeadSetup) -> Finding:
+def name_head(finding: Finding, name: str, line: SourceLine | None) -> Finding:
     """Return a finding that names its head, with the line of the head's loss if it judges a loss and has no line."""
-    where = finding.where
-    if where.line is None and head.line is not None and finding.code.startswith("L"):
-        where = add_line(where, head.line)
-    if not head.head:
-        return replace(finding, where=where)
-    return replace(
-        finding,
-        where=where,
-        message=f"Head {head.head}: {finding.message}",
-        evidence={**finding.evidence, "head": head.head},
-    )
+    if finding.where.line is None and line is not None and finding.code.startswith("L"):
+        finding = replace(finding, where=add_line(finding.where, line))
+    if not name:
+        return finding
+    return replace(finding, message=f"Head {name}: {finding.message}", evidence={**finding.evidence, "head": name})

@@ -18,6 +18,8 @@ from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
 from nbdebug.validation import describe_type
 
+_UNKNOWN = object()
+
 
 @dataclass
 class Setup:
@@ -44,6 +46,7 @@ class Setup:
     extra_state: tuple[Any, ...] = field(default_factory=tuple)
     other_schedulers: tuple[Any, ...] = ()
     files: set[str] = field(default_factory=set, repr=False, compare=False)
+    _input_path: Any = field(default=_UNKNOWN, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call; record the files on the user's stack."""
@@ -162,7 +165,18 @@ class Setup:
             batch = unpacking.batch_from_user_unpack(self.unpack(raw))
         else:
             batch = unpacking.guess_batch(raw, self.eager_model, self.loss_fn)
+            batch = self._split_named_parts(raw, batch)
         return replace(batch, indices=indices, raw=raw).to(self.model_device)
+
+    def _split_named_parts(self, raw: Any, guess: Batch) -> Batch:
+        """Split a batch whose model takes a part under another name, or all parts; return the guess for any other."""
+        if self.forward is not None or self.step_fn is not None:
+            return guess
+        if self._input_path is _UNKNOWN:
+            self._input_path = unpacking.find_input_path(raw, guess, self.eager_model, self.model_device)
+        if self._input_path is None:
+            return guess
+        return unpacking.batch_from_input_path(raw, self._input_path, self.loss_fn is not None)
 
     def predict(self, batch: Batch, model: nn.Module | None = None) -> Any:
         """Return the output of the model, or of a copy of it, for a batch."""

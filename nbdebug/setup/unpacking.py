@@ -6,9 +6,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError, first_line
+from nbdebug.preserve import Preserve
 from nbdebug.setup.batch import TARGET_KEYS, Batch
 from nbdebug.tensors.pytree import tree_children, tree_leaves
 from nbdebug.validation import describe_type
@@ -79,7 +81,8 @@ def _batch_from_names(
     remaining = {k: v for k, v in parts.items() if not targets or k != target_key or k in names}
     keyword_arguments = {key: value for key, value in remaining.items() if key in names}
     if keyword_arguments:
-        return Batch((), keyword_arguments, targets)
+        unused = {key: value for key, value in remaining.items() if key not in names}
+        return Batch((), keyword_arguments, targets or ((unused,) if unused and loss_fn is not None else ()))
     inputs = [value for key, value in parts.items() if key != target_key]
     if required_count == 1 and len(inputs) > 1:
         return Batch((batch,), targets=targets)
@@ -96,6 +99,46 @@ def _custom_target_key(
     tensor_keys = [key for key, value in parts.items() if key not in model_names and isinstance(value, Tensor)]
     has_model_names = any(key in model_names for key in parts)
     return tensor_keys[0] if has_model_names and len(tensor_keys) == 1 and loss_fn is not None else None
+
+
+def find_input_path(batch: Any, guess: Batch, model: nn.Module, device: torch.device) -> tuple[Any, ...] | None:
+    """Return the path of the input that a model accepts in a batch of named parts, ``()`` for all but the target.
+
+    None if it accepts the guess, or if the input is not clear. Of several tensors that it accepts, as a model of tokens
+    accepts class indices, it is the largest one.
+    """
+    if isinstance(batch, (Tensor, tuple, list)) or guess.kwargs or not tree_children(batch):
+        return None
+    parts = {key: value for key, value in tree_children(batch).items() if isinstance(value, Tensor) and value.dim()}
+    with Preserve(model), torch.no_grad():
+        if _accepts(model, guess.to(device).args):
+            return None
+        if _accepts(model, batch_from_input_path(batch, (), True).to(device).args):
+            return ()
+        sizes = {key: part.numel() for key, part in parts.items() if _accepts(model, (part.to(device),))}
+    largest = [key for key, size in sizes.items() if size == max(sizes.values())]
+    return (largest[0],) if len(largest) == 1 else None
+
+
+def _accepts(model: nn.Module, args: tuple[Any, ...]) -> bool:
+    """Return whether a model runs with some arguments."""
+    try:
+        model(*args)
+    except Exception:
+        return False
+    return True
+
+
+def batch_from_input_path(batch: Any, path: tuple[Any, ...], has_loss: bool) -> Batch:
+    """Return a batch with the input at a path; the target is the part with a usual name, or all other parts."""
+    parts = dict(tree_children(batch))
+    others = {key: value for key, value in parts.items() if key not in path}
+    target_key = next((name for name in TARGET_KEYS if name in others), None)
+    target = (
+        others[target_key] if target_key is not None else next(iter(others.values())) if len(others) == 1 else others
+    )
+    inputs = parts[path[0]] if path else {key: value for key, value in parts.items() if key != target_key}
+    return Batch((inputs,), targets=(target,) if has_loss and others else ())
 
 
 def batch_from_user_unpack(unpacked: Any) -> Batch:

@@ -31,6 +31,7 @@ from nbdebug.hooks.training_events import (
 from nbdebug.loop_monitor import LoopMonitor
 from nbdebug.loop_monitor.step_trace import StepTrace
 from nbdebug.measurements import measurement_descriptions
+from nbdebug.measurements.heads import HeadSetup
 from nbdebug.preserve import open_blocks
 from nbdebug.records import Record
 from nbdebug.replay import RingBuffer
@@ -162,7 +163,8 @@ class WatchSession:
         self.skipped_steps, self.ring = 0, RingBuffer(setup)
         self.lines: dict[str, SourceLine] = {}
         self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
-        self.fast_path, self.step_trace, self.step_report = FastPath(self), StepTrace(setup), Report()
+        self.fast_path, self.step_trace = FastPath(self), StepTrace(setup)
+        self.step_report, self.heads = Report(), list[HeadSetup]()
         measurement_descriptions()  # imports the measurements of the first step before the loop
         self.prepare_step()
 
@@ -278,7 +280,7 @@ class WatchSession:
         """Judge the loss of the first step, while its graph exists."""
         if (step := self.step_trace.on_backward_begin(roots)) is not None:
             try:
-                self.step_report = judge_step(self.setup, step)
+                self.step_report, self.heads = judge_step(self.setup, step)
             finally:
                 step.trace.release_graphs()
 

@@ -20,7 +20,7 @@ from nbdebug.records import Record
 from nbdebug.records.record import RecordWriter
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
 from nbdebug.report import Report, ReportLog, merge_reports
-from nbdebug.rule_engine.checkup import judge_run, locate_findings
+from nbdebug.rule_engine.checkup import judge_heads, judge_run, locate_findings
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
@@ -351,11 +351,20 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
+        if test_model and session.heads:
+            self.time_budget.attempt("heads", self.judge_heads, reports)
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
             self.reports[name] = replace(report, title=_FINDINGS_TITLE)
         return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
+
+    def judge_heads(self, reports: dict[str, Report]) -> None:
+        """Add the findings on the heads that the loop has shown."""
+        assert self.session is not None
+        checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
+        known_codes = {finding.code for report in reports.values() for finding in report}
+        reports["heads"] = judge_heads(self.session.heads, checked_rules | known_codes)
 
     def first_step_report(self) -> Report:
         """Return what the loss of the first step shows, except what the checkup has shown already."""

@@ -122,6 +122,52 @@ def test_checkup_of_healthy_heads_has_no_faults(program: str, form: str) -> None
     assert [rule.code for rule in report.not_checked if rule.code in ("L207", "L208", "D105", "M307")] == []
 
 
+@pytest.mark.parametrize(
+    "fault",
+    ["softmax twice", "broadcast", "head too large", "wrong sign", "labels shifted", "rare class", "target in input"],
+)
+@pytest.mark.parametrize("form", ["dict", "flat"])
+def test_watch_of_loop_with_its_own_loss_and_fault_in_one_head_names_head(fault: str, form: str) -> None:
+    code, head, options = FAULTS[fault]
+    names = options.get("names", ("color", "kind"))
+    debugger, train = two_heads(form, **options, has_loss=False)
+    with debugger.watch():
+        train()
+    label = repr(head) if form == "dict" else str(names.index(head))
+    messages = [finding.message for finding in debugger.findings if finding.code == code]
+    assert [message.split(":")[0] for message in messages] == [f"Head {label}"], str(debugger.findings)
+
+
+@pytest.mark.parametrize("program", ["two classifiers", "regression", "mask", "class weights"])
+@pytest.mark.parametrize("form", ["dict", "tuple"])
+def test_watch_of_loop_with_its_own_loss_and_healthy_heads_has_no_faults(program: str, form: str) -> None:
+    debugger, train = two_heads(form, **HEALTHY[program], has_loss=False)
+    with debugger.watch() as watch:
+        train()
+    assert watch.result is not None
+    assert watch.result.errors == ""
+    assert [str(finding) for finding in debugger.findings.faults] == []
+
+
+@pytest.mark.parametrize(("outputs", "expected"), [(6, []), (160, ["L207"])])
+def test_watch_of_loop_with_single_head_checks_its_own_loss(outputs: int, expected: list[str]) -> None:
+    torch.manual_seed(0)
+    steps = torch.randn(400, 10, 8)
+    samples = [{"series": row, "states": row[:, :6].argmax(1)} for row in steps]
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, outputs))
+    loader: Any = torch.utils.data.DataLoader(samples, batch_size=32, shuffle=True)  # type: ignore[arg-type]
+    debugger = Debugger(model, loader, optimizer=torch.optim.Adam(model.parameters(), lr=1e-2))
+    with debugger.watch():
+        for _ in range(6):
+            for batch in loader:
+                scores = model(batch["series"])
+                loss = F.cross_entropy(scores.flatten(0, 1), batch["states"].flatten())
+                debugger.setup.optimizers[0].zero_grad()
+                loss.backward()
+                debugger.setup.optimizers[0].step()
+    assert [finding.code for finding in debugger.findings.faults if finding.code[0] in "LD"] == expected
+
+
 class Autoencoder(nn.Module):
     """Returns the reconstruction with the mean and the logarithm of the variance of the code."""
 

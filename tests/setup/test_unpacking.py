@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_sequence
 
+from nbdebug.setup import Setup
 from nbdebug.setup.unpacking import guess_batch
+from nbdebug.tensors.pytree import describe_tensors
 
 X, Y, LENGTHS = torch.randn(6, 4), torch.arange(6) % 3, torch.full((6,), 4)
 Pair = namedtuple("Pair", ["inputs", "target"])
@@ -133,3 +135,51 @@ def test_guess_batch_of_object_passes_it_as_one_input() -> None:
 def test_guess_batch_of_packed_sequence_is_one_input() -> None:
     packed = pack_sequence([torch.randn(3, 4), torch.randn(2, 4)])
     assert guess_batch((packed, Y[:2]), OneInputModel(), F.cross_entropy).inputs is packed
+
+
+class WholeBatchModel(OneInputModel):
+    """Takes the whole batch and reads its pixels."""
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        return super().forward(batch["pixels"])
+
+
+class TokenModel(nn.Module):
+    """Averages the embeddings of tokens, and accepts a class index as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(9, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens).flatten(1, -2).mean(1) if tokens.dim() > 1 else self.embedding(tokens)
+
+
+TOKENS = torch.randint(0, 9, (6, 5))
+
+
+@pytest.mark.parametrize(
+    ("model", "parts", "input", "target"),
+    [
+        (OneInputModel(), {"pixels": X, "digit": Y}, X, Y),
+        (OneInputModel(), {"number": Y, "pixels": X, "label": Y}, X, Y),
+        (OneInputModel(), {"pixels": X, "color": Y, "kind": Y}, X, {"color": Y, "kind": Y}),
+        (TokenModel(), {"words": TOKENS, "mood": Y}, TOKENS, Y),
+        (WholeBatchModel(), {"pixels": X, "label": Y}, {"pixels": X}, Y),
+    ],
+    ids=["other name", "further parts", "several targets", "tokens", "whole batch"],
+)
+def test_split_batch_of_mapping_without_names_of_model_tries_its_parts(
+    model: nn.Module, parts: dict[str, Tensor], input: Any, target: Any
+) -> None:
+    batch = Setup(model, [parts], loss_fn=lambda output, target: output.sum()).split_batch(parts)
+    assert len(batch.args) == len(batch.targets) == 1
+    for actual, expected in ((batch.args[0], input), (batch.targets[0], target)):
+        assert describe_tensors(actual) == describe_tensors(expected)
+        assert type(actual) is type(expected)
+
+
+def test_split_batch_of_mapping_with_unclear_input_passes_whole_batch() -> None:
+    parts = {"left": X, "right": X + 1, "label": Y}
+    batch = Setup(OneInputModel(), [parts], loss_fn=nn.CrossEntropyLoss()).split_batch(parts)
+    assert batch.args == (parts,)

@@ -19,7 +19,12 @@ from nbdebug.setup import Setup
 
 @rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
 def class_imbalance(
-    class_counts: ClassCounts, class_weights: ClassWeights, *, share: float = 0.1, rarer: float = 0.5
+    class_counts: ClassCounts,
+    class_weights: ClassWeights,
+    *,
+    share: float = 0.1,
+    rarer: float = 0.5,
+    dense_share: float = 0.01,
 ) -> Iterator[Finding]:
     """The rarest class is less than a tenth as frequent as the most common one, and nothing compensates for it.
 
@@ -39,7 +44,8 @@ def class_imbalance(
     compensate: in that case the counts are multiplied by those gradients, and the rule applies as soon as the rarest
     class is less than ``rarer`` = half as frequent. With more than ten classes, frequencies are often long-tailed by
     nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to that ratio the finding
-    is a note.
+    is a note. For masks and tags the positions are counted. There a background is usual: the finding is a note unless
+    there are two classes, one of them with less than ``dense_share`` = 1/100 of the positions of the other.
 
     ## How to fix
     Weight the classes in the loss or sample them evenly, and evaluate the model by a score for each class.
@@ -64,23 +70,28 @@ def class_imbalance(
     if weights_inverted:
         yield _inverted_weights_finding(class_counts, rare, common, weight_ratio)
         return
+    has_background = class_counts.is_dense and (len(counts) > 2 or rare_upper_bound >= dense_share * common_count)
     yield Finding(
-        severity="note" if len(counts) * rare_upper_bound > common_count else None,
-        message=f"Class {rare} has {rare_count:,} of {counts.total():,} training samples, class {common} has "
-        f"{common_count:,} ({common_count / rare_count:.0f} times as many; expected less than {1 / share:.0f} times). "
+        severity="note" if len(counts) * rare_upper_bound > common_count or has_background else None,
+        message=f"Class {rare} has {rare_count:,} of {counts.total():,} training {_unit(class_counts)}, class {common} "
+        f"has {common_count:,} ({common_count / rare_count:.0f} times as many; expected less than {1 / share:.0f} times). "
         "Neither the sampler nor the loss compensates for it.",
-        cause="Every sample has the same weight, so the common class dominates the training.",
+        cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
         fix=_class_weight_fix(class_counts),
         evidence={"counts": dict(sorted(counts.items())[:50]), "gradient of each class": class_weights.gradient_norms},
         explains=("E702", "E703", "E706", "E709", "T607", "T601"),
     )
 
 
+def _unit(class_counts: ClassCounts) -> str:
+    return "positions" if class_counts.is_dense else "samples"
+
+
 def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int, weight_ratio: float) -> Finding:
     counts = class_counts.sampled
     return Finding(
-        message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training samples, class {common} has "
-        f"{counts[common]:,}, and the loss weights a sample of class {common} {weight_ratio:.3g} times as much as one "
+        message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training {_unit(class_counts)}, class {common} "
+        f"has {counts[common]:,}, and the loss weights a sample of class {common} {weight_ratio:.3g} times as much as one "
         f"of class {rare}; expected a larger weight for class {rare}.",
         cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
         fix=_class_weight_fix(class_counts),

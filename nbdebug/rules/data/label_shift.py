@@ -45,6 +45,8 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
     train, val = class_counts.splits.get("train"), class_counts.splits.get("val")
     if train is None or not val:
         raise NotChecked("there are no validation samples with one class each")
+    if class_counts.is_dense:
+        raise NotChecked("the classes of the positions of a sample depend on each other")
     classes = class_counts.classes
     shares = [[split[label] / split.total() for label in classes] for split in (train, val)]
     distance = sum(abs(a - b) for a, b in zip(*shares, strict=True)) / 2

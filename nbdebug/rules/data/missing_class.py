@@ -23,7 +23,8 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     """A class occurs only in training or only in validation.
 
     ## What it does
-    Compares the classes of the two splits, if every sample of a split can be read.
+    Compares the classes of the two splits, if every sample of a split can be read. For masks and tags, the samples with
+    a class are counted.
 
     ## Why it matters
     A class that is missing from training is never predicted; a class that is missing from validation is never
@@ -45,7 +46,8 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     train, val = class_counts.splits.get("train"), class_counts.splits.get("val")
     if train is None or not val:
         raise NotChecked("there are no validation samples with one class each")
-    total, sizes = train.total() + val.total(), {"training": train.total(), "validation": val.total()}
+    sizes = {"training": class_counts.sizes["train"], "validation": class_counts.sizes["val"]}
+    total = sum(sizes.values())
     for split, other, present, other_counts in (
         ("training", "validation", train, val),
         ("validation", "training", val, train),

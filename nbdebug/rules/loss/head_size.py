@@ -39,10 +39,10 @@ def head_size(
     classes.
 
     ## How it is measured
-    On the whole training split if all of it was read, for classifiers. Reported when at most ``share`` of the outputs
-    occur among at least ``per_class`` labels per output. With fewer labels, reported when at most ``sliver`` = 2 % of
-    the outputs occur among at least ``least`` labels and fewer than ``unseen`` = 1 % of the labels are the only one of
-    their class: that share estimates the probability of classes not seen yet.
+    On the whole training split if all of it was read, for classifiers, also of pixels and steps. Reported when at most
+    ``share`` of the outputs occur among at least ``per_class`` labels per output. With fewer labels, reported when at
+    most ``sliver`` = 2 % of the outputs occur among at least ``least`` labels and fewer than ``unseen`` = 1 % of the
+    labels are the only one of their class: that share estimates the probability of classes not seen yet.
 
     ## How to fix
     Check the labels first: ``torch.unique(labels)``. If they are correct, give the head one output per class.
@@ -58,8 +58,9 @@ def head_size(
     if task.name != "classification" or not table.is_complete or len(table.targets) != 1:
         return
     (labels,) = table.targets
-    if labels.is_floating_point() or labels.dim() != 1:
+    if labels.is_floating_point():
         return
+    labels = labels[labels >= 0]
     present_classes, counts = torch.unique(labels, return_counts=True)
     size, classes = len(labels), expected_loss.classes
     is_representative = (

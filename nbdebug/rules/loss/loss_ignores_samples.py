@@ -59,7 +59,8 @@ def loss_ignores_samples(
     ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. The
     samples of one label are reported if none of them has a gradient, and if outputs that are small, large, opposite,
     random or equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a
-    warning. The first step of a watched loop is checked too, if the loss repeats its value. So are columns of the
+    warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. The
+    first step of a watched loop is checked too, if the loss repeats its value. So are columns of the
     output without a gradient in any of eight or more samples, if the target has a column for each, or if the loss also
     ignores a column of the target. In your loop: the same rows have a gradient of exactly zero in all inspected steps,
     at least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that bring a mask do
@@ -141,6 +142,8 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
     """Report a label whose samples are not learned from."""
     others = ", ".join(f"{value:g}" for value in ignored.others)
     is_zero = ignored.value == 0 and ignored.others == (1,)
+    if ignored.is_dense:
+        return _ignored_class_finding(ignored)
     return Finding(
         message=f"The {ignored.samples} of {ignored.batch_size} samples with target {ignored.value:g} have no "
         f"influence on the loss: it stays the same whatever the model returns for them. Only those with {others} do.",
@@ -152,6 +155,19 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
         evidence={"target": ignored.value, "samples without influence": ignored.samples},
         explains=(*_CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),
         severity=None if ignored.is_torch_loss else "warning",
+    )
+
+
+def _ignored_class_finding(ignored: IgnoredTarget) -> Finding:
+    """Report a class that the loss ignores at every position, so that a single class remains."""
+    return Finding(
+        message=f"The {ignored.samples:,} of {ignored.batch_size:,} positions with class {ignored.value:g} have no "
+        f"influence on the loss. Class {ignored.others[0]:g} is the only other one; expected two classes or more.",
+        cause="The ignore_index of the loss is one of the classes. The model learns to predict the other class "
+        "everywhere.",
+        fix="loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255",
+        evidence={"class": ignored.value, "positions without influence": ignored.samples},
+        explains=(*_CONSEQUENCES, "D106", "E706", "L218", "M306", "M307", "T607"),
     )
 
 

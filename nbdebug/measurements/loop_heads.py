@@ -1,0 +1,177 @@
+"""The heads that a watched loop has shown: outputs and parts of the batch that meet in its own loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.loss_terms import LossTerm, find_terms
+from nbdebug.loop_monitor.step_trace import TracedStep
+from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
+from nbdebug.setup import Setup
+from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME
+from nbdebug.tensors.pytree import tree_get, tree_leaves
+
+_Path = tuple[Any, ...]
+# Calls that arrange or convert the values of a tensor.
+_LAYOUT_CALLS = frozenset(
+    {
+        *("view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim", "swapaxes"),
+        *("contiguous", "float", "double", "long", "to", "type", "clone", "getitem"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class _LoopHead:
+    """A head of a loop with its term of the traced step; the setup is None if its loss cannot be called again."""
+
+    name: str
+    term: LossTerm
+    setup: HeadSetup | None
+
+    def narrow(self, step: TracedStep) -> TracedStep | None:
+        """Return a step with the output, the target and the loss of this head alone; None if it has no loss."""
+        term, value = self.term, self.term.value
+        if value is None or not value.requires_grad:
+            return None
+        shapes = tuple(tuple(operand.shape) for operand in term.operands)
+        return replace(
+            step,
+            batch=replace(step.batch, targets=(term.target,)),
+            output=term.output,
+            loss=value,
+            broadcasts=[b for b in step.broadcasts if (b.output, b.target) == shapes],
+            kl_divergences=[call for call in step.kl_divergences if any(call is own for own in term.calls)],
+            loss_calls=list(term.calls),
+        )
+
+
+def find_loop_heads(setup: Setup, step: TracedStep) -> list[_LoopHead]:
+    """Return the heads of a traced step; empty if its batch is not known."""
+    if step.batch.raw is None:
+        return []
+    inputs = _find_input_paths(step)
+    aliases = _find_aliases(step, dict(_tensors(step.batch.raw)))
+    outputs = {id(tensor): (path, tensor) for path, tensor in _tensors(step.output)}
+    terms = find_terms(step.loss_calls, [t for _, t in outputs.values()], [t for t, _ in aliases.values()])
+    paths = [(outputs[id(term.output)][0], aliases[id(term.target)][1]) for term in terms]
+    whole = replace(setup, unpack=_Unpack(inputs, [target for _, target in paths]), loss_fn=None, step_fn=None)
+    return [
+        _LoopHead(name, term, _make_setup(whole, step, term, output, position, name))
+        for position, (term, (output, _), name) in enumerate(zip(terms, paths, name_heads(paths), strict=True))
+    ]
+
+
+def _make_setup(
+    whole: Setup, step: TracedStep, term: LossTerm, output: _Path, position: int, name: str
+) -> HeadSetup | None:
+    loss = get_torch_loss(term) or _get_arranged_loss(step, term)
+    return make_head(whole, loss, term, (output, (0, position)), name) if loss is not None else None
+
+
+def _find_input_paths(step: TracedStep) -> tuple[list[_Path | None], dict[str, _Path | None]]:
+    """Return where in the raw batch the model's arguments are; None for an argument that is not a part of it."""
+    parts = dict(_tensors(step.batch.raw))
+
+    def find(argument: Any) -> _Path | None:
+        return next((path for path, part in parts.items() if _are_equal(part, argument)), None)
+
+    return [find(argument) for argument in step.batch.args], {k: find(v) for k, v in step.batch.kwargs.items()}
+
+
+def _find_aliases(step: TracedStep, parts: Mapping[_Path, Tensor]) -> dict[int, tuple[Tensor, _Path]]:
+    """Return the tensors with the values of a part of the batch that the loss starts from, by ``id``."""
+    computed = {id(tensor) for call in step.loss_calls for tensor in call.outputs}
+    aliases: dict[int, tuple[Tensor, _Path]] = {}
+    for tensor in (tensor for call in step.loss_calls for tensor in call.inputs):
+        if id(tensor) in aliases or id(tensor) in computed or tensor.requires_grad:
+            continue
+        path = next((path for path, part in parts.items() if _are_equal(part, tensor)), None)
+        if path is not None:
+            aliases[id(tensor)] = tensor, path
+    return aliases
+
+
+def _are_equal(part: Tensor, tensor: Any) -> bool:
+    """Return whether two tensors have the same values, in any arrangement and type, on any device."""
+    if part is tensor:
+        return True
+    if not isinstance(tensor, Tensor) or part.numel() != tensor.numel() or not part.dim() or part.is_complex():
+        return False
+    values, others = part.detach().cpu().flatten(), tensor.detach().cpu().flatten()
+    return bool(torch.equal(values, others.to(values.dtype))) and not tensor.is_complex()
+
+
+def _tensors(tree: Any) -> list[tuple[_Path, Tensor]]:
+    return [(path, leaf) for path, leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+class _Unpack:
+    """Splits a batch as the loop does: the arguments of the model by their paths, and the targets of all heads."""
+
+    def __init__(
+        self, inputs: tuple[Sequence[_Path | None], Mapping[str, _Path | None]], targets: Sequence[_Path]
+    ) -> None:
+        self._args, self._kwargs, self._targets = *inputs, targets
+
+    def __call__(self, raw: Any) -> tuple[Any, Any]:
+        targets = tuple(tree_get(raw, path) for path in self._targets)
+        args = [tree_get(raw, path) if path is not None else None for path in self._args]
+        kwargs = {name: tree_get(raw, path) for name, path in self._kwargs.items() if path is not None}
+        return ({**kwargs} if kwargs and not args else tuple(args)), targets
+
+
+def _get_arranged_loss(step: TracedStep, term: LossTerm) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Return torch's own loss of a term after changes of layout; None if its operands are made in another way."""
+    result, value = term.call.outputs, term.value
+    if term.call.name not in FUNCTION_KINDS_BY_NAME or len(result) != 1 or result[0].numel() != 1 or value is None:
+        return None
+    factor = float(value.detach()) / (float(result[0].detach()) or 1.0)
+    changes = [
+        _find_changes(step.loss_calls, start, end)
+        for start, end in zip((term.output, term.target), term.operands, strict=True)
+    ]
+    if changes[0] is None or changes[1] is None:
+        return None
+    return _ArrangedLoss(partial(getattr(F, term.call.name), **get_options(term)), factor, changes[0], changes[1])
+
+
+def _find_changes(calls: Sequence[TorchCall], start: Tensor, end: Tensor) -> list[TorchCall] | None:
+    """Return the layout calls that lead from one tensor to another; None if other calls do."""
+    changes: list[TorchCall] = []
+    while end is not start:
+        call = next((call for call in calls if any(tensor is end for tensor in call.outputs)), None)
+        if call is None or call.name not in _LAYOUT_CALLS or len(call.inputs) != 1 or call.inputs[0] is end:
+            return None
+        changes.append(call)
+        end = call.inputs[0]
+    return changes[::-1]
+
+
+class _ArrangedLoss:
+    """A loss of torch's with a factor, whose operands are the output and the target in another layout or type."""
+
+    def __init__(
+        self, loss: partial[Tensor], factor: float, of_output: Sequence[TorchCall], of_target: Sequence[TorchCall]
+    ) -> None:
+        self._loss, self._factor = loss, factor
+        self._changes = tuple([(c.name, c.args[1:], c.kwargs) for c in calls] for calls in (of_output, of_target))
+        self.ignore_index = loss.keywords.get("ignore_index", -100)
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of an output and a target."""
+        operands = []
+        for tensor, changes in zip((output, target), self._changes, strict=True):
+            for name, args, kwargs in changes:
+                method = "__getitem__" if name == "getitem" else name
+                tensor = getattr(tensor, method)(*args, **kwargs)
+            operands.append(tensor)
+        return self._factor * self._loss(*operands)
