@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.attention_calls import CallGraph, RecordedAttention, mixture_axes, softmax_axis
+from nbdebug.autograd.attention_calls import CallGraph, AttentionCall, mixture_axes, softmax_axis
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
@@ -31,10 +31,10 @@ class AttentionEffects:
 
     ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
-    although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero, ``has_equal_values``
-    if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for queries,
-    keys and values; that layer gets a gradient through its other parts. ``silent_heads``
-    return zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
+    although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero; ``has_equal_values``
+    if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for
+    queries, keys and values; that layer gets a gradient through its other parts. ``silent_heads`` return zeros, or what
+    they return has no effect; ``equal_heads`` return the same and get the same gradient.
     ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
     """
 
@@ -120,7 +120,7 @@ def _measure_pass(answers: EvalOutputs) -> list[AttentionEffects]:
     return measured
 
 
-def _gradients_of_mixtures(output: Tensor, attentions: list[RecordedAttention]) -> list[Tensor | None]:
+def _gradients_of_mixtures(output: Tensor, attentions: list[AttentionCall]) -> list[Tensor | None]:
     """Return the gradients of a random direction of the output with respect to the weighted values."""
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(output.shape, generator=generator).to(output)
@@ -134,7 +134,7 @@ def _gradients_of_mixtures(output: Tensor, attentions: list[RecordedAttention]) 
     return [by_id.get(id(tensor)) for tensor in outputs]
 
 
-def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int) -> AttentionEffects | None:
+def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) -> AttentionEffects | None:
     scores = _compute_scores(attention)
     if scores is None:
         return None
@@ -150,7 +150,7 @@ def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int
         attention.has_learned_factor,
         _compute_spread(attention, scores, is_used),
         _is_uniform(attention, scores, is_used),
-        _has_equal_values(attention),
+        axes.keys is not None and _has_equal_values(attention.value.detach(), axes.keys),
         not bool(scores.any()) or not bool(attention.value.any()),
     )
     weights, axis = attention.weights, axes.summed
@@ -159,7 +159,7 @@ def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int
     return effects if axes.heads is None else _compare_heads(effects, attention.output, gradient, axes.heads)
 
 
-def _compute_scores(attention: RecordedAttention) -> Tensor | None:
+def _compute_scores(attention: AttentionCall) -> Tensor | None:
     """Return the products of queries and keys with the keys last; None if they are too many or have other axes."""
     if not attention.is_by_torch:
         scores = attention.scores.outputs[0]
@@ -173,7 +173,7 @@ def _compute_scores(attention: RecordedAttention) -> Tensor | None:
     return query @ key.transpose(-2, -1)
 
 
-def _compute_used(attention: RecordedAttention, scores: Tensor) -> Tensor:
+def _compute_used(attention: AttentionCall, scores: Tensor) -> Tensor:
     """Return which scores the softmax reads, apart from those that a mask excludes."""
     if attention.softmax is not None:
         result = attention.softmax.outputs[0].detach()
@@ -193,7 +193,7 @@ def _compute_range(values: Tensor, is_used: Tensor) -> Tensor:
     return torch.where(is_used.sum(-1) > 1, highest - lowest, 0.0)
 
 
-def _is_uniform(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -> bool:
+def _is_uniform(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> bool:
     """Return whether each query has equal scores for all keys that it may attend to."""
     largest = float(scores.abs().max())
     is_counted = is_used.sum(-1) > 1
@@ -202,7 +202,7 @@ def _is_uniform(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -
     return float(_compute_range(scores, is_used).max()) <= _ROUNDING * largest
 
 
-def _compute_spread(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -> float:
+def _compute_spread(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> float:
     """Return the standard deviation of the scaled scores over the keys of a query."""
     later = 1.0
     for factor in attention.factors if not attention.is_by_torch else attention.factors[-1:]:
@@ -216,12 +216,11 @@ def _compute_spread(attention: RecordedAttention, scores: Tensor, is_used: Tenso
     return abs(later) * float(variance[rows[..., 0] > 1].mean().sqrt())
 
 
-def _has_equal_values(attention: RecordedAttention) -> bool:
+def _has_equal_values(value: Tensor, axis: int) -> bool:
     """Return whether the values of all keys are the same, and not all zero."""
-    value = attention.value.detach()
-    if value.dim() < 3 or attention.mixture.name == "einsum" or value.shape[-2] < 3:
+    if value.dim() < 3 or value.shape[axis] < 3:
         return False
-    spread = (value.amax(-2) - value.amin(-2)).max()
+    spread = (value.amax(axis) - value.amin(axis)).max()
     return float(value.abs().max()) > 0.0 and float(spread) <= _ROUNDING * float(value.abs().max())
 
 

@@ -69,14 +69,11 @@ class _Stream:
             pending += [t for t in call.inputs if not isinstance(t, nn.Parameter)]
         return False
 
-    def terms(self, tensor: Tensor) -> Counter[int]:
-        """Return the tensors that a tensor is the sum of, by identity."""
+    def find_terms(self, tensor: Tensor) -> list[Tensor]:
+        """Return the tensors that a tensor is the sum of."""
         call = self.graph.makers.get(id(tensor))
         operands = _operands(call) if call is not None and call.name in _SUMS else None
-        if operands is None:
-            return Counter([id(tensor)])
-        first, second = operands
-        return self.terms(first) + self.terms(second)
+        return [tensor] if operands is None else [term for operand in operands for term in self.find_terms(operand)]
 
 
 def _operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
@@ -171,7 +168,7 @@ def _follow(
             operands = _operands(call)
             if operands is not None:
                 other = operands[1] if operands[0] is current else operands[0]
-                if stream.depends_on(source, other):
+                if any(stream.depends_on(source, term) for term in stream.find_terms(other)):
                     return _Branch(kind, start, source, True, call)
         following = next((c for c in takers if c.name in _PASSING), None)
         if following is None:
@@ -216,7 +213,7 @@ def _find_doubled(stream: _Stream) -> Iterator[ResidualFault]:
         operands = _operands(call)
         if operands is None or not any(t.requires_grad for t in operands):
             continue
-        first, second = (stream.terms(operand) for operand in operands)
+        first, second = (Counter(map(id, stream.find_terms(operand))) for operand in operands)
         smaller, larger = sorted((first, second), key=Counter.total)
         if smaller <= larger and (larger - smaller).total() <= 1:
             yield ResidualFault("doubled", call.where)
