@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.attention_calls import CallGraph, AttentionCall, mixture_axes, softmax_axis
+from nbdebug.autograd.attention_calls import AttentionCall, CallGraph, mixture_axes, softmax_axis
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location

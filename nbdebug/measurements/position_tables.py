@@ -1,0 +1,83 @@
+"""Tables of positions that are added to the input of an attention with the same row for all positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.autograd.attention_calls import CallGraph
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
+from nbdebug.measurements.attention_effects import few_samples, record_gradient_pass
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import slow_measurement
+
+_ATTENTIONS = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
+_VIEW_CALLS = frozenset(
+    {"view", "reshape", "unsqueeze", "expand", "expand_as", "getitem", "to", "squeeze", "repeat", "clone", "narrow"}
+    | {"transpose", "contiguous", "detach", "mul", "index_select", "embedding", "type_as", "dropout"}
+)
+_MIN_LENGTH = 4
+
+
+@dataclass(frozen=True)
+class ConstantPositions:
+    """A table of ``rows`` vectors, of which each of the ``length`` positions of a sequence gets the same one."""
+
+    rows: int
+    length: int
+    where: Location
+
+
+@slow_measurement
+def constant_positions(eval_outputs: EvalOutputs) -> ConstantPositions | None:
+    """The table that gives all positions the same vector before the first attention; None if positions differ."""
+    _, calls = record_gradient_pass(few_samples(eval_outputs))
+    graph = CallGraph(calls)
+    end = next((k for k, call in enumerate(calls) if call.name in _ATTENTIONS), None)
+    if end is None:
+        raise NotChecked("no attention is found in the calls of the model")
+    constant: list[ConstantPositions] = []
+    with torch.no_grad():
+        for call, term in _fixed_terms(calls[:end]):
+            shape = call.outputs[0].shape
+            rows = _count_rows(graph, term)
+            values = term.detach().expand(shape)
+            if not bool((values == values[:, :1]).all()):
+                return None
+            if rows is not None and rows >= shape[1]:
+                constant.append(ConstantPositions(rows, shape[1], call.where))
+    return constant[0] if constant else None
+
+
+def _fixed_terms(calls: list[TorchCall]) -> Iterator[tuple[TorchCall, Tensor]]:
+    """Yield the sums of sequences of vectors with a term that is the same for all samples, with this term."""
+    for call in calls:
+        tensors = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor)]
+        result = call.outputs[0]
+        if call.name not in ("add", "radd", "iadd") or len(tensors) != 2 or result.dim() != 3:
+            continue
+        if result.shape[1] < _MIN_LENGTH or len(result) < 2 or not result.is_floating_point():
+            continue
+        for term in tensors:
+            is_fixed = term.dim() < 3 or bool((term.detach() == term.detach()[:1]).all())
+            if is_fixed and term.dim() > 0:
+                yield call, term
+                break
+
+
+def _count_rows(graph: CallGraph, term: Tensor) -> int | None:
+    """Return the number of vectors in the table that a term has been taken from; None for a single vector."""
+    sources = [term, *(t for _, call in graph.sources(term, _VIEW_CALLS) for t in call.inputs)]
+    tables = [t for t in sources if _is_table(t) and id(t) not in graph.makers]
+    return max((t.shape[-2] for t in tables), default=None)
+
+
+def _is_table(tensor: Tensor) -> bool:
+    """Return whether a tensor has vectors of several positions: a parameter or a buffer."""
+    is_leaf = isinstance(tensor, nn.Parameter) or not tensor.requires_grad
+    return is_leaf and tensor.is_floating_point() and tensor.dim() > 1 and tensor.shape[-2] > 1
