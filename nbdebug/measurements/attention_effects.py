@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.attention_calls import AttentionCall, CallGraph, mixture_axes, softmax_axis
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.attention_calls import AttentionCall, mixture_axes, softmax_axis
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
+from nbdebug.measurements.attention_pass import AttentionPass, few_samples, record_attention_pass
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.preserve import Preserve, seed_all
-from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
-from nbdebug.setup.losses import score_tensor
+from nbdebug.preserve import Preserve
 
-_SAMPLES = 6
 _ROUNDING = 1e-5  # float32 sums of a thousand terms in a different order differ by less, relative to the largest
 _SUM_TOLERANCE = 1e-3
 _MAX_SCORES = 2**24
@@ -57,41 +55,20 @@ class AttentionEffects:
     summed_axis: int | None = None
 
 
-def few_samples(answers: EvalOutputs, count: int = _SAMPLES) -> EvalOutputs:
-    """Return the first samples of a batch; all of them if a tensor has no axis of samples."""
-    try:
-        return replace(answers, batch=answers.batch.take_samples(range(min(count, answers.batch.size))))
-    except (NotChecked, RuntimeError, IndexError):
-        return answers
-
-
-def record_gradient_pass(answers: EvalOutputs) -> tuple[Tensor, list[TorchCall]]:
-    """Return the output of a pass in eval mode with gradients, and its calls."""
-    setup, recorded = answers.setup, list[TorchCall]()
-    with torch.enable_grad(), in_mode(setup.eager_model, False), fast_attention_disabled():
-        seed_all(0)
-        with record_calls(setup.eager_model, recorded.append):
-            output = setup.predict(answers.batch)
-    return score_tensor(output), recorded
-
-
 @slow_measurement
-def attention_effects(eval_outputs: EvalOutputs) -> list[AttentionEffects]:
-    """Scores, values and heads of the attentions of a pass; parameters of zeros get small random values.
+def attention_effects(eval_outputs: EvalOutputs, attention_pass: AttentionPass) -> list[AttentionEffects]:
+    """Scores, values and heads of the attentions of a pass.
 
     What is zero counts only if it stays zero with noise added to all parameters: some weights start at zero on purpose.
     """
-    answers = few_samples(eval_outputs)
-    model = answers.setup.eager_model
-    with fill_zero_parameters(model):
-        effects = _measure_pass(answers)
+    effects = _measure_pass(attention_pass)
     if not any(item.is_zero or item.silent_heads for item in effects):
         return effects
-    generator = torch.Generator().manual_seed(0)
+    model, generator = eval_outputs.setup.eager_model, torch.Generator().manual_seed(0)
     with Preserve(model), torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter), alpha=_NOISE)
-        repeated = _measure_pass(answers)
+        repeated = _measure_pass(record_attention_pass(few_samples(eval_outputs)))
     if len(repeated) != len(effects):
         raise NotChecked("the calls of the model depend on its weights")
     return [_confirm(*pair) for pair in zip(effects, repeated, strict=True)]
@@ -103,35 +80,17 @@ def _confirm(effects: AttentionEffects, repeated: AttentionEffects) -> Attention
     return replace(effects, is_zero=effects.is_zero and repeated.is_zero, silent_heads=silent)
 
 
-def _measure_pass(answers: EvalOutputs) -> list[AttentionEffects]:
+def _measure_pass(recorded: AttentionPass) -> list[AttentionEffects]:
     """Return the effects of the attentions of one pass."""
-    output, calls = record_gradient_pass(answers)
-    graph = CallGraph(calls)
-    attentions = [a for a in graph.find_attentions() if a.output.dim() > 2]
-    if not attentions:
+    if not recorded.attentions:
         raise NotChecked("no attention is found in the calls of the model")
-    gradients = _gradients_of_mixtures(output, attentions)
-    samples, measured = answers.batch.size, list[AttentionEffects]()
+    measured: list[AttentionEffects] = []
     with torch.no_grad():
-        for attention, gradient in zip(attentions, gradients, strict=True):
-            if (effects := _measure(attention, gradient, samples)) is not None:
-                detach = graph.find_detached_part(attention)
+        for attention, gradient in zip(recorded.attentions, recorded.gradients, strict=True):
+            if (effects := _measure(attention, gradient, recorded.samples)) is not None:
+                detach = recorded.graph.find_detached_part(attention)
                 measured.append(replace(effects, detached_where=detach.where if detach is not None else None))
     return measured
-
-
-def _gradients_of_mixtures(output: Tensor, attentions: list[AttentionCall]) -> list[Tensor | None]:
-    """Return the gradients of a random direction of the output with respect to the weighted values."""
-    generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(output.shape, generator=generator).to(output)
-    outputs = [attention.output for attention in attentions]
-    known = [tensor for tensor in outputs if tensor.requires_grad]
-    if not output.requires_grad or not known:
-        return [None] * len(outputs)
-    with torch.enable_grad():
-        gradients = torch.autograd.grad((output * direction).sum(), known, allow_unused=True)
-    by_id = {id(tensor): gradient for tensor, gradient in zip(known, gradients, strict=True)}
-    return [by_id.get(id(tensor)) for tensor in outputs]
 
 
 def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) -> AttentionEffects | None:

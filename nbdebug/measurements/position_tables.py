@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,13 +10,10 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.attention_calls import CallGraph
 from nbdebug.autograd.call_recorders import TorchCall
-from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.attention_effects import few_samples, record_gradient_pass
-from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.attention_pass import ATTENTION_CALLS, AttentionPass
 from nbdebug.measurements.registry import slow_measurement
 
-_ATTENTIONS = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 _VIEW_CALLS = frozenset(
     {"view", "reshape", "unsqueeze", "expand", "expand_as", "getitem", "to", "squeeze", "repeat", "clone", "narrow"}
     | {"transpose", "contiguous", "detach", "mul", "index_select", "embedding", "type_as", "dropout"}
@@ -34,13 +31,10 @@ class ConstantPositions:
 
 
 @slow_measurement
-def constant_positions(eval_outputs: EvalOutputs) -> ConstantPositions | None:
+def constant_positions(attention_pass: AttentionPass) -> ConstantPositions | None:
     """The table that gives all positions the same vector before the first attention; None if positions differ."""
-    _, calls = record_gradient_pass(few_samples(eval_outputs))
-    graph = CallGraph(calls)
-    end = next((k for k, call in enumerate(calls) if call.name in _ATTENTIONS), None)
-    if end is None:
-        raise NotChecked("no attention is found in the calls of the model")
+    graph, calls = attention_pass.graph, attention_pass.calls
+    end = next(k for k, call in enumerate(calls) if call.name in ATTENTION_CALLS)
     constant: list[ConstantPositions] = []
     with torch.no_grad():
         for call, term in _fixed_terms(calls[:end]):
@@ -54,7 +48,7 @@ def constant_positions(eval_outputs: EvalOutputs) -> ConstantPositions | None:
     return constant[0] if constant else None
 
 
-def _fixed_terms(calls: list[TorchCall]) -> Iterator[tuple[TorchCall, Tensor]]:
+def _fixed_terms(calls: Sequence[TorchCall]) -> Iterator[tuple[TorchCall, Tensor]]:
     """Yield the sums of sequences of vectors with a term that is the same for all samples, with this term."""
     for call in calls:
         tensors = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor)]

@@ -10,12 +10,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.attention_calls import CallGraph
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.attention_effects import few_samples, record_gradient_pass
-from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.attention_pass import AttentionPass
 from nbdebug.measurements.registry import slow_measurement
 
 _SUMS = frozenset({"add", "radd", "iadd"})
@@ -26,6 +24,7 @@ _QUERY_CALLS = frozenset(
     {"view", "reshape", "transpose", "permute", "unflatten", "getitem", "chunk", "split", "mul", "add", "cat", "sub"}
     | {"contiguous", "truediv", "div", "neg", "rsub", "stack", "flatten", "unbind", "layer_norm", "rms_norm", "norm"}
 )
+_JOINING_CALLS = frozenset({"cat", "concat", "stack", "mul", "sub", "where", "lerp"})
 _FaultKind = Literal["missing", "doubled", "detached"]
 
 
@@ -44,13 +43,12 @@ class ResidualFault:
 class _Stream:
     """The calls of a pass as a graph, with what each tensor depends on and is a sum of."""
 
-    calls: list[TorchCall]
-    graph: CallGraph = field(init=False)
+    recorded: AttentionPass
     positions: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Number the calls."""
-        self.graph = CallGraph(self.calls)
+        self.calls, self.graph = self.recorded.calls, self.recorded.graph
         self.positions = {id(call): number for number, call in enumerate(self.calls)}
 
     def depends_on(self, tensor: Tensor, source: Tensor) -> bool:
@@ -87,10 +85,9 @@ def _operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
 
 
 @slow_measurement
-def residual_faults(eval_outputs: EvalOutputs) -> list[ResidualFault]:
+def residual_faults(attention_pass: AttentionPass) -> list[ResidualFault]:
     """Residual connections of a model with attention that are missing, added twice, or detached."""
-    _, calls = record_gradient_pass(few_samples(eval_outputs, 2))
-    stream = _Stream(calls)
+    stream = _Stream(attention_pass)
     with torch.no_grad():
         branches = list(_find_branches(stream))
         if len(branches) < 2:
@@ -111,7 +108,7 @@ class _Branch:
 
 
 def _find_branches(stream: _Stream) -> Iterator[_Branch]:
-    for attention in stream.graph.find_attentions():
+    for attention in stream.recorded.attentions:
         source = _input_of_layers(stream, attention.query)
         if source is not None:
             yield _follow(stream, "attention", attention.mixture, attention.output, source)
@@ -155,6 +152,19 @@ def _behind_views(stream: _Stream, tensor: Tensor) -> Tensor:
     return last
 
 
+def _partners(call: TorchCall, result: Tensor) -> list[Tensor]:
+    """Return the activations that a call adds to a result, joins with it, or multiplies it by."""
+    operands = _operands(call)
+    if operands is None and call.name not in _JOINING_CALLS:
+        return []
+    return [t for t in (operands or call.inputs) if t is not result and not isinstance(t, nn.Parameter)]
+
+
+def _has_term_before(stream: _Stream, other: Tensor, source: Tensor) -> bool:
+    """Return whether a value, or a term of it, is the input of a branch, or what that has been computed from."""
+    return any(stream.depends_on(source, _behind_views(stream, term)) for term in stream.find_terms(other))
+
+
 def _follow(
     stream: _Stream, kind: Literal["attention", "feed-forward part"], start: TorchCall, result: Tensor, source: Tensor
 ) -> _Branch:
@@ -165,11 +175,8 @@ def _follow(
             c for c in stream.graph.takers.get(id(current), ()) if c.outputs[0] is not current or c.name == "iadd"
         ]
         for call in takers:
-            operands = _operands(call)
-            if operands is not None:
-                other = operands[1] if operands[0] is current else operands[0]
-                if any(stream.depends_on(source, term) for term in stream.find_terms(other)):
-                    return _Branch(kind, start, source, True, call)
+            if any(_has_term_before(stream, other, source) for other in _partners(call, current)):
+                return _Branch(kind, start, source, True, call)
         following = next((c for c in takers if c.name in _PASSING), None)
         if following is None:
             break
@@ -182,6 +189,7 @@ def _follow(
         current = following.outputs[0]
     maker = stream.graph.makers.get(id(current))
     is_branch = layers >= 1 and maker is not None and current.shape == source.shape and current is not source
+    is_branch = is_branch and bool((source != source[:1]).any())  # learned queries are no input to keep
     return _Branch(kind, start, source, False, maker if is_branch else None)
 
 

@@ -107,3 +107,29 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("build", HEALTHY.values(), ids=list(HEALTHY))
 def test_m323_is_silent_on_healthy_variants(build: Callable[[], Setup]) -> None:
     assert rule_faults(build(), "M323") == []
+
+
+class Joined(nn.Module):
+    """A decoder that joins what it reads from memory with its own values, and adds all else."""
+
+    def __init__(self, joined: bool) -> None:
+        super().__init__()
+        self.joined, self.embed = joined, nn.Embedding(12, 16)
+        self.first, self.cross = (nn.MultiheadAttention(16, 2, batch_first=True) for _ in range(2))
+        self.merge, self.layers = nn.Linear(32, 16), nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        x = x + self.first(x, x, x, need_weights=False)[0]
+        memory = self.embed(tokens.flip(1))
+        read = self.cross(x, memory, memory, need_weights=False)[0]
+        x = self.merge(torch.cat([x, read], dim=-1)) if self.joined else read
+        x = x + self.layers(x)
+        scores: Tensor = self.head(x.mean(1))
+        return scores
+
+
+@pytest.mark.parametrize(("joined", "count"), [(False, 1), (True, 0)])
+def test_m323_cross_attention_without_connection_fires(joined: bool, count: int) -> None:
+    assert len(rule_faults(tokens_setup(Joined(joined)), "M323")) == count
