@@ -19,6 +19,7 @@ _VIEW_CALLS = frozenset(
     | {"transpose", "contiguous", "detach", "mul", "index_select", "embedding", "type_as", "dropout"}
 )
 _MIN_LENGTH = 4
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -37,30 +38,30 @@ def constant_positions(attention_pass: AttentionPass) -> ConstantPositions | Non
     end = next(k for k, call in enumerate(calls) if call.name in ATTENTION_CALLS)
     constant: list[ConstantPositions] = []
     with torch.no_grad():
-        for call, term in _fixed_terms(calls[:end]):
-            shape = call.outputs[0].shape
-            rows = _count_rows(graph, term)
-            values = term.detach().expand(shape)
-            if not bool((values == values[:, :1]).all()):
+        for call, term, other in _fixed_terms(calls[:end]):
+            length, rows = call.outputs[0].shape[1], _count_rows(graph, term)
+            added = call.outputs[0] - other  # the term itself may be a table of zeros that was filled for the pass
+            tolerance = _ROUNDING * float(call.outputs[0].abs().max())
+            if float((added - added[:, :1]).abs().max()) > tolerance:
                 return None
-            if rows is not None and rows >= shape[1]:
-                constant.append(ConstantPositions(rows, shape[1], call.where))
+            if rows is not None and rows >= length:
+                constant.append(ConstantPositions(rows, length, call.where))
     return constant[0] if constant else None
 
 
-def _fixed_terms(calls: Sequence[TorchCall]) -> Iterator[tuple[TorchCall, Tensor]]:
-    """Yield the sums of sequences of vectors with a term that is the same for all samples, with this term."""
+def _fixed_terms(calls: Sequence[TorchCall]) -> Iterator[tuple[TorchCall, Tensor, Tensor]]:
+    """Yield the sums of sequences of vectors with a term that is the same for all samples, with both terms."""
     for call in calls:
         tensors = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor)]
         result = call.outputs[0]
-        if call.name not in ("add", "radd", "iadd") or len(tensors) != 2 or result.dim() != 3:
+        if call.name not in ("add", "radd") or len(tensors) != 2 or result.dim() != 3:
             continue
         if result.shape[1] < _MIN_LENGTH or len(result) < 2 or not result.is_floating_point():
             continue
-        for term in tensors:
+        for term, other in (tensors, tensors[::-1]):
             is_fixed = term.dim() < 3 or bool((term.detach() == term.detach()[:1]).all())
             if is_fixed and term.dim() > 0:
-                yield call, term
+                yield call, term, other
                 break
 
 

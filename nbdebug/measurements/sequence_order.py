@@ -12,7 +12,7 @@ from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, track_change
+from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, fill_zero_parameters, track_change
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup.batch import TARGET_KEYS, Batch
@@ -278,10 +278,12 @@ def permutation_sensitivity(eval_outputs: EvalOutputs, graph: Graph) -> Permutat
     length = input.shape[2] * input.shape[3] // side**2 if side else input.shape[1]
     order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
     changed = eval_outputs.transform_inputs(lambda t: _permute_positions(t, order, side))
-    after = eval_outputs.predict(changed)[0]
-    return PermutationSensitivity(
-        kind, length, not _is_unchanged(eval_outputs, after, order), _is_data_ordered(eval_outputs, kind), entry
-    )
+    is_unchanged = _is_unchanged(eval_outputs, eval_outputs.outputs[0], eval_outputs.predict(changed)[0], order)
+    if is_unchanged:
+        with fill_zero_parameters(eval_outputs.setup.eager_model):  # a table of positions may start at zero
+            before, after = (eval_outputs.predict(batch)[0] for batch in (eval_outputs.batch, changed))
+        is_unchanged = _is_unchanged(eval_outputs, before, after, order)
+    return PermutationSensitivity(kind, length, not is_unchanged, _is_data_ordered(eval_outputs, kind), entry)
 
 
 def _get_attention_length(node: Node) -> int:
@@ -341,9 +343,8 @@ def _permute_positions(tensor: Tensor, order: Tensor, side: int) -> Tensor:
     return rolled.reshape(blocks.shape).permute(0, 3, 1, 4, 2, 5).reshape(tensor.shape)
 
 
-def _is_unchanged(answers: EvalOutputs, after: Tensor, order: Tensor) -> bool:
+def _is_unchanged(answers: EvalOutputs, before: Tensor, after: Tensor, order: Tensor) -> bool:
     """Return whether the new output is the old one, or the old one permuted along the position axis."""
-    before = answers.outputs[0]
     tolerance = max(answers.noise, _TOLERANCE * float(before.abs().max()))
     if before.shape != after.shape:
         return False

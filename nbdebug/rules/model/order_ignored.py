@@ -43,11 +43,11 @@ def order_ignored(
     Attention alone treats its input as a set. Without positions, "dog bites man" equals "man bites dog".
 
     ## How it is measured
-    By intervention on the first batch, in eval mode, wherever a sequence attends to itself. Recurrence, convolution and
-    causal masks encode the order and pass. For numeric sequences it is a warning only if neighbors are more similar
-    than pairs in random order by five standard errors; otherwise the sequences may be sets, as may sorted words, and it
-    is a note. A table counts if it has at least as many rows as the sequence has positions, and nothing else that is
-    added differs between positions.
+    By intervention on the first batch, in eval mode, with small random values in parameters of zeros, wherever a
+    sequence attends to itself. Recurrence, convolution and causal masks encode the order and pass. For numeric
+    sequences it is a warning only if neighbors are more similar than pairs in random order by five standard errors;
+    otherwise the sequences may be sets, as may sorted words, and it is a note. A table counts if it has at least as
+    many rows as the sequence has positions, and nothing else that is added differs between positions.
 
     ## How to fix
     Add a position embedding, learned or sinusoidal, to the input of the first attention.
