@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -45,6 +46,19 @@ class AttentionCall:
     is_causal: bool = False
     factors: tuple[float, ...] = ()
     has_learned_factor: bool = False
+
+    @property
+    def width(self) -> int:
+        """The number of products that each score sums."""
+        query, key = self.scores.inputs[-2:]
+        if self.is_by_torch or self.scores.name != "einsum":
+            return self.query.shape[-1]
+        operands, _, result = str(self.scores.args[0]).replace(" ", "").partition("->")
+        first, _, second = operands.partition(",")
+        if len(first) != query.dim() or len(second) != key.dim():
+            return self.query.shape[-1]
+        summed = [letter for letter in first if letter in second and letter not in result]
+        return math.prod(query.shape[first.index(letter)] for letter in summed)
 
     @property
     def output(self) -> Tensor:

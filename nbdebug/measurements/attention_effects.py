@@ -102,7 +102,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
     effects = AttentionEffects(
         (attention.softmax or attention.scores).where,
         attention.mixture.where,
-        attention.query.shape[-1],
+        attention.width,
         scores.shape[-2],
         scores.shape[-1],
         attention.factors,
@@ -120,10 +120,10 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
 
 def _compute_scores(attention: AttentionCall) -> Tensor | None:
     """Return the products of queries and keys with the keys last; None if they are too many or have other axes."""
-    if not attention.is_by_torch:
-        scores = attention.scores.outputs[0]
-        weights = attention.weights
-        return scores.detach() if weights is not None and scores.numel() == weights.numel() else None
+    if attention.softmax is not None:
+        scores = attention.scores.outputs[0].detach()
+        is_same = scores.shape == attention.softmax.outputs[0].shape
+        return scores.movedim(_key_axis(attention.softmax), -1) if is_same else None
     query, key = attention.query.detach().float(), attention.key.detach().float()
     if query.shape[:-1].numel() * key.shape[-2] > _MAX_SCORES:
         return None
@@ -132,11 +132,15 @@ def _compute_scores(attention: AttentionCall) -> Tensor | None:
     return query @ key.transpose(-2, -1)
 
 
+def _key_axis(softmax: TorchCall) -> int:
+    axis = softmax_axis(softmax)
+    return -1 if axis is None else axis
+
+
 def _compute_used(attention: AttentionCall, scores: Tensor) -> Tensor:
     """Return which scores the softmax reads, apart from those that a mask excludes."""
     if attention.softmax is not None:
-        result = attention.softmax.outputs[0].detach()
-        return result > 0 if result.shape == scores.shape else torch.ones_like(scores, dtype=torch.bool)
+        return attention.softmax.outputs[0].detach().movedim(_key_axis(attention.softmax), -1) > 0
     mask, is_used = attention.mask, torch.ones_like(scores, dtype=torch.bool)
     if attention.is_causal:
         is_used = is_used.tril()

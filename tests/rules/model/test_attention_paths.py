@@ -123,6 +123,29 @@ def windowed_softmax(scores: Tensor) -> Tensor:
     return scaled_softmax(scores.masked_fill((distance < 0) | (distance > 2), float("-inf")))
 
 
+class WidthFirst(nn.Module):
+    """Attention of eight queries over tokens, with the width of a head before the heads and the positions."""
+
+    def __init__(self, keys_last: bool) -> None:
+        super().__init__()
+        self.keys_last, self.embed, self.queries = keys_last, nn.Embedding(12, 16), nn.Parameter(torch.randn(1, 16, 8))
+        self.key, self.value, self.head = nn.Conv1d(16, 16, 1), nn.Conv1d(16, 16, 1), nn.Linear(128, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens).transpose(1, 2)
+        query, key, value = (
+            part.unflatten(1, (4, 4)) for part in (self.queries.expand(len(x), -1, -1), self.key(x), self.value(x))
+        )
+        if self.keys_last:
+            weights = torch.softmax(torch.einsum("bdhq,bdhk->bhqk", query, key) / 2, dim=-1)
+            mixed = torch.einsum("bhqk,bdhk->bdhq", weights, value)
+        else:
+            weights = torch.softmax(torch.einsum("bdhk,bdhq->bhkq", key, query) / 2, dim=2)
+            mixed = torch.einsum("bhkq,bdhk->bdhq", weights, value)
+        scores: Tensor = self.head(mixed.flatten(1))
+        return scores
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     **{writing: partial(attention_setup, writing) for writing in WRITINGS},
     "one layer for queries, keys and values": partial(attention_setup, "torch", fused=True),
@@ -144,6 +167,12 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "without softmax": partial(attention_setup, "products", {"weights": linear_attention}),
     "queries that start at zero": lambda: with_zero_queries(attention_setup("products")),
     "fused queries that start at zero": lambda: with_zero_queries(attention_setup("torch", fused=True)),
+    **{
+        f"width first, keys last {keys_last}": lambda keys_last=keys_last: minimal_setup(
+            WidthFirst(keys_last), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss()
+        )
+        for keys_last in (True, False)
+    },
     "layers of torch": lambda: minimal_setup(
         AttentionLanguageModel(True),
         TOKENS.clamp(max=10),
