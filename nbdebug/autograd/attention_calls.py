@@ -135,6 +135,14 @@ class CallGraph:
             factors=(*more, *factors), has_learned_factor=is_learned or also_learned,
         )  # fmt: skip
 
+    def find_query_weights(self, attention: AttentionCall) -> list[Tensor]:
+        """Return the weight matrices of the layer that makes the queries."""
+        for _, call in self.sources(attention.query, _VIEW_CALLS | _SCALING_CALLS | {"add", "sub", "neg"}):
+            weights: list[Tensor] = [t for t in call.inputs if isinstance(t, nn.Parameter) and t.dim() > 1]
+            if weights:
+                return weights
+        return []
+
     def find_detached_part(self, attention: AttentionCall) -> TorchCall | None:
         """Return a call that detaches what becomes the queries, keys or values, if its layer makes others of them too.
 

@@ -21,6 +21,7 @@ _ROUNDING = 1e-5  # float32 sums of a thousand terms in a different order differ
 _SUM_TOLERANCE = 1e-3
 _MAX_SCORES = 2**24
 _NOISE = 0.01
+_MAX_UNIFORM_RATIO = 1.9  # sqrt(3) for a uniform distribution, over 2.5 for a hundred normal values
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class AttentionEffects:
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
     although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero; ``has_equal_values``
     if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for
-    queries, keys and values; that layer gets a gradient through its other parts. ``silent_heads`` return zeros, or what
-    they return has no effect; ``equal_heads`` return the same and get the same gradient.
+    queries, keys and values; that layer gets a gradient through its other parts. ``has_first_weights`` is True if
+    the weights of the queries are a sample of a uniform distribution, as torch initializes them. ``silent_heads``
+    return zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
     ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
     """
 
@@ -48,6 +50,7 @@ class AttentionEffects:
     has_equal_values: bool
     is_zero: bool = False
     detached_where: Location | None = None
+    has_first_weights: bool = False
     heads: int = 1
     silent_heads: tuple[int, ...] = ()
     equal_heads: tuple[int, ...] = ()
@@ -89,7 +92,9 @@ def _measure_pass(recorded: AttentionPass) -> list[AttentionEffects]:
         for attention, gradient in zip(recorded.attentions, recorded.gradients, strict=True):
             if (effects := _measure(attention, gradient, recorded.samples)) is not None:
                 detach = recorded.graph.find_detached_part(attention)
-                measured.append(replace(effects, detached_where=detach.where if detach is not None else None))
+                where = detach.where if detach is not None else None
+                is_uniform = any(map(_is_uniform_sample, recorded.graph.find_query_weights(attention)))
+                measured.append(replace(effects, detached_where=where, has_first_weights=is_uniform))
     return measured
 
 
@@ -130,6 +135,12 @@ def _compute_scores(attention: AttentionCall) -> Tensor | None:
     if key.dim() == query.dim() > 3 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     return query @ key.transpose(-2, -1)
+
+
+def _is_uniform_sample(weight: Tensor) -> bool:
+    """Return whether the largest weight is that of a uniform distribution; normal and trained weights have tails."""
+    centered = weight.detach().float()
+    return float(centered.abs().max()) < _MAX_UNIFORM_RATIO * float(centered.square().mean().sqrt())
 
 
 def _key_axis(softmax: TorchCall) -> int:

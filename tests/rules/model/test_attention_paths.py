@@ -90,12 +90,18 @@ def test_m322_queries_scaled_before_scaled_scores_fire(writing: str) -> None:
 
 
 @by_hand
-@pytest.mark.parametrize(("weight", "severity"), [(1.0, "note"), (8.0, "warning")])
-def test_m322_unscaled_scores_are_a_warning_if_they_are_large(writing: str, weight: float, severity: str) -> None:
-    setup = attention_setup(writing, {"weights": lambda scores: torch.softmax(scores, dim=-1)})
+@pytest.mark.parametrize(
+    ("factor", "weight", "is_normal", "severity"),
+    [(1, 1, False, "note"), (1, 8, False, "warning"), (1, 8, True, "note"), (2, 8, True, "warning")],
+)
+def test_m322_large_scores_without_scale_are_a_warning(
+    writing: str, factor: int, weight: int, is_normal: bool, severity: str
+) -> None:
+    setup = attention_setup(writing, {"weights": lambda scores: torch.softmax(scores * factor, dim=-1)})
     with torch.no_grad():
         for name, parameter in setup.eager_model.named_parameters():
-            parameter.mul_(weight if "projections.0" in name else 1.0)
+            if "projections.0" in name:
+                parameter.copy_(torch.randn_like(parameter) * parameter.std() if is_normal else parameter).mul_(weight)
     (finding,) = rule_findings(setup, "M322")
     assert finding.severity == severity
 
