@@ -92,9 +92,16 @@ def encoder_of_torch(norm_first: bool) -> Setup:
     return tokens_setup(nn.Sequential(nn.Embedding(12, 16), encoder, head))
 
 
+def added_in_place(x: Tensor, result: Tensor) -> Tensor:
+    total = x.clone()
+    total += result
+    return total
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     **{name: partial(attention_setup, **style) for name, style in STYLES.items()},
     "no connection at all": partial(attention_setup, attend=FAULTS["missing"], feed=FAULTS["missing"]),
+    "sum in place": partial(attention_setup, attend=added_in_place, feed=lambda x, result: result.add_(x)),
     "parallel parts": lambda: tokens_setup(Parallel(in_place=False)),
     "parallel parts in place": lambda: tokens_setup(Parallel(in_place=True)),
     "learned queries": lambda: tokens_setup(LatentQueries()),
@@ -133,3 +140,19 @@ class Joined(nn.Module):
 @pytest.mark.parametrize(("joined", "count"), [(False, 1), (True, 0)])
 def test_m323_cross_attention_without_connection_fires(joined: bool, count: int) -> None:
     assert len(rule_faults(tokens_setup(Joined(joined)), "M323")) == count
+
+
+def test_m323_of_a_deep_stream_with_doubled_sums_is_quick() -> None:
+    model = Parallel(in_place=False)
+    model.attentions = nn.ModuleList([model.attentions[0]] * 40)
+    model.layers = nn.ModuleList([nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16))] * 40)
+    model.places = nn.ModuleList([model.places[0]] * 40)
+    model.dropout = Doubled()  # type: ignore[assignment]
+    assert len(rule_faults(tokens_setup(model), "M323")) == 1
+
+
+class Doubled(nn.Module):
+    """Adds a value to itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + x
