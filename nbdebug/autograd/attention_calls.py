@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ _MAX_DEPTH = 24  # calls between a product and its softmax, or a layer and the p
 
 
 @dataclass(frozen=True)
-class RecordedAttention:
+class AttentionCall:
     """One attention of a pass. The tensors are those of the calls.
 
     ``scores`` is the call that multiplies queries and keys, ``mixture`` the one that weights the values; both are the
@@ -45,6 +46,19 @@ class RecordedAttention:
     is_causal: bool = False
     factors: tuple[float, ...] = ()
     has_learned_factor: bool = False
+
+    @property
+    def width(self) -> int:
+        """The number of products that each score sums."""
+        query, key = self.scores.inputs[-2:]
+        if self.is_by_torch or self.scores.name != "einsum":
+            return self.query.shape[-1]
+        operands, _, result = str(self.scores.args[0]).replace(" ", "").partition("->")
+        first, _, second = operands.partition(",")
+        if len(first) != query.dim() or len(second) != key.dim():
+            return self.query.shape[-1]
+        summed = [letter for letter in first if letter in second and letter not in result]
+        return math.prod(query.shape[first.index(letter)] for letter in summed)
 
     @property
     def output(self) -> Tensor:
@@ -87,7 +101,7 @@ class CallGraph:
             if call.name in names:
                 pending += [(t, depth + 1) for t in call.inputs if not isinstance(t, nn.Parameter)]
 
-    def find_attentions(self) -> Iterator[RecordedAttention]:
+    def find_attentions(self) -> Iterator[AttentionCall]:
         """Yield the attentions in the order of their calls."""
         for call in self.calls:
             if call.name == "scaled_dot_product_attention":
@@ -95,18 +109,18 @@ class CallGraph:
             elif call.name == "softmax" and (attention := self._attention_of_softmax(call)) is not None:
                 yield attention
 
-    def _fused_attention(self, call: TorchCall) -> RecordedAttention:
+    def _fused_attention(self, call: TorchCall) -> AttentionCall:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         arguments = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
         query, key, value, scale = *(arguments[name] for name in names[:3]), arguments.get("scale")
         factors, is_learned = self._factors([query, key], _VIEW_CALLS | _SCALING_CALLS)
         own = query.shape[-1] ** -0.5 if scale is None else float(scale)
-        return RecordedAttention(
+        return AttentionCall(
             query, key, value, call, call, None, None, arguments.get("attn_mask"), bool(arguments.get("is_causal")),
             (*factors, own), is_learned,
         )  # fmt: skip
 
-    def _attention_of_softmax(self, softmax: TorchCall) -> RecordedAttention | None:
+    def _attention_of_softmax(self, softmax: TorchCall) -> AttentionCall | None:
         scores = self._product_behind(softmax.inputs[0])
         mixture = self._product_of_weights(softmax.outputs[0])
         if scores is None or mixture is None:
@@ -116,12 +130,20 @@ class CallGraph:
         value = next((t for t in product.inputs[-2:] if t is not weights), weights)
         factors, is_learned = self._factors([softmax.inputs[0]], _SCORE_CALLS)
         more, also_learned = self._factors([query, key], _VIEW_CALLS | _SCALING_CALLS)
-        return RecordedAttention(
+        return AttentionCall(
             query, key, value, scores, product, softmax, weights,
             factors=(*more, *factors), has_learned_factor=is_learned or also_learned,
         )  # fmt: skip
 
-    def find_detached_part(self, attention: RecordedAttention) -> TorchCall | None:
+    def find_query_weights(self, attention: AttentionCall) -> list[Tensor]:
+        """Return the weight matrices of the layer that makes the queries."""
+        for _, call in self.sources(attention.query, _VIEW_CALLS | _SCALING_CALLS | {"add", "sub", "neg"}):
+            weights: list[Tensor] = [t for t in call.inputs if isinstance(t, nn.Parameter) and t.dim() > 1]
+            if weights:
+                return weights
+        return []
+
+    def find_detached_part(self, attention: AttentionCall) -> TorchCall | None:
         """Return a call that detaches what becomes the queries, keys or values, if its layer makes others of them too.
 
         A layer of which nothing else is used gets no gradient at all, which its parameters show.
@@ -193,45 +215,43 @@ def _read_factor(call: TorchCall) -> float | None:
 
 
 @dataclass(frozen=True)
-class MixtureAxes:
-    """Axes of a mixture: those of the weights that are summed, and that of the heads in its result, if known.
-
-    ``summed`` counts in the weights, ``heads`` in the result.
-    """
+class _MixtureAxes:
+    """Axes of a mixture, if known: the keys in the weights and in the values, and the heads in the result."""
 
     summed: int | None
     heads: int | None
+    keys: int | None = -2
 
 
-def mixture_axes(attention: RecordedAttention, samples: int) -> MixtureAxes:
+def mixture_axes(attention: AttentionCall, samples: int) -> _MixtureAxes:
     """Return the axes of the product of weights and values."""
     call, output = attention.mixture, attention.output
     if attention.weights is not None and call.name == "einsum":
         return _einsum_axes(attention, samples)
     heads = 1 if output.dim() == 4 and output.shape[0] == samples and output.shape[1] > 1 else None
     if attention.weights is None:
-        return MixtureAxes(None, heads)
+        return _MixtureAxes(None, heads)
     dimensions = attention.weights.dim()
     is_first = call.inputs[-2] is attention.weights
-    return MixtureAxes(dimensions - 1 if is_first else dimensions - 2, heads)
+    return _MixtureAxes(dimensions - 1 if is_first else dimensions - 2, heads)
 
 
-def _einsum_axes(attention: RecordedAttention, samples: int) -> MixtureAxes:
+def _einsum_axes(attention: AttentionCall, samples: int) -> _MixtureAxes:
     call, weights, output = attention.mixture, attention.weights, attention.output
     equation = str(call.args[0]).replace(" ", "")
     operands, arrow, result = equation.partition("->")
     letters = operands.split(",")
     if not arrow or "." in equation or len(letters) != 2 or weights is None:
-        return MixtureAxes(None, None)
+        return _MixtureAxes(None, None, None)
     position = 0 if call.inputs[-2] is weights else 1
     own, other = letters[position], letters[1 - position]
     summed = [letter for letter in own if letter in other and letter not in result]
     if len(summed) != 1:
-        return MixtureAxes(None, None)
+        return _MixtureAxes(None, None, None)
     shared = [letter for letter in own if letter in other and letter in result]
     heads = [result.index(letter) for letter in shared if output.shape[result.index(letter)] > 1 and letter != own[0]]
     is_clear = len(heads) == 1 and output.shape[0] == samples
-    return MixtureAxes(own.index(summed[0]), heads[0] if is_clear else None)
+    return _MixtureAxes(own.index(summed[0]), heads[0] if is_clear else None, other.index(summed[0]))
 
 
 def softmax_axis(call: TorchCall) -> int | None:

@@ -8,21 +8,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.attention_calls import CallGraph, RecordedAttention, mixture_axes, softmax_axis
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.attention_calls import AttentionCall, mixture_axes, softmax_axis
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
+from nbdebug.measurements.attention_pass import AttentionPass, few_samples, record_attention_pass
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.preserve import Preserve, seed_all
-from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
-from nbdebug.setup.losses import score_tensor
+from nbdebug.preserve import Preserve
 
-_SAMPLES = 6
 _ROUNDING = 1e-5  # float32 sums of a thousand terms in a different order differ by less, relative to the largest
 _SUM_TOLERANCE = 1e-3
 _MAX_SCORES = 2**24
 _NOISE = 0.01
+_MAX_UNIFORM_RATIO = 1.9  # sqrt(3) for a uniform distribution, over 2.5 for a hundred normal values
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,11 @@ class AttentionEffects:
 
     ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
-    although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero, ``has_equal_values``
+    although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero; ``has_equal_values``
     if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for
-    queries, keys and values; that layer gets a gradient through its other parts. ``silent_heads`` return zeros, or what
-    they return has no effect; ``equal_heads`` return the same and get the same gradient.
+    queries, keys and values; that layer gets a gradient through its other parts. ``has_first_weights`` is True if
+    the weights of the queries are a sample of a uniform distribution, as torch initializes them. ``silent_heads``
+    return zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
     ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
     """
 
@@ -50,6 +50,7 @@ class AttentionEffects:
     has_equal_values: bool
     is_zero: bool = False
     detached_where: Location | None = None
+    has_first_weights: bool = False
     heads: int = 1
     silent_heads: tuple[int, ...] = ()
     equal_heads: tuple[int, ...] = ()
@@ -57,41 +58,20 @@ class AttentionEffects:
     summed_axis: int | None = None
 
 
-def few_samples(answers: EvalOutputs, count: int = _SAMPLES) -> EvalOutputs:
-    """Return the first samples of a batch; all of them if a tensor has no axis of samples."""
-    try:
-        return replace(answers, batch=answers.batch.take_samples(range(min(count, answers.batch.size))))
-    except (NotChecked, RuntimeError, IndexError):
-        return answers
-
-
-def record_gradient_pass(answers: EvalOutputs) -> tuple[Tensor, list[TorchCall]]:
-    """Return the output of a pass in eval mode with gradients, and its calls."""
-    setup, recorded = answers.setup, list[TorchCall]()
-    with torch.enable_grad(), in_mode(setup.eager_model, False), fast_attention_disabled():
-        seed_all(0)
-        with record_calls(setup.eager_model, recorded.append):
-            output = setup.predict(answers.batch)
-    return score_tensor(output), recorded
-
-
 @slow_measurement
-def attention_effects(eval_outputs: EvalOutputs) -> list[AttentionEffects]:
-    """Scores, values and heads of the attentions of a pass; parameters of zeros get small random values.
+def attention_effects(eval_outputs: EvalOutputs, attention_pass: AttentionPass) -> list[AttentionEffects]:
+    """Scores, values and heads of the attentions of a pass.
 
     What is zero counts only if it stays zero with noise added to all parameters: some weights start at zero on purpose.
     """
-    answers = few_samples(eval_outputs)
-    model = answers.setup.eager_model
-    with fill_zero_parameters(model):
-        effects = _measure_pass(answers)
+    effects = _measure_pass(attention_pass)
     if not any(item.is_zero or item.silent_heads for item in effects):
         return effects
-    generator = torch.Generator().manual_seed(0)
+    model, generator = eval_outputs.setup.eager_model, torch.Generator().manual_seed(0)
     with Preserve(model), torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter), alpha=_NOISE)
-        repeated = _measure_pass(answers)
+        repeated = _measure_pass(record_attention_pass(few_samples(eval_outputs)))
     if len(repeated) != len(effects):
         raise NotChecked("the calls of the model depend on its weights")
     return [_confirm(*pair) for pair in zip(effects, repeated, strict=True)]
@@ -103,38 +83,22 @@ def _confirm(effects: AttentionEffects, repeated: AttentionEffects) -> Attention
     return replace(effects, is_zero=effects.is_zero and repeated.is_zero, silent_heads=silent)
 
 
-def _measure_pass(answers: EvalOutputs) -> list[AttentionEffects]:
+def _measure_pass(recorded: AttentionPass) -> list[AttentionEffects]:
     """Return the effects of the attentions of one pass."""
-    output, calls = record_gradient_pass(answers)
-    graph = CallGraph(calls)
-    attentions = [a for a in graph.find_attentions() if a.output.dim() > 2]
-    if not attentions:
+    if not recorded.attentions:
         raise NotChecked("no attention is found in the calls of the model")
-    gradients = _gradients_of_mixtures(output, attentions)
-    samples, measured = answers.batch.size, list[AttentionEffects]()
+    measured: list[AttentionEffects] = []
     with torch.no_grad():
-        for attention, gradient in zip(attentions, gradients, strict=True):
-            if (effects := _measure(attention, gradient, samples)) is not None:
-                detach = graph.find_detached_part(attention)
-                measured.append(replace(effects, detached_where=detach.where if detach is not None else None))
+        for attention, gradient in zip(recorded.attentions, recorded.gradients, strict=True):
+            if (effects := _measure(attention, gradient, recorded.samples)) is not None:
+                detach = recorded.graph.find_detached_part(attention)
+                where = detach.where if detach is not None else None
+                is_uniform = any(map(_is_uniform_sample, recorded.graph.find_query_weights(attention)))
+                measured.append(replace(effects, detached_where=where, has_first_weights=is_uniform))
     return measured
 
 
-def _gradients_of_mixtures(output: Tensor, attentions: list[RecordedAttention]) -> list[Tensor | None]:
-    """Return the gradients of a random direction of the output with respect to the weighted values."""
-    generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(output.shape, generator=generator).to(output)
-    outputs = [attention.output for attention in attentions]
-    known = [tensor for tensor in outputs if tensor.requires_grad]
-    if not output.requires_grad or not known:
-        return [None] * len(outputs)
-    with torch.enable_grad():
-        gradients = torch.autograd.grad((output * direction).sum(), known, allow_unused=True)
-    by_id = {id(tensor): gradient for tensor, gradient in zip(known, gradients, strict=True)}
-    return [by_id.get(id(tensor)) for tensor in outputs]
-
-
-def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int) -> AttentionEffects | None:
+def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) -> AttentionEffects | None:
     scores = _compute_scores(attention)
     if scores is None:
         return None
@@ -143,14 +107,14 @@ def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int
     effects = AttentionEffects(
         (attention.softmax or attention.scores).where,
         attention.mixture.where,
-        attention.query.shape[-1],
+        attention.width,
         scores.shape[-2],
         scores.shape[-1],
         attention.factors,
         attention.has_learned_factor,
         _compute_spread(attention, scores, is_used),
         _is_uniform(attention, scores, is_used),
-        _has_equal_values(attention),
+        axes.keys is not None and _has_equal_values(attention.value.detach(), axes.keys),
         not bool(scores.any()) or not bool(attention.value.any()),
     )
     weights, axis = attention.weights, axes.summed
@@ -159,12 +123,12 @@ def _measure(attention: RecordedAttention, gradient: Tensor | None, samples: int
     return effects if axes.heads is None else _compare_heads(effects, attention.output, gradient, axes.heads)
 
 
-def _compute_scores(attention: RecordedAttention) -> Tensor | None:
+def _compute_scores(attention: AttentionCall) -> Tensor | None:
     """Return the products of queries and keys with the keys last; None if they are too many or have other axes."""
-    if not attention.is_by_torch:
-        scores = attention.scores.outputs[0]
-        weights = attention.weights
-        return scores.detach() if weights is not None and scores.numel() == weights.numel() else None
+    if attention.softmax is not None:
+        scores = attention.scores.outputs[0].detach()
+        is_same = scores.shape == attention.softmax.outputs[0].shape
+        return scores.movedim(_key_axis(attention.softmax), -1) if is_same else None
     query, key = attention.query.detach().float(), attention.key.detach().float()
     if query.shape[:-1].numel() * key.shape[-2] > _MAX_SCORES:
         return None
@@ -173,11 +137,21 @@ def _compute_scores(attention: RecordedAttention) -> Tensor | None:
     return query @ key.transpose(-2, -1)
 
 
-def _compute_used(attention: RecordedAttention, scores: Tensor) -> Tensor:
+def _is_uniform_sample(weight: Tensor) -> bool:
+    """Return whether the largest weight is that of a uniform distribution; normal and trained weights have tails."""
+    centered = weight.detach().float()
+    return float(centered.abs().max()) < _MAX_UNIFORM_RATIO * float(centered.square().mean().sqrt())
+
+
+def _key_axis(softmax: TorchCall) -> int:
+    axis = softmax_axis(softmax)
+    return -1 if axis is None else axis
+
+
+def _compute_used(attention: AttentionCall, scores: Tensor) -> Tensor:
     """Return which scores the softmax reads, apart from those that a mask excludes."""
     if attention.softmax is not None:
-        result = attention.softmax.outputs[0].detach()
-        return result > 0 if result.shape == scores.shape else torch.ones_like(scores, dtype=torch.bool)
+        return attention.softmax.outputs[0].detach().movedim(_key_axis(attention.softmax), -1) > 0
     mask, is_used = attention.mask, torch.ones_like(scores, dtype=torch.bool)
     if attention.is_causal:
         is_used = is_used.tril()
@@ -193,7 +167,7 @@ def _compute_range(values: Tensor, is_used: Tensor) -> Tensor:
     return torch.where(is_used.sum(-1) > 1, highest - lowest, 0.0)
 
 
-def _is_uniform(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -> bool:
+def _is_uniform(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> bool:
     """Return whether each query has equal scores for all keys that it may attend to."""
     largest = float(scores.abs().max())
     is_counted = is_used.sum(-1) > 1
@@ -202,7 +176,7 @@ def _is_uniform(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -
     return float(_compute_range(scores, is_used).max()) <= _ROUNDING * largest
 
 
-def _compute_spread(attention: RecordedAttention, scores: Tensor, is_used: Tensor) -> float:
+def _compute_spread(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> float:
     """Return the standard deviation of the scaled scores over the keys of a query."""
     later = 1.0
     for factor in attention.factors if not attention.is_by_torch else attention.factors[-1:]:
@@ -216,12 +190,11 @@ def _compute_spread(attention: RecordedAttention, scores: Tensor, is_used: Tenso
     return abs(later) * float(variance[rows[..., 0] > 1].mean().sqrt())
 
 
-def _has_equal_values(attention: RecordedAttention) -> bool:
+def _has_equal_values(value: Tensor, axis: int) -> bool:
     """Return whether the values of all keys are the same, and not all zero."""
-    value = attention.value.detach()
-    if value.dim() < 3 or attention.mixture.name == "einsum" or value.shape[-2] < 3:
+    if value.dim() < 3 or value.shape[axis] < 3:
         return False
-    spread = (value.amax(-2) - value.amin(-2)).max()
+    spread = (value.amax(axis) - value.amin(axis)).max()
     return float(value.abs().max()) > 0.0 and float(spread) <= _ROUNDING * float(value.abs().max())
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.attention_effects import few_samples
+from nbdebug.measurements.attention_pass import few_samples
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import seed_all

@@ -10,22 +10,27 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.attention_calls import CallGraph
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.attention_effects import few_samples, record_gradient_pass
-from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.attention_pass import AttentionPass
 from nbdebug.measurements.registry import slow_measurement
 
 _SUMS = frozenset({"add", "radd", "iadd"})
-_ACTIVATIONS = frozenset({"relu", "gelu", "silu", "mish", "elu", "leaky_relu", "tanh", "sigmoid", "mul"})
+_ACTIVATIONS = frozenset({"relu", "gelu", "silu", "mish", "elu", "leaky_relu", "tanh", "sigmoid"})
 _LINEAR_CALLS = frozenset({"linear", "matmul", "addmm"})
 _LAYER_CALLS = _LINEAR_CALLS | {"einsum"}
 _QUERY_CALLS = frozenset(
     {"view", "reshape", "transpose", "permute", "unflatten", "getitem", "chunk", "split", "mul", "add", "cat", "sub"}
     | {"contiguous", "truediv", "div", "neg", "rsub", "stack", "flatten", "unbind", "layer_norm", "rms_norm", "norm"}
 )
+_PASSING_CALLS = frozenset(
+    {"view", "reshape", "transpose", "permute", "contiguous", "clone", "flatten", "dropout", "layer_norm", "rms_norm"}
+    | {"linear", "matmul", "addmm", "getitem", "unflatten", "squeeze", "unsqueeze", "to", "mul", "rmul", "movedim"}
+    | {"rmatmul", "add", "detach"}
+)
+_MAX_CALLS, _MAX_TERMS = 12, 512  # calls of one branch after its activation or attention; terms of a sum
+_JOINING_CALLS = frozenset({"cat", "concat", "stack", "mul", "sub", "where", "lerp"})
 _FaultKind = Literal["missing", "doubled", "detached"]
 
 
@@ -44,14 +49,25 @@ class ResidualFault:
 class _Stream:
     """The calls of a pass as a graph, with what each tensor depends on and is a sum of."""
 
-    calls: list[TorchCall]
-    graph: CallGraph = field(init=False)
+    recorded: AttentionPass
     positions: dict[int, int] = field(default_factory=dict)
+    sums: dict[int, list[Tensor]] = field(default_factory=dict)
+    doubled: list[TorchCall] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Number the calls."""
-        self.graph = CallGraph(self.calls)
+        """Number the calls, and collect the terms of each sum in order, since sums may be in place.
+
+        A sum of very many terms counts as one.
+        """
+        self.calls, self.graph = self.recorded.calls, self.recorded.graph
         self.positions = {id(call): number for number, call in enumerate(self.calls)}
+        for call in self.calls:
+            if (operands := _operands(call)) is not None:
+                first, second = (self.find_terms(operand) for operand in operands)
+                if _is_doubled(operands, first, second):
+                    self.doubled.append(call)
+                terms = [*first, *second]
+                self.sums[id(call.outputs[0])] = terms if len(terms) <= _MAX_TERMS else [call.outputs[0]]
 
     def depends_on(self, tensor: Tensor, source: Tensor) -> bool:
         """Return whether a tensor has been computed from another one."""
@@ -69,14 +85,9 @@ class _Stream:
             pending += [t for t in call.inputs if not isinstance(t, nn.Parameter)]
         return False
 
-    def terms(self, tensor: Tensor) -> Counter[int]:
-        """Return the tensors that a tensor is the sum of, by identity."""
-        call = self.graph.makers.get(id(tensor))
-        operands = _operands(call) if call is not None and call.name in _SUMS else None
-        if operands is None:
-            return Counter([id(tensor)])
-        first, second = operands
-        return self.terms(first) + self.terms(second)
+    def find_terms(self, tensor: Tensor) -> list[Tensor]:
+        """Return the tensors that a tensor is the sum of."""
+        return self.sums.get(id(tensor), [tensor])
 
 
 def _operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
@@ -90,16 +101,16 @@ def _operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
 
 
 @slow_measurement
-def residual_faults(eval_outputs: EvalOutputs) -> list[ResidualFault]:
+def residual_faults(attention_pass: AttentionPass) -> list[ResidualFault]:
     """Residual connections of a model with attention that are missing, added twice, or detached."""
-    _, calls = record_gradient_pass(few_samples(eval_outputs, 2))
-    stream = _Stream(calls)
+    stream = _Stream(attention_pass)
     with torch.no_grad():
         branches = list(_find_branches(stream))
         if len(branches) < 2:
             raise NotChecked("the model has no two attentions or feed-forward parts")
         detached = list(_find_detached(stream))
-        return [*_find_doubled(stream), *(detached or _find_missing(stream, branches))]
+        doubled = [ResidualFault("doubled", call.where) for call in stream.doubled[:1]]
+        return [*doubled, *(detached or _find_missing(stream, branches))]
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,7 @@ class _Branch:
 
 
 def _find_branches(stream: _Stream) -> Iterator[_Branch]:
-    for attention in stream.graph.find_attentions():
+    for attention in stream.recorded.attentions:
         source = _input_of_layers(stream, attention.query)
         if source is not None:
             yield _follow(stream, "attention", attention.mixture, attention.output, source)
@@ -123,20 +134,12 @@ def _find_branches(stream: _Stream) -> Iterator[_Branch]:
             source = _behind_views(stream, call.args[0])
             yield _follow(stream, "attention", call, call.outputs[0], source)
     for call in stream.calls:
-        if call.name in _ACTIVATIONS - {"mul"}:
+        if call.name in _ACTIVATIONS:
             maker = stream.graph.makers.get(id(call.inputs[0]))
             if maker is not None and maker.name in _LINEAR_CALLS and maker.inputs[0].dim() > 2:
                 branch = _follow(stream, "feed-forward part", call, call.outputs[0], maker.inputs[0])
                 if branch.result is not None:
                     yield branch
-
-
-_PASSING = frozenset(
-    {"view", "reshape", "transpose", "permute", "contiguous", "clone", "flatten", "dropout", "layer_norm", "rms_norm"}
-    | {"linear", "matmul", "addmm", "getitem", "unflatten", "squeeze", "unsqueeze", "to", "mul", "rmul", "movedim"}
-    | {"rmatmul", "add", "detach", "size"}
-)
-_MAX_CALLS = 12
 
 
 def _input_of_layers(stream: _Stream, query: Tensor) -> Tensor | None:
@@ -158,22 +161,30 @@ def _behind_views(stream: _Stream, tensor: Tensor) -> Tensor:
     return last
 
 
+def _partners(call: TorchCall, result: Tensor) -> list[Tensor]:
+    """Return the activations that a call adds to a result, joins with it, or multiplies it by."""
+    operands = _operands(call)
+    if operands is None and call.name not in _JOINING_CALLS:
+        return []
+    return [t for t in (operands or call.inputs) if t is not result and not isinstance(t, nn.Parameter)]
+
+
+def _has_term_before(stream: _Stream, other: Tensor, source: Tensor) -> bool:
+    """Return whether a value, or a term of it, is the input of a branch, or what that has been computed from."""
+    return any(stream.depends_on(source, _behind_views(stream, term)) for term in stream.find_terms(other))
+
+
 def _follow(
     stream: _Stream, kind: Literal["attention", "feed-forward part"], start: TorchCall, result: Tensor, source: Tensor
 ) -> _Branch:
     """Follow the result of a branch to the sum with its input, or to the next call that is no layer of the branch."""
     current, layers = result, int(start.name == "multi_head_attention_forward")  # which has an output layer
     for _ in range(_MAX_CALLS):
-        takers = [
-            c for c in stream.graph.takers.get(id(current), ()) if c.outputs[0] is not current or c.name == "iadd"
-        ]
+        takers = [c for c in stream.graph.takers.get(id(current), ()) if c.outputs[0] is not current or c.name in _SUMS]
         for call in takers:
-            operands = _operands(call)
-            if operands is not None:
-                other = operands[1] if operands[0] is current else operands[0]
-                if stream.depends_on(source, other):
-                    return _Branch(kind, start, source, True, call)
-        following = next((c for c in takers if c.name in _PASSING), None)
+            if any(_has_term_before(stream, other, source) for other in _partners(call, current)):
+                return _Branch(kind, start, source, True, call)
+        following = next((c for c in takers if c.name in _PASSING_CALLS), None)
         if following is None:
             break
         if following.name in ("linear", "addmm"):
@@ -185,6 +196,7 @@ def _follow(
         current = following.outputs[0]
     maker = stream.graph.makers.get(id(current))
     is_branch = layers >= 1 and maker is not None and current.shape == source.shape and current is not source
+    is_branch = is_branch and bool((source != source[:1]).any())  # learned queries are no input to keep
     return _Branch(kind, start, source, False, maker if is_branch else None)
 
 
@@ -210,17 +222,12 @@ def _is_read_later(stream: _Stream, branch: _Branch, branches: list[_Branch]) ->
     return any(stream.depends_on(other.source, result) for other in later)
 
 
-def _find_doubled(stream: _Stream) -> Iterator[ResidualFault]:
-    """Yield the first sum that adds a tensor to a sum with all of its terms."""
-    for call in stream.calls:
-        operands = _operands(call)
-        if operands is None or not any(t.requires_grad for t in operands):
-            continue
-        first, second = (stream.terms(operand) for operand in operands)
-        smaller, larger = sorted((first, second), key=Counter.total)
-        if smaller <= larger and (larger - smaller).total() <= 1:
-            yield ResidualFault("doubled", call.where)
-            return
+def _is_doubled(operands: tuple[Tensor, Tensor], first: list[Tensor], second: list[Tensor]) -> bool:
+    """Return whether one operand of a sum has all terms of the other, and at most one more."""
+    if not any(tensor.requires_grad for tensor in operands):
+        return False
+    smaller, larger = sorted((Counter(map(id, terms)) for terms in (first, second)), key=Counter.total)
+    return smaller <= larger and (larger - smaller).total() <= 1
 
 
 def _find_detached(stream: _Stream) -> Iterator[ResidualFault]:

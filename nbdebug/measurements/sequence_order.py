@@ -12,7 +12,7 @@ from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, track_change
+from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, fill_zero_parameters, track_change
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup.batch import TARGET_KEYS, Batch
@@ -66,11 +66,25 @@ def next_token_offset(eval_outputs: EvalOutputs) -> NextTokenOffset:
     after = _compute_output_gradients(
         eval_outputs, _replace_target(eval_outputs.batch, target, axis, length // 2), target, axis
     )
-    changed = [t for t in range(length) if not torch.equal(before[t], after[t])]
+    changed = _find_changed_positions(before, after)
     if len(changed) != 1:
         raise NotChecked("the loss does not compare one output position with one target position")
     counted = tuple(t for t in range(length) if bool(before[t].any()))
     return NextTokenOffset(name, target, axis, offset, length // 2 - changed[0], counted)
+
+
+def _find_changed_positions(before: Tensor, after: Tensor) -> list[int]:
+    """Return the positions whose gradient changes by more than a factor that all of them share.
+
+    Such a factor is the number of counted targets, in a mean that leaves some of them out.
+    """
+    changed = [t for t in range(len(before)) if not torch.equal(before[t], after[t])]
+    is_known = (before != 0) & (after != 0)
+    if len(changed) < 2 or not bool(is_known.any()):
+        return changed
+    expected = before * (after[is_known] / before[is_known]).median()
+    tolerance = _TOLERANCE * float(after.abs().max())
+    return [t for t in changed if not torch.allclose(expected[t], after[t], rtol=_TOLERANCE, atol=tolerance)]
 
 
 def _match_input_to_target(answers: EvalOutputs, target: Tensor) -> tuple[str, int, int]:
@@ -264,10 +278,12 @@ def permutation_sensitivity(eval_outputs: EvalOutputs, graph: Graph) -> Permutat
     length = input.shape[2] * input.shape[3] // side**2 if side else input.shape[1]
     order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
     changed = eval_outputs.transform_inputs(lambda t: _permute_positions(t, order, side))
-    after = eval_outputs.predict(changed)[0]
-    return PermutationSensitivity(
-        kind, length, not _is_unchanged(eval_outputs, after, order), _is_data_ordered(eval_outputs, kind), entry
-    )
+    is_unchanged = _is_unchanged(eval_outputs, eval_outputs.outputs[0], eval_outputs.predict(changed)[0], order)
+    if is_unchanged:
+        with fill_zero_parameters(eval_outputs.setup.eager_model):  # a table of positions may start at zero
+            before, after = (eval_outputs.predict(batch)[0] for batch in (eval_outputs.batch, changed))
+        is_unchanged = _is_unchanged(eval_outputs, before, after, order)
+    return PermutationSensitivity(kind, length, not is_unchanged, _is_data_ordered(eval_outputs, kind), entry)
 
 
 def _get_attention_length(node: Node) -> int:
@@ -327,9 +343,8 @@ def _permute_positions(tensor: Tensor, order: Tensor, side: int) -> Tensor:
     return rolled.reshape(blocks.shape).permute(0, 3, 1, 4, 2, 5).reshape(tensor.shape)
 
 
-def _is_unchanged(answers: EvalOutputs, after: Tensor, order: Tensor) -> bool:
+def _is_unchanged(answers: EvalOutputs, before: Tensor, after: Tensor, order: Tensor) -> bool:
     """Return whether the new output is the old one, or the old one permuted along the position axis."""
-    before = answers.outputs[0]
     tolerance = max(answers.noise, _TOLERANCE * float(before.abs().max()))
     if before.shape != after.shape:
         return False

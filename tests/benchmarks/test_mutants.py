@@ -25,7 +25,15 @@ from benchmarks.mutants.source import apply_mutation
 from benchmarks.mutants.store import Store
 from nbdebug.rule_engine import rule_registry
 
-SAMPLED = ("tumors_mlp", "diabetes_regression", "sentence_transformer", "sensor_conv1d")
+SAMPLED = (
+    "tumors_mlp",
+    "diabetes_regression",
+    "sentence_transformer",
+    "sensor_conv1d",
+    "tagged_sentences",
+    "cycles_with_cache",
+    "adapted_encoder",
+)
 TOY = '''"""A toy."""
 
 import torch

@@ -495,7 +495,9 @@ def cached_positions_restart(s: ProgramSource) -> Iterator[Mutation]:
     for function in s.forwards():
         for assign in s.run_nodes(ast.Assign, within=function):
             if s.of(assign.targets[0]) == "start" and isinstance(assign.value, ast.IfExp):
-                yield mutate(s.replace(assign.value, "0"), modules=modules_of(s, function))
+                users = [node for node in s.run_nodes(ast.Assign, within=function) if "start" in s.of(node.value)]
+                names = [name for user in users for name in s.owners_within(user)]
+                yield mutate(s.replace(assign.value, "0"), modules=modules_of(s, function) + names, blamed=users)
 
 
 @operator("M324", fact="only the record differs")

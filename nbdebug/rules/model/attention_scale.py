@@ -26,8 +26,9 @@ def attention_scale(attention_effects: list[AttentionEffects], *, spread: float 
     ## What it does
     Reads the constants that multiply the queries, the keys and the scores of each attention, and the standard deviation
     of the scaled scores. Reported when two constants are both 1 / sqrt(d), for heads of width d, and when their product
-    is at least twice 1 / sqrt(d) while the scores of a query differ by more than ``spread`` = 1.5: as a note if they
-    differ by less.
+    is at least twice 1 / sqrt(d) while the scores of a query differ by more than ``spread`` = 1.5. It is a note if they
+    differ by less, or if scores are not scaled at all and the weights of the queries are not those that torch starts
+    with: others may make up for the scale.
 
     ## Why it matters
     The products of queries and keys grow with sqrt(d). Large scores saturate the softmax: each query starts with one
@@ -78,8 +79,13 @@ def attention_scale(attention_effects: list[AttentionEffects], *, spread: float 
             fix="scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
             evidence=_evidence(effects, len(too_large)),
             explains=("G402", "G403", "L208"),
-            severity="warning" if effects.spread > spread else "note",
+            severity="warning" if effects.spread > spread and _is_unintended(effects) else "note",
         )
+
+
+def _is_unintended(effects: AttentionEffects) -> bool:
+    """Return whether the scale is larger than one, or nothing makes up for a missing one."""
+    return abs(math.prod(effects.factors)) > 1 + _TOLERANCE or effects.has_first_weights
 
 
 def _ratio(effects: AttentionEffects) -> float:

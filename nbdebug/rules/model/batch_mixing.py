@@ -36,6 +36,8 @@ _AXIS_OPERATIONS = _LAYER_CALLS | {
 }
 
 
+_SELECTION_CALLS = {"getitem", "select", "narrow", "index_select"}
+_MASKED_CALLS = {"masked_fill", "where", "scaled_dot_product_attention"}
 _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
 
 
@@ -52,10 +54,11 @@ def batch_mixing(
     ## What it does
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
-    normalization or layer along the batch axis. Intended mixing is reported as a note: attention over the batch written
-    out, batch statistics, shuffled or shifted rows. The rule also reports outputs that depend on the position of a
-    sample in the batch, and state that is carried over from one shuffled batch to the next. If a collate function
-    concatenates samples of different sizes, as the nodes of graphs, each sample is also passed alone.
+    normalization or layer along the batch axis, or a mask of one sample for all. Intended mixing is reported as a note:
+    attention over the batch written out, batch statistics, shuffled or shifted rows. The rule also reports outputs that
+    depend on the position of a sample in the batch, and state that is carried over from one shuffled batch to the next.
+    If a collate function concatenates samples of different sizes, as the nodes of graphs, each sample is also passed
+    alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
@@ -158,7 +161,17 @@ def _is_fault(mixing_call: MixingCall) -> bool:
     shape, axis = mixing_call.shape, mixing_call.axis
     if mixing_call.call.name in _SEQUENCE_CALLS:
         return len(shape) == 3 and shape[1 if axis == 0 else 0] > 1
-    return mixing_call.call.name in _AXIS_OPERATIONS
+    return mixing_call.call.name in _AXIS_OPERATIONS or _has_shared_mask(mixing_call.call)
+
+
+def _has_shared_mask(call: TorchCall) -> bool:
+    """Return whether a mask without an axis of samples meets values that have one, so that all samples share it."""
+    if call.name in _SELECTION_CALLS and call.inputs[0].dim() > 1:
+        source, result = call.inputs[0], call.outputs[0]
+        is_single = result.dim() < source.dim() or result.shape[0] == 1 < source.shape[0]
+        return is_single and not result.is_floating_point()
+    masks = [t for t in call.inputs if t.dtype == torch.bool and t.dim() > 1 and t.shape[0] == 1]
+    return call.name in _MASKED_CALLS and bool(masks) and call.outputs[0].shape[0] > 1
 
 
 def _mixing_location(setup: Setup, mixing_call: MixingCall) -> Location:
@@ -191,6 +204,8 @@ def _called_module(setup: Setup, path: str) -> str:
 def _mixing_cause(mixing_call: MixingCall | None) -> str:
     if mixing_call is None:
         return "Values of different samples are combined somewhere in the model."
+    if _has_shared_mask(mixing_call.call):
+        return "The mask of one sample is applied to all samples: its axis of samples has length 1."
     if mixing_call.axis is None:
         return f"The samples were no longer separated along one axis at the input of {mixing_call.call.name}."
     if mixing_call.call.name in _PRODUCTS:

@@ -11,6 +11,7 @@ from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import OutputSpread
+from nbdebug.measurements.position_tables import ConstantPositions
 from nbdebug.measurements.sequence_order import PermutationSensitivity
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -26,21 +27,27 @@ _FIXES = {
 
 
 @rule("M311", "warning")
-def order_ignored(permutation_sensitivity: PermutationSensitivity, output_spread: OutputSpread) -> Iterator[Finding]:
+def order_ignored(
+    permutation_sensitivity: PermutationSensitivity | NotChecked,
+    constant_positions: ConstantPositions | NotChecked | None,
+    output_spread: OutputSpread,
+) -> Iterator[Finding]:
     """Permuting the tokens does not change the output of a model with attention.
 
     ## What it does
     Permutes the tokens, the time steps or the patches of every sequence of a batch in the same way and compares the
-    outputs. If they are equal, or permuted in exactly that way, the model has no position information.
+    outputs. If they are equal, or permuted in exactly that way, the model has no position information. Also reported
+    when a table of positions is added before the first attention, but gives all positions the same row.
 
     ## Why it matters
     Attention alone treats its input as a set. Without positions, "dog bites man" equals "man bites dog".
 
     ## How it is measured
-    By intervention on the first batch, in eval mode, wherever a sequence attends to itself. Recurrence, convolution and
-    causal masks encode the order and pass. For numeric sequences it is a warning only if neighbors are more similar
-    than pairs in random order by five standard errors; otherwise the sequences may be sets, as may sorted words, and it
-    is a note.
+    By intervention on the first batch, in eval mode, with small random values in parameters of zeros, wherever a
+    sequence attends to itself. Recurrence, convolution and causal masks encode the order and pass. For numeric
+    sequences it is a warning only if neighbors are more similar than pairs in random order by five standard errors;
+    otherwise the sequences may be sets, as may sorted words, and it is a note. A table counts if it has at least as
+    many rows as the sequence has positions, and nothing else that is added differs between positions.
 
     ## How to fix
     Add a position embedding, learned or sinusoidal, to the input of the first attention.
@@ -53,6 +60,11 @@ def order_ignored(permutation_sensitivity: PermutationSensitivity, output_spread
     """
     if output_spread.is_zero:
         raise NotChecked("the output is the same for every sample")
+    if isinstance(constant_positions, ConstantPositions):
+        yield _constant_finding(constant_positions)
+        return
+    if isinstance(permutation_sensitivity, NotChecked):
+        raise permutation_sensitivity
     if permutation_sensitivity.is_sensitive:
         return
     yield Finding(
@@ -68,6 +80,18 @@ def order_ignored(permutation_sensitivity: PermutationSensitivity, output_spread
         },
         explains=("T606", "T608", "M314"),
         severity=None if permutation_sensitivity.is_data_ordered else "note",
+    )
+
+
+def _constant_finding(positions: ConstantPositions) -> Finding:
+    return Finding(
+        message=f"All {positions.length} positions get the same vector of a table of {positions.rows}: what is added "
+        "here tells the attention nothing about positions.",
+        where=positions.where,
+        cause="The table is read at one index, or one row of it is broadcast over the sequence.",
+        fix="x = self.embed(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))",
+        evidence={"places": positions.length, "rows": positions.rows},
+        explains=("T606", "T608", "M314", "M301"),
     )
 
 

@@ -61,7 +61,7 @@ def residual_path(residual_faults: list[ResidualFault]) -> Iterator[Finding]:
             cause=_CAUSES[fault.kind],
             fix=_FIXES[fault.kind],
             evidence={"kind": fault.kind, "connected": fault.connected, "missing": fault.missing},
-            explains=("G403", "G404", "G408", "L208", "M315") if fault.kind == "doubled" else ("G403", "G408"),
+            explains=("G403", "G404", "G408", "L208", "M315") if fault.kind == "doubled" else ("G403", "G408", "M308"),
         )
 
 

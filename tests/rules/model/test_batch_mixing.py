@@ -206,3 +206,32 @@ def test_batch_mixing_after_passes_that_moved_running_statistics_is_quiet(norm: 
     x = torch.randn(64, 4)
     setup = minimal_setup(PartlyTrained(norm), 3 * x + 1, (x[:, 0] > 0).long(), nn.CrossEntropyLoss())
     assert checkup_findings(setup, "M304") == []
+
+
+class SharedMask(nn.Module):
+    """Classifies padded tokens; the mask of the first sample counts for all, at one of two places, or for none."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault, self.embed, self.head = fault, nn.Embedding(11, 8), nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, keep = self.embed(tokens), tokens > 4
+        scores = x @ x.transpose(1, 2)
+        if self.fault == "selected":
+            keep = keep[0]
+        shape = keep.unsqueeze(-2)
+        mask = shape[:1] if self.fault == "broadcast" else shape
+        weights = torch.softmax(scores.masked_fill(~mask, -1e9), dim=-1)
+        return self.head((weights @ x).mean(1))
+
+
+@pytest.mark.parametrize("fault", ["selected", "broadcast"])
+def test_m304_mask_of_one_sample_for_all_is_an_error(fault: str) -> None:
+    (finding,) = rule_findings(minimal_setup(SharedMask(fault), TOKENS, Y, CE), "M304")
+    assert finding.severity == "error"
+    assert "mask of one sample" in finding.cause
+
+
+def test_m304_mask_of_each_sample_is_silent() -> None:
+    assert rule_findings(minimal_setup(SharedMask(""), TOKENS, Y, CE), "M304") == []

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel, next_token_loss
@@ -149,3 +150,38 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_future_leak_ignores_causal_models_and_bidirectional_tasks(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "M305") == []
+
+
+class Translator(nn.Module):
+    """Scores the next word of a translation from the source and the words before."""
+
+    def __init__(self, diagonal: int) -> None:
+        super().__init__()
+        self.diagonal, self.embed, self.head = diagonal, nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, source: Tensor, previous: Tensor) -> Tensor:
+        x, memory = self.embed(previous), self.embed(source)
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(self.diagonal)
+        x = x + self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
+        return self.head(x + memory.mean(1, keepdim=True))
+
+
+def translator_setup(diagonal: int) -> Setup:
+    """Targets that end in ignored padding of different lengths; the loss is a mean over the counted ones."""
+    lengths = 4 + torch.arange(64).unsqueeze(1) % 5
+    target = TOKENS.where(torch.arange(10) < lengths, 0)
+    previous = torch.cat([torch.ones(64, 1, dtype=torch.long), target[:, :-1]], dim=1)
+    loader = DataLoader(TensorDataset(TOKENS, previous, target), batch_size=16)
+
+    def loss_fn(logits: Tensor, words: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), words.flatten(), ignore_index=0)
+
+    model = Translator(diagonal)
+    return Setup(model, loader, loss_fn=loss_fn, optimizers=(torch.optim.Adam(model.parameters()),))
+
+
+@pytest.mark.parametrize(("diagonal", "count"), [(2, 1), (1, 0)])
+def test_m305_mask_one_too_late_with_ignored_padding_fires(diagonal: int, count: int) -> None:
+    torch.manual_seed(0)
+    assert len(checkup_findings(translator_setup(diagonal), "M305")) == count

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup
-from tests.rules.rule_findings import rule_findings
+from nbdebug.rules.model.future_leak import next_token_loss
+from tests.rules.rule_findings import rule_faults, rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
 WORDS = torch.randint(0, 20, (64, 7), generator=GENERATOR)
@@ -179,3 +180,67 @@ def test_order_ignored_is_quiet_for_recurrence_and_attention_pooling() -> None:
 def test_order_ignored_of_set_data_is_note(embedding: nn.Module, x: Tensor, y: Tensor) -> None:
     (finding,) = findings(AttentionClassifier(embedding), x, y)
     assert finding.severity == "note"
+
+
+class PositionTable(nn.Module):
+    """A causal language model that reads its table of positions in one of several ways, or uses another table."""
+
+    def __init__(self, style: str) -> None:
+        super().__init__()
+        self.style, self.embed, self.head = style, nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.place, self.kind = nn.Embedding(16, 8), nn.Embedding(2, 8)
+        self.rows, self.zeros = nn.Parameter(torch.randn(1, 16, 8)), nn.Parameter(torch.zeros(1, 16, 8))
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, length = self.embed(tokens), tokens.shape[1]
+        if self.style == "one index":
+            x = x + self.place(torch.zeros(length, dtype=torch.long))
+        elif self.style == "one row":
+            x = x + self.rows[:, :1]
+        elif self.style == "index of the batch":
+            x = x + self.place(torch.zeros_like(tokens))
+        elif self.style == "table":
+            x = x + self.place(torch.arange(length))
+        elif self.style == "table and kind":
+            x = x + self.kind(torch.zeros_like(tokens)) + self.rows[:, :length]
+        elif self.style == "table of zeros":
+            x = x + self.zeros[:, :length]
+        elif self.style == "kind":
+            x = x + self.kind(torch.zeros_like(tokens))
+        mask = torch.ones(length, length, dtype=torch.bool).triu(1)
+        return self.head(x + self.attention(x, x, x, attn_mask=mask, need_weights=False)[0])
+
+
+@pytest.mark.parametrize(
+    ("style", "count"),
+    [
+        *((style, 1) for style in ("one index", "one row", "index of the batch")),
+        *((style, 0) for style in ("table", "table and kind", "table of zeros", "kind", "none")),
+    ],
+)
+def test_m311_table_with_one_row_for_all_positions_fires(style: str, count: int) -> None:
+    tokens = torch.randint(0, 11, (64, 9), generator=torch.Generator().manual_seed(1))
+    setup = minimal_setup(PositionTable(style), tokens[:, :-1], tokens[:, 1:], next_token_loss)
+    assert len(rule_faults(setup, "M311")) == count
+
+
+class ZeroPositions(nn.Module):
+    """A classifier with attention whose table of positions starts at zero, as in many vision Transformers."""
+
+    def __init__(self, added: bool) -> None:
+        super().__init__()
+        self.added, self.embed, self.rows = added, nn.Embedding(20, 8), nn.Parameter(torch.zeros(1, 7, 8))
+        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        if self.added:
+            x = x + self.rows
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        return self.head(torch.tanh(x).mean(1))
+
+
+@pytest.mark.parametrize(("added", "count"), [(True, 0), (False, 1)])
+def test_m311_table_that_starts_at_zero_is_silent(added: bool, count: int) -> None:
+    assert len(findings(ZeroPositions(added), WORDS, WORD_LABELS)) == count

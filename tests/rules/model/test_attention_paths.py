@@ -1,0 +1,194 @@
+"""Tests of M320, M321, M322 and L206: what queries, keys, values and heads of an attention contribute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.model.future_leak import AttentionLanguageModel
+from nbdebug.setup import Setup
+from tests.rules.model.attention_networks import TOKENS, WRITINGS, attention_setup, scaled_softmax
+from tests.rules.rule_findings import rule_faults, rule_findings
+
+every_writing = pytest.mark.parametrize("writing", WRITINGS)
+by_hand = pytest.mark.parametrize("writing", WRITINGS[:2])
+
+
+def averaged(part: Tensor) -> Tensor:
+    return part.mean(2, keepdim=True).expand_as(part)
+
+
+def without_first_head(mixed: Tensor) -> Tensor:
+    return mixed * (torch.arange(4) > 0)[:, None, None]
+
+
+def with_equal_heads(setup: Setup) -> Setup:
+    with torch.no_grad():
+        for name, weight in setup.eager_model.named_parameters():
+            if "projections" in name:
+                weight.copy_(torch.cat([weight[:4].clone()] * 4))
+            elif name.endswith("output.weight"):
+                weight.copy_(torch.cat([weight[:, :4].clone()] * 4, dim=1))
+    return setup
+
+
+def with_zero_queries(setup: Setup) -> Setup:
+    """Queries that start at zero, as some initializations do."""
+    with torch.no_grad():
+        for name, weight in setup.eager_model.named_parameters():
+            if "projections.0" in name:
+                weight.zero_()
+            elif "projections.weight" in name or "projections.bias" in name:
+                weight[:16] = 0
+    return setup
+
+
+@every_writing
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_m320_attention_over_equal_parts_fires(writing: str, part: str) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {part: averaged}), "M320")
+    assert finding.evidence["attentions"] == 2
+    assert (finding.where.module or "").startswith("attentions.0")
+
+
+@every_writing
+@pytest.mark.parametrize("part", ["query", "key", "value"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_m320_part_of_zeros_fires(writing: str, part: str, fused: bool) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {part: lambda value: value * 0}, fused=fused), "M320")
+    assert "zero" in finding.message
+
+
+@every_writing
+@pytest.mark.parametrize("part", ["query", "key", "value"])
+def test_m320_detached_part_of_fused_layer_fires_at_its_line(writing: str, part: str) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {part: Tensor.detach}, fused=True), "M320")
+    assert "detached" in finding.message
+
+
+@every_writing
+def test_m321_head_multiplied_by_zero_fires(writing: str) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {"mixed": without_first_head}), "M321")
+    assert finding.evidence["silent"] == [0]
+
+
+@every_writing
+def test_m321_heads_with_equal_weights_fire(writing: str) -> None:
+    (finding,) = rule_faults(with_equal_heads(attention_setup(writing)), "M321")
+    assert finding.evidence["equal"] == [0, 1, 2, 3]
+
+
+@every_writing
+def test_m322_queries_scaled_before_scaled_scores_fire(writing: str) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {"query": lambda query: query * 4**-0.5}), "M322")
+    assert finding.evidence["factors"] == [0.5, 0.5]
+
+
+@by_hand
+@pytest.mark.parametrize(
+    ("factor", "weight", "is_normal", "severity"),
+    [(1, 1, False, "note"), (1, 8, False, "warning"), (1, 8, True, "note"), (2, 8, True, "warning")],
+)
+def test_m322_large_scores_without_scale_are_a_warning(
+    writing: str, factor: int, weight: int, is_normal: bool, severity: str
+) -> None:
+    setup = attention_setup(writing, {"weights": lambda scores: torch.softmax(scores * factor, dim=-1)})
+    with torch.no_grad():
+        for name, parameter in setup.eager_model.named_parameters():
+            if "projections.0" in name:
+                parameter.copy_(torch.randn_like(parameter) * parameter.std() if is_normal else parameter).mul_(weight)
+    (finding,) = rule_findings(setup, "M322")
+    assert finding.severity == severity
+
+
+@by_hand
+@pytest.mark.parametrize("axis", [1, 2])
+def test_l206_softmax_over_heads_or_queries_fires(writing: str, axis: int) -> None:
+    setup = attention_setup(writing, {"weights": lambda scores: torch.softmax(scores / 2, dim=axis)})
+    assert rule_faults(setup, "L206")
+
+
+def linear_attention(scores: Tensor) -> Tensor:
+    positive = nn.functional.elu(scores) + 1
+    return positive / positive.sum(-1, keepdim=True)
+
+
+def biased_softmax(scores: Tensor) -> Tensor:
+    distance = torch.arange(6)[:, None] - torch.arange(6)
+    slopes = 2.0 ** -torch.arange(1, 5)
+    return scaled_softmax(scores - 2 * slopes[:, None, None] * distance.abs())
+
+
+def windowed_softmax(scores: Tensor) -> Tensor:
+    distance = torch.arange(6)[:, None] - torch.arange(6)
+    return scaled_softmax(scores.masked_fill((distance < 0) | (distance > 2), float("-inf")))
+
+
+class WidthFirst(nn.Module):
+    """Attention of eight queries over tokens, with the width of a head before the heads and the positions."""
+
+    def __init__(self, keys_last: bool) -> None:
+        super().__init__()
+        self.keys_last, self.embed, self.queries = keys_last, nn.Embedding(12, 16), nn.Parameter(torch.randn(1, 16, 8))
+        self.key, self.value, self.head = nn.Conv1d(16, 16, 1), nn.Conv1d(16, 16, 1), nn.Linear(128, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens).transpose(1, 2)
+        query, key, value = (
+            part.unflatten(1, (4, 4)) for part in (self.queries.expand(len(x), -1, -1), self.key(x), self.value(x))
+        )
+        if self.keys_last:
+            weights = torch.softmax(torch.einsum("bdhq,bdhk->bhqk", query, key) / 2, dim=-1)
+            mixed = torch.einsum("bhqk,bdhk->bdhq", weights, value)
+        else:
+            weights = torch.softmax(torch.einsum("bdhk,bdhq->bhkq", key, query) / 2, dim=2)
+            mixed = torch.einsum("bhkq,bdhk->bdhq", weights, value)
+        scores: Tensor = self.head(mixed.flatten(1))
+        return scores
+
+
+HEALTHY: dict[str, Callable[[], Setup]] = {
+    **{writing: partial(attention_setup, writing) for writing in WRITINGS},
+    "one layer for queries, keys and values": partial(attention_setup, "torch", fused=True),
+    "norm after the sum": partial(attention_setup, "torch", post_norm=True),
+    "one key and value for all heads": partial(
+        attention_setup, "torch", dict.fromkeys(("key", "value"), lambda part: part[:, :1].expand(-1, 4, -1, -1))
+    ),
+    "scale split between queries and keys": partial(
+        attention_setup,
+        "products",
+        {
+            **dict.fromkeys(("query", "key"), lambda part: part * 4**-0.25),
+            "weights": lambda scores: torch.softmax(scores, dim=-1),
+        },
+    ),
+    "cosine": partial(attention_setup, "einsum", dict.fromkeys(("query", "key"), nn.functional.normalize)),
+    "linear biases": partial(attention_setup, "products", {"weights": biased_softmax}),
+    "window": partial(attention_setup, "einsum", {"weights": windowed_softmax}),
+    "without softmax": partial(attention_setup, "products", {"weights": linear_attention}),
+    "queries that start at zero": lambda: with_zero_queries(attention_setup("products")),
+    "fused queries that start at zero": lambda: with_zero_queries(attention_setup("torch", fused=True)),
+    **{
+        f"width first, keys last {keys_last}": lambda keys_last=keys_last: minimal_setup(
+            WidthFirst(keys_last), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss()
+        )
+        for keys_last in (True, False)
+    },
+    "layers of torch": lambda: minimal_setup(
+        AttentionLanguageModel(True),
+        TOKENS.clamp(max=10),
+        TOKENS.clamp(max=10),
+        lambda logits, tokens: nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()),
+    ),
+}
+
+
+@pytest.mark.parametrize("build", HEALTHY.values(), ids=list(HEALTHY))
+@pytest.mark.parametrize("code", ["M320", "M321", "M322", "L206"])
+def test_attention_rules_are_silent_on_healthy_variants(code: str, build: Callable[[], Setup]) -> None:
+    assert rule_faults(build(), code) == []
