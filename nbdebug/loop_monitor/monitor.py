@@ -57,6 +57,7 @@ from nbdebug.loop_monitor.optimizers import OptimizerTracking
 from nbdebug.loop_monitor.parameter_updates import ClearedGradientMonitor, FrozenStepMonitor, ParameterTracker
 from nbdebug.loop_monitor.pass_data import SplitMemory
 from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
+from nbdebug.loop_monitor.resumption import ResumptionMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
@@ -92,6 +93,8 @@ class LoopMonitor(OptimizerTracking):
         self.device_sync_counter = DeviceSyncCounter()
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
+        schedulers = self.scheduler_monitor
+        self.resumption = ResumptionMonitor(setup.optimizers, schedulers.uses, schedulers.created)
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
@@ -132,6 +135,7 @@ class LoopMonitor(OptimizerTracking):
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
             self.leaf_monitor.tracing_ended(),
+            *self.resumption.hooks(wrap_callback),
         ]
         traces = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
         for trace in (
@@ -372,6 +376,7 @@ class LoopMonitor(OptimizerTracking):
         """Record the start of an optimizer step."""
         if optimizer is not self.first_optimizer:
             self.follow_successor(self.tracked_optimizers[id(optimizer)])
+        self.attempt(self.resumption.on_step_begin, optimizer)
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("optimizer")

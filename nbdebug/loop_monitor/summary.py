@@ -27,6 +27,7 @@ from nbdebug.loop_monitor.monitor import LoopMonitor
 from nbdebug.loop_monitor.parameter_updates import ClearedGradients, FrozenSteps, UncoveredParameters
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
 from nbdebug.loop_monitor.restored_weights import RestoredWeights
+from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
@@ -97,6 +98,7 @@ class LoopSummary:
     loss_operands: LossOperands | None = None
     normalized_twice: NormalizedTwice | None = None
     schedulers: tuple[SchedulerUse, ...] = ()
+    schedule_starts: tuple[ScheduleStart, ...] = ()
     ineffective_scheduler_steps: int = 0
     rates: RateHistory = field(default_factory=RateHistory)
     lines: dict[str, SourceLine] = field(default_factory=dict)
@@ -189,6 +191,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         loss_operands=monitor.loss_operands,
         normalized_twice=monitor.normalized_twice,
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
+        schedule_starts=monitor.resumption.summary(),
         ineffective_scheduler_steps=monitor.scheduler_monitor.effective_steps(monitor.first_optimizer)
         if rates.is_constant
         else 0,
