@@ -17,7 +17,7 @@ import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from nbdebug.hooks.training_events import observe_call_arguments
+from nbdebug.hooks.training_events import observe_scheduler_steps
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.search import matches_call, parse_expressions
 
@@ -92,7 +92,7 @@ class SchedulerMonitor:
         classes = [kind for kind in vars(lr_scheduler).values() if isinstance(kind, type) and "step" in vars(kind)]
         others = [type(use.scheduler) for use in self.uses.values() if not isinstance(use.scheduler, tuple(classes))]
         stepping = (kind for kind in dict.fromkeys([*classes, *others]) if hasattr(kind, "step"))
-        return [observe_call_arguments(kind, "step", callback) for kind in stepping]
+        return [observe_scheduler_steps(kind, callback) for kind in stepping]
 
     def record_step(self, call: tuple[Any, Any, Any]) -> None:
         """Record a scheduler step. Most schedulers step once an epoch, so the line may come late.
