@@ -62,6 +62,7 @@ from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
+from nbdebug.loop_monitor.training_averages import TrainingAverageMonitor
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
@@ -110,6 +111,7 @@ class LoopMonitor(OptimizerTracking):
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
+        self.training_averages = TrainingAverageMonitor(setup)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None

@@ -32,6 +32,7 @@ from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
 from nbdebug.loop_monitor.step_groups import StepGroups
+from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
@@ -131,6 +132,7 @@ class LoopSummary:
     correct_counts: tuple[CorrectCount, ...] = ()
     constant_decisions: tuple[ConstantDecision, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
+    training_averages: tuple[TrainingAverage, ...] = ()
     step_groups: StepGroups = field(default_factory=StepGroups)
     cleared_gradients: ClearedGradients = field(default_factory=ClearedGradients)
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
@@ -228,6 +230,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         correct_counts=monitor.correct_counts.summary(),
         constant_decisions=monitor.decision_monitor.summary(),
         batch_averages=monitor.batch_averages.summary(),
+        training_averages=monitor.training_averages.summary(),
         step_groups=monitor.step_groups.summary()
         if monitor.is_only_model and len(monitor.tracked_optimizers) == 1
         else StepGroups(),
