@@ -99,14 +99,13 @@ class LoopMonitor(OptimizerTracking):
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
-        stride = 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
-        self.sampled_parameters = [*setup.eager_model.parameters()][::stride]
+        self.sampled_parameters = self.sample_parameters()
         self.step_groups, self.split_memory = StepGroupMonitor(self.sampled_parameters), SplitMemory(setup)
         self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
         self.batch_use_counter = BatchUseCounter()
-        self.backward_passes = self.tracked_steps = 0
+        self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
@@ -266,6 +265,8 @@ class LoopMonitor(OptimizerTracking):
         if not self.plan.is_inspecting:
             return
         self.plan.inspected_passes += 1
+        if self.follow_parameters():
+            self.sampled_parameters[:] = self.sample_parameters()
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
         self.attempt(self.leaf_monitor.on_backward_begin, roots)
@@ -286,6 +287,11 @@ class LoopMonitor(OptimizerTracking):
     def loss_scale(self) -> Tensor | None:
         """Factor of a GradScaler in the loss of the latest backward pass."""
         return self.grad_scaler_monitor.scale if self.is_scaled_loss else None
+
+    def sample_parameters(self) -> list[Tensor]:
+        """Return evenly spaced parameters of the model."""
+        parameters: list[Tensor] = [*self.setup.eager_model.parameters()]
+        return parameters[:: 1 + len(parameters) // _MAX_SAMPLED_PARAMETERS]
 
     def unscaled_loss(self, root: Tensor) -> Tensor:
         """Return the loss of the latest backward pass, without the factor of a GradScaler."""

@@ -46,7 +46,8 @@ _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of i
 class LoopSummary:
     """Counts of the events of a training loop, and the parameters that it updates.
 
-    Of the ``steps``, all events of the ``tracked_steps`` were recorded. Of the ``checked_intervals`` between them,
+    Of the ``steps``, all events of the ``tracked_steps`` were recorded; ``twin_steps`` are those of optimizers that
+    hold other tensors with the shapes of the parameters. Of the ``checked_intervals`` between them,
     ``uncleared_intervals`` began with the gradients of the previous step, those of ``uncleared_parameters``;
     ``cleared_after_backward`` counts steps whose gradients had been cleared after the backward pass. ``closure_steps``
     ran several backward passes in their closure; in ``uncleared_closure_steps`` of them, gradients were not cleared
@@ -78,6 +79,7 @@ class LoopSummary:
     """
 
     steps: int = 0
+    twin_steps: int = 0
     alternates_losses: bool = False
     tracked_steps: int = 0
     backward_passes: int = 0
@@ -171,6 +173,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
     rates = get_rate_history(learning_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
     return LoopSummary(
         steps=steps,
+        twin_steps=monitor.twin_steps,
         alternates_losses=sum(tracked.steps > 0 for tracked in monitor.tracked_optimizers.values()) > 1
         and monitor.backward_passes >= steps,
         tracked_steps=monitor.tracked_steps,

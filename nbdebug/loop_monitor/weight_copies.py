@@ -46,7 +46,8 @@ class StateDictLoads:
     """Counts of state dicts loaded into the model or a part of it; ``live_tensor_loads`` of them held the live tensors.
 
     ``first_parameter`` is the first such parameter. ``line`` is where the state dict was stored; the loading line if
-    that is ambiguous. ``unmatched`` is the first one without a tensor of the names that it was loaded into.
+    that is ambiguous. ``unmatched`` is the first one without a tensor of the names that it was loaded into, and
+    ``assign_line`` loaded the last one with ``assign=True``.
     """
 
     count: int = 0
@@ -54,6 +55,7 @@ class StateDictLoads:
     first_parameter: str = ""
     line: SourceLine | None = None
     unmatched: UnmatchedState | None = None
+    assign_line: SourceLine | None = None
 
 
 class StateDictOrigins:
@@ -84,6 +86,7 @@ class StateDictLoadMonitor:
         self.parameter_ids, self.count, self.live_tensor_loads = parameter_ids, 0, 0
         self.first_parameter = ""
         self.line: SourceLine | None = None
+        self.assign_line: SourceLine | None = None
         self.origins, self.unmatched = StateDictOrigins(), dict[int, UnmatchedState]()
 
     def on_load(self, call: tuple[Any, Any, Any]) -> None:
@@ -95,6 +98,8 @@ class StateDictLoadMonitor:
             return
         self.count += 1
         self.compare_names(module, state_dict)
+        if kwargs.get("assign") or any(args[2:3]):
+            self.assign_line = get_calling_line(sys._getframe(1))
         shared_names = [name for name, p in names.items() if _shares_memory(state_dict.get(name), p)]
         if len(shared_names) == len(names):
             self.live_tensor_loads += 1
@@ -120,7 +125,8 @@ class StateDictLoadMonitor:
     def summary(self) -> StateDictLoads:
         """Return all counts."""
         unmatched = next(iter(self.unmatched.values()), None)
-        return StateDictLoads(self.count, self.live_tensor_loads, self.first_parameter, self.line, unmatched)
+        counts = self.count, self.live_tensor_loads
+        return StateDictLoads(*counts, self.first_parameter, self.line, unmatched, self.assign_line)
 
 
 def _differing_prefix(names: Sequence[str], stored_names: Sequence[str]) -> tuple[str, bool]:
