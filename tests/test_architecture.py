@@ -29,6 +29,7 @@ SMALL_BY_NATURE = {
     "nbdebug.loop_monitor.axis_decisions": "one trace of calls",
     "nbdebug.loop_monitor.inspection_plan": "one plan, apart from the events",
     "nbdebug.loop_monitor.repeated_passes": "one counter, apart from the modes",
+    "nbdebug.measurements.reading_limit": "one decision that several measurements share",
     "nbdebug.metrics.comparison": "one test of two models",
     "nbdebug.metrics.segmentation": "two scores",
     "nbdebug.pytest_plugin": "an entry point",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -131,6 +133,36 @@ def observe_call_arguments(cls: type, method: str, on_call: Callable[[Any], None
 
     with _method_replaced(cls, method, call_observed):
         yield
+
+
+@contextmanager
+def observe_scheduler_steps(cls: type, on_step: Callable[[Any], None]) -> Iterator[None]:
+    """Call ``on_step`` with (scheduler, args, kwargs) before each step of a class of schedulers within the block.
+
+    The first step of a scheduler, and one with arguments, may warn about its caller, which remains the user's line.
+    """
+
+    def step_observed(original: Any, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        on_step((scheduler, args, kwargs))
+        if getattr(scheduler, "_step_count", 0) != 1 and not args and not kwargs:
+            return original(scheduler)
+        with _warnings_raised_at(sys._getframe(2)):
+            return original(scheduler, *args, **kwargs)
+
+    with _method_replaced(cls, "step", step_observed):
+        yield
+
+
+@contextmanager
+def _warnings_raised_at(frame: types.FrameType) -> Iterator[None]:
+    """Give the warnings within the block the line that a frame runs, and then to the filters of the user."""
+    with warnings.catch_warnings(record=True) as raised_warnings:
+        warnings.simplefilter("always")
+        yield
+    for warning in raised_warnings:
+        module, registry = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
+        place = frame.f_code.co_filename, frame.f_lineno
+        warnings.warn_explicit(warning.message, warning.category, *place, module=module, registry=registry)
 
 
 @contextmanager

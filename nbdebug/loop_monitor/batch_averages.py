@@ -27,7 +27,7 @@ _ROUNDING = 2e-5  # relative; the user computes in single precision
 _MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value on all rows
 _OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
 Divisor = Literal["", "batches", "rows"]
-_Key = tuple[str, str, str]  # file, function and name of a variable
+NumberKey = tuple[str, str, str]  # file, function and name of a variable
 _Batch = tuple[Tensor, list[Tensor]]  # scores, and targets that fit them
 _Expected = tuple[str, float, float, int, Divisor]  # metric, its mean, its value on all rows, their number
 
@@ -55,12 +55,12 @@ class BatchAverageMonitor:
     """Compares the numbers of a loop after its first evaluations with the metrics of the validation batches."""
 
     def __init__(self, loss_fn: Any) -> None:
-        self.loss_fn = loss_fn if _returns_mean(loss_fn) else None
+        self.loss_fn = loss_fn if returns_mean(loss_fn) else None
         self.evaluations = self.values = 0
         self.targets: list[Tensor] = []
         self.batches: list[_Batch] = []
         self.line: SourceLine | None = None
-        self.matches: dict[tuple[_Key, str], list[BatchAverage]] = {}
+        self.matches: dict[tuple[NumberKey, str], list[BatchAverage]] = {}
 
     @property
     def wants_output(self) -> bool:
@@ -96,7 +96,7 @@ class BatchAverageMonitor:
         if len(batches) < 2 or self.line is None:
             return
         expected = [*_batch_means(batches), *self.loss_quotients(batches)]
-        for key, number in _numbers(frame):
+        for key, number in loop_numbers(frame):
             for metric, mean, whole, rows, divisor in expected:
                 if math.isclose(number, mean, rel_tol=_ROUNDING):
                     average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line, divisor)
@@ -128,7 +128,7 @@ class BatchAverageMonitor:
         return tuple({average.metric: average for average in reversed(averages)}.values())
 
 
-def _returns_mean(loss_fn: Any) -> bool:
+def returns_mean(loss_fn: Any) -> bool:
     """Check whether a loss of torch returns the mean over rows, whose weights are equal."""
     if isinstance(loss_fn, nn.Module):
         is_torch_loss = type(loss_fn).__module__ == "torch.nn.modules.loss"
@@ -157,7 +157,7 @@ def _array(values: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.atleast_1d(values.detach().double().cpu().numpy())
 
 
-def _numbers(frame: FrameType | None) -> Iterator[tuple[_Key, float]]:
+def loop_numbers(frame: FrameType | None) -> Iterator[tuple[NumberKey, float]]:
     """Yield the numbers in the variables of the user's functions, also in their containers and attributes."""
     count = 0
     for user_frame, _ in zip(user_frames(frame), range(_MAX_FRAMES), strict=False):

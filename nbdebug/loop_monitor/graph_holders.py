@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.source.location import SourceLine
-from nbdebug.source.references import Referrer, find_references, user_files, user_frames
+from nbdebug.source.references import Referrer, find_references, frame_variables, user_files, user_frames
 from nbdebug.source.search import (
     assignment_targets,
     iterate_names,
@@ -21,6 +21,7 @@ from nbdebug.source.search import (
     search_files,
     syntax_tree,
 )
+from nbdebug.tensors.pytree import tree_tensors
 
 STORING_METHODS = {"append", "appendleft", "add", "extend", "update", "put", "insert", "setdefault"}
 _DETACHING_CALLS = {"item", "detach", "tolist", "numpy", "float", "int"}
@@ -48,7 +49,7 @@ def find_graph_holder(is_retained: Callable[[Any], bool], frame: FrameType | Non
         return None
     references = sorted(find_references(holding, frame), key=lambda reference: (reference.depth, reference.name))
     files = search_files(user_files(frame))
-    holders = [GraphHolder(reference.name, storing_line(reference, files)) for reference in references]
+    holders = [GraphHolder(reference.name, storing_line(reference, files, frame)) for reference in references]
     located = next((holder for holder in holders if holder.line), None)
     return located or (holders[0] if holders else _unfinished_comprehension(frame))
 
@@ -73,21 +74,48 @@ def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bo
     return False
 
 
-def storing_line(reference: Referrer, files: set[str]) -> SourceLine | None:
+def storing_line(reference: Referrer, files: set[str], frame: FrameType | None = None) -> SourceLine | None:
     """Return the only line that stores new values under a name; None if it is ambiguous.
 
-    Searches the file of the reference, and some files if it has none, or if its class does not add to a container.
+    Searches the file of the reference, and some files if it has none, or if its class does not add to a container. Of
+    several lines, the first one counts that stores a variable with a graph in the functions on the stack.
     """
     own_files = {reference.file} if reference.file else files
     other_files = files - own_files if reference.owner else set()
-    lines = _storing_lines(reference, own_files, adds=reference.depth > 0)
-    lines = lines or _storing_lines(reference, other_files, adds=reference.depth > 0)
-    lines = lines or _storing_lines(reference, own_files, adds=False)
+    stores = _find_stores(reference, own_files, adds=reference.depth > 0)
+    stores = stores or _find_stores(reference, other_files, adds=reference.depth > 0)
+    stores = stores or _find_stores(reference, own_files, adds=False)
+    lines = {line for line, _ in stores}
+    if len(lines) > 1 and frame is not None:
+        have_graphs = [(line, _has_graph(value, line, frame)) for line, value in stores]
+        certain_lines = [line for line, has_graph in have_graphs if has_graph]
+        possible_lines = {line for line, has_graph in have_graphs if has_graph is not False}
+        lines = {min(certain_lines, key=lambda line: (line.file, line.number))} if certain_lines else possible_lines
     return lines.pop() if len(lines) == 1 else None
 
 
-def _storing_lines(reference: Referrer, files: set[str], *, adds: bool) -> set[SourceLine]:
-    """Return the lines of some files that most likely store new values under a name, or add them to a container."""
+def _has_graph(value: ast.expr, line: SourceLine, frame: FrameType) -> bool | None:
+    """Return whether a stored variable has a graph now, or a tensor in it; None if it is not on the stack."""
+    variables = [frame_variables(item) for item in user_frames(frame) if item.f_code.co_filename == line.file]
+    names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name) and not _is_converted(node, value)]
+    known = [scope[name] for name in names for scope in variables if name in scope]
+    if not known:
+        return None
+    return any(tensor.grad_fn is not None for tensor in tree_tensors(known))
+
+
+def _is_converted(node: ast.Name, value: ast.expr) -> bool:
+    """Check whether a value uses a variable only as an index, or in a call that returns a number or no graph."""
+    inner = [part for part in ast.walk(value) if isinstance(part, ast.Call) and not _keeps_graph(part)]
+    inner_nodes = [*inner, *(part.slice for part in ast.walk(value) if isinstance(part, ast.Subscript))]
+    return any(node is child for part in inner_nodes for child in ast.walk(part))
+
+
+def _find_stores(reference: Referrer, files: set[str], *, adds: bool) -> list[tuple[SourceLine, ast.expr]]:
+    """Return the lines of some files that most likely store new values under a name, and the values.
+
+    They assign a value, or add it to a container if ``adds``.
+    """
     kind = ast.Attribute if reference.owner else ast.Name
     nodes = [
         (SourceLine(file, getattr(node, "lineno", 0)), node, value)
@@ -98,7 +126,7 @@ def _storing_lines(reference: Referrer, files: set[str], *, adds: bool) -> set[S
     stores = [(line, value) for line, node, value in nodes if not (adds and _assigns_whole(node, kind))]
     for keeps in (_is_computed, _keeps_graph, lambda value: reference.name in {*iterate_names(value)}):
         stores = [(line, value) for line, value in stores if keeps(value)] or stores
-    return {line for line, _ in stores}
+    return stores
 
 
 def _nodes_in_scope(file: str, reference: Referrer) -> list[ast.AST]:

@@ -58,10 +58,12 @@ from nbdebug.loop_monitor.optimizers import OptimizerTracking
 from nbdebug.loop_monitor.parameter_updates import ClearedGradientMonitor, FrozenStepMonitor, ParameterTracker
 from nbdebug.loop_monitor.pass_data import SplitMemory
 from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
+from nbdebug.loop_monitor.resumption import ResumptionMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
+from nbdebug.loop_monitor.training_averages import TrainingAverageMonitor
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
@@ -93,22 +95,24 @@ class LoopMonitor(OptimizerTracking):
         self.device_sync_counter = DeviceSyncCounter()
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
+        schedulers = self.scheduler_monitor
+        self.resumption = ResumptionMonitor(setup.optimizers, schedulers.uses, schedulers.created)
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
         self.steps_before_batch = inf  # until a batch is drawn
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
-        stride = 1 + len(self.own_parameter_shapes) // _MAX_SAMPLED_PARAMETERS
-        self.sampled_parameters = [*setup.eager_model.parameters()][::stride]
+        self.sampled_parameters = self.sample_parameters()
         self.step_groups, self.split_memory = StepGroupMonitor(self.sampled_parameters), SplitMemory(setup)
         self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
         self.batch_use_counter = BatchUseCounter()
-        self.backward_passes = self.tracked_steps = 0
+        self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
+        self.training_averages = TrainingAverageMonitor(setup)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
@@ -134,6 +138,7 @@ class LoopMonitor(OptimizerTracking):
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
             self.leaf_monitor.tracing_ended(),
+            *self.resumption.hooks(wrap_callback),
         ]
         traces = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
         for trace in (
@@ -264,6 +269,8 @@ class LoopMonitor(OptimizerTracking):
         if not self.plan.is_inspecting:
             return
         self.plan.inspected_passes += 1
+        if self.follow_parameters():
+            self.sampled_parameters[:] = self.sample_parameters()
         for tracked in self.tracked_optimizers.values():
             tracked.on_backward_begin()
         self.attempt(self.leaf_monitor.on_backward_begin, roots)
@@ -284,6 +291,11 @@ class LoopMonitor(OptimizerTracking):
     def loss_scale(self) -> Tensor | None:
         """Factor of a GradScaler in the loss of the latest backward pass."""
         return self.grad_scaler_monitor.scale if self.is_scaled_loss else None
+
+    def sample_parameters(self) -> list[Tensor]:
+        """Return evenly spaced parameters of the model."""
+        parameters: list[Tensor] = [*self.setup.eager_model.parameters()]
+        return parameters[:: 1 + len(parameters) // _MAX_SAMPLED_PARAMETERS]
 
     def unscaled_loss(self, root: Tensor) -> Tensor:
         """Return the loss of the latest backward pass, without the factor of a GradScaler."""
@@ -376,6 +388,7 @@ class LoopMonitor(OptimizerTracking):
         """Record the start of an optimizer step."""
         if optimizer is not self.first_optimizer:
             self.follow_successor(self.tracked_optimizers[id(optimizer)])
+        self.attempt(self.resumption.on_step_begin, optimizer)
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("optimizer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 
 import torch
 from torch import nn
@@ -15,7 +16,10 @@ _OptimizerSet = weakref.WeakSet[torch.optim.Optimizer]
 
 
 class OptimizerTracking:
-    """Tracks the optimizers of a loop that hold parameters of the model; the steps of the first one count."""
+    """Tracks the optimizers of a loop that hold parameters of the model; the steps of the first one count.
+
+    ``twin_steps`` are those of optimizers that hold other tensors of the same shapes, after a backward pass.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.double_update_counter = setup, DoubleUpdateCounter()
@@ -24,6 +28,8 @@ class OptimizerTracking:
         self.tracked_optimizers: dict[int, TrackedOptimizer] = {}
         self.optimizer_by_parameter: dict[int, TrackedOptimizer] = {}
         self.unrelated_optimizers, self.replaced_optimizers = _OptimizerSet(), _OptimizerSet()
+        self.twin_optimizers, self.twin_steps, self.twin_pass = _OptimizerSet(), 0, 0
+        self.backward_passes = 0
         for optimizer in setup.optimizers:
             self.track_optimizer(optimizer)
 
@@ -33,13 +39,28 @@ class OptimizerTracking:
             return True
         if optimizer not in self.unrelated_optimizers:
             parameter_ids = {id(p) for group in optimizer.param_groups for p in group.get("params", ())}
-            # Also those that came into the model while the loop ran.
-            self.own_parameter_shapes.update((id(p), tuple(p.shape)) for p in self.setup.eager_model.parameters())
+            self.follow_parameters()
             if not self.own_parameter_shapes.keys().isdisjoint(parameter_ids):
                 self.track_optimizer(optimizer)
                 return True
+            if self.has_model_shapes(optimizer):
+                self.twin_optimizers.add(optimizer)
         self.unrelated_optimizers.add(optimizer)
+        if optimizer in self.twin_optimizers and self.backward_passes > self.twin_pass:
+            self.twin_steps, self.twin_pass = self.twin_steps + 1, self.backward_passes
         return False
+
+    def has_model_shapes(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Check whether an optimizer holds tensors with the shapes of all trainable parameters of the model."""
+        shapes = Counter(tuple(p.shape) for group in optimizer.param_groups for p in group.get("params", ()))
+        return shapes == Counter(tuple(p.shape) for p in self.setup.eager_model.parameters() if p.requires_grad)
+
+    def follow_parameters(self) -> bool:
+        """Add the parameters that came into the model while the loop ran; return whether there are any."""
+        shapes = {id(p): tuple(p.shape) for p in self.setup.eager_model.parameters()}
+        has_grown = not shapes.keys() <= self.own_parameter_shapes.keys()
+        self.own_parameter_shapes.update(shapes)
+        return has_grown
 
     def track_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Track the steps of an optimizer."""

@@ -17,7 +17,7 @@ import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from nbdebug.hooks.training_events import observe_call_arguments
+from nbdebug.hooks.training_events import observe_scheduler_steps
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.search import matches_call, parse_expressions
 
@@ -51,7 +51,8 @@ class SchedulerUse:
     ``precedes_optimizer`` is True if its first step came before any step of its optimizer. In ``changes`` of its steps,
     it changed the rate. Before ``idle_steps``, its optimizer had not stepped since its previous step, although another
     one with the same parameters had. ``overwritten`` counts the changes by each other scheduler that came directly
-    after a change by this one.
+    after a change by this one. ``initial_rates`` are those of its optimizer before its first step in the
+    loop, and ``previous_rates`` those that it had set before its latest one.
     """
 
     scheduler: Any
@@ -64,6 +65,8 @@ class SchedulerUse:
     overwritten: Counter[int] = field(default_factory=Counter)
     optimizer_steps: int = 0
     all_steps: int = 0
+    initial_rates: tuple[float, ...] = ()
+    previous_rates: tuple[float, ...] = ()
 
     def is_undone_by(self, other: SchedulerUse, min_changes: int) -> bool:
         """Check whether another scheduler undoes the changes of this one: it does not depend on the current rate."""
@@ -73,7 +76,8 @@ class SchedulerUse:
 class SchedulerMonitor:
     """Counts the steps of each scheduler, and records the metrics passed to them and the user's line.
 
-    ``known`` are schedulers that the user passed; others are observed if their class derives from torch's.
+    ``known`` are schedulers that the user passed; others are observed if their class derives from torch's. ``created``
+    are those that are created while the loop runs.
     ``tracked_optimizers`` are the optimizers of the loop, by identity.
     """
 
@@ -81,13 +85,14 @@ class SchedulerMonitor:
         self.uses = {id(scheduler): SchedulerUse(scheduler) for scheduler in known}
         self.tracked_optimizers = tracked_optimizers
         self.latest: dict[int, tuple[SchedulerUse, float, SchedulerUse | None]] = {}
+        self.created: list[Any] = []
 
     def hooks(self, callback: Callable[[Any], None]) -> list[AbstractContextManager[None]]:
         """Return hooks on the steps of all torch classes of schedulers, and of other classes that the user passed."""
         classes = [kind for kind in vars(lr_scheduler).values() if isinstance(kind, type) and "step" in vars(kind)]
         others = [type(use.scheduler) for use in self.uses.values() if not isinstance(use.scheduler, tuple(classes))]
         stepping = (kind for kind in dict.fromkeys([*classes, *others]) if hasattr(kind, "step"))
-        return [observe_call_arguments(kind, "step", callback) for kind in stepping]
+        return [observe_scheduler_steps(kind, callback) for kind in stepping]
 
     def record_step(self, call: tuple[Any, Any, Any]) -> None:
         """Record a scheduler step. Most schedulers step once an epoch, so the line may come late.
@@ -95,6 +100,8 @@ class SchedulerMonitor:
         A step inside that of another scheduler of torch, of a base class, or of the constructor is not counted.
         """
         scheduler, frame = call[0], sys._getframe(1)
+        if getattr(scheduler, "_step_count", None) == 0:
+            self.created.append(scheduler)
         if _calling_file(frame) == lr_scheduler.__file__:
             return
         use = self.uses.setdefault(id(scheduler), SchedulerUse(scheduler))
@@ -102,6 +109,9 @@ class SchedulerMonitor:
             use.line = get_calling_line(frame)
         if not use.steps:
             use.precedes_optimizer = _precedes_optimizer(scheduler)
+            groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())
+            use.initial_rates = tuple(float(group["lr"]) for group in groups)
+        use.previous_rates = _latest_rates(scheduler)
         use.steps += 1
         self.record_change(use)
         self.record_idle_optimizer(use)
@@ -135,18 +145,26 @@ class SchedulerMonitor:
         use.optimizer_steps, use.all_steps = own_steps, all_steps
 
     def effective_steps(self, optimizer: torch.optim.Optimizer | None) -> int:
-        """Return the steps of the schedulers that have changed the rate of an optimizer."""
+        """Return the steps of the schedulers that have changed the rate before the latest step of an optimizer."""
+        tracked = self.tracked_optimizers.get(id(optimizer))
         own = (use for use in self.uses.values() if getattr(use.scheduler, "optimizer", None) is optimizer)
-        return sum(use.steps for use in own if _has_changed_rate(use.scheduler))
+        steps = tracked.steps if tracked else 0
+        return sum(use.steps for use in own if _has_changed_rate(use, precedes_step=steps > use.optimizer_steps))
 
 
-def _has_changed_rate(scheduler: Any) -> bool:
-    """Check whether the rate that a scheduler has set last differs from the one that it began with."""
-    latest, initial = (getattr(scheduler, name, None) for name in ("_last_lr", "base_lrs"))
-    if not latest or not initial:
-        return False
-    pairs = zip(latest, initial, strict=False)
-    return any(abs(float(rate) - float(base)) > _EQUAL_RATES * abs(float(base)) for rate, base in pairs)
+def _has_changed_rate(use: SchedulerUse, *, precedes_step: bool) -> bool:
+    """Check whether a scheduler has set another rate than its optimizer had before its first step in the loop.
+
+    Its latest step counts if it precedes a step of the optimizer.
+    """
+    rates = _latest_rates(use.scheduler) if precedes_step else use.previous_rates
+    pairs = zip(rates, use.initial_rates, strict=False)
+    return any(abs(rate - initial) > _EQUAL_RATES * abs(initial) for rate, initial in pairs)
+
+
+def _latest_rates(scheduler: Any) -> tuple[float, ...]:
+    """Return the rates that a scheduler has set last, one for each parameter group; empty if it does not store them."""
+    return tuple(float(rate) for rate in getattr(scheduler, "_last_lr", None) or ())
 
 
 def _is_replaced(scheduler: Any, own: _SteppingOptimizer | None, monitor: SchedulerMonitor) -> bool:

@@ -27,10 +27,12 @@ from nbdebug.loop_monitor.monitor import LoopMonitor
 from nbdebug.loop_monitor.parameter_updates import ClearedGradients, FrozenSteps, UncoveredParameters
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
 from nbdebug.loop_monitor.restored_weights import RestoredWeights
+from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
 from nbdebug.loop_monitor.step_groups import StepGroups
+from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
@@ -44,7 +46,8 @@ _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of i
 class LoopSummary:
     """Counts of the events of a training loop, and the parameters that it updates.
 
-    Of the ``steps``, all events of the ``tracked_steps`` were recorded. Of the ``checked_intervals`` between them,
+    Of the ``steps``, all events of the ``tracked_steps`` were recorded; ``twin_steps`` are those of optimizers that
+    hold other tensors with the shapes of the parameters. Of the ``checked_intervals`` between them,
     ``uncleared_intervals`` began with the gradients of the previous step, those of ``uncleared_parameters``;
     ``cleared_after_backward`` counts steps whose gradients had been cleared after the backward pass. ``closure_steps``
     ran several backward passes in their closure; in ``uncleared_closure_steps`` of them, gradients were not cleared
@@ -76,6 +79,7 @@ class LoopSummary:
     """
 
     steps: int = 0
+    twin_steps: int = 0
     alternates_losses: bool = False
     tracked_steps: int = 0
     backward_passes: int = 0
@@ -97,6 +101,7 @@ class LoopSummary:
     loss_operands: LossOperands | None = None
     normalized_twice: NormalizedTwice | None = None
     schedulers: tuple[SchedulerUse, ...] = ()
+    schedule_starts: tuple[ScheduleStart, ...] = ()
     ineffective_scheduler_steps: int = 0
     rates: RateHistory = field(default_factory=RateHistory)
     lines: dict[str, SourceLine] = field(default_factory=dict)
@@ -129,6 +134,7 @@ class LoopSummary:
     correct_counts: tuple[CorrectCount, ...] = ()
     constant_decisions: tuple[ConstantDecision, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
+    training_averages: tuple[TrainingAverage, ...] = ()
     step_groups: StepGroups = field(default_factory=StepGroups)
     cleared_gradients: ClearedGradients = field(default_factory=ClearedGradients)
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
@@ -167,6 +173,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
     rates = get_rate_history(learning_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
     return LoopSummary(
         steps=steps,
+        twin_steps=monitor.twin_steps,
         alternates_losses=sum(tracked.steps > 0 for tracked in monitor.tracked_optimizers.values()) > 1
         and monitor.backward_passes >= steps,
         tracked_steps=monitor.tracked_steps,
@@ -189,6 +196,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         loss_operands=monitor.loss_operands,
         normalized_twice=monitor.normalized_twice,
         schedulers=tuple(monitor.scheduler_monitor.uses.values()),
+        schedule_starts=monitor.resumption.summary(),
         ineffective_scheduler_steps=monitor.scheduler_monitor.effective_steps(monitor.first_optimizer)
         if rates.is_constant
         else 0,
@@ -225,6 +233,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         correct_counts=monitor.correct_counts.summary(),
         constant_decisions=monitor.decision_monitor.summary(),
         batch_averages=monitor.batch_averages.summary(),
+        training_averages=monitor.training_averages.summary(),
         step_groups=monitor.step_groups.summary()
         if monitor.is_only_model and len(monitor.tracked_optimizers) == 1
         else StepGroups(),

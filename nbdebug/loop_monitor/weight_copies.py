@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -27,17 +27,35 @@ _MAX_DEPTH, _MAX_ITEMS = 2, 64  # of the objects that hold a copy
 
 
 @dataclass(frozen=True)
+class UnmatchedState:
+    """A state dict without any of the names of the module that it was loaded into, with ``strict=False``.
+
+    ``names`` are those of the module, and ``stored_names`` those of the state. Without ``prefix``, at least half of the
+    stored ones would match; with it, if ``is_missing`` from them.
+    """
+
+    names: tuple[str, ...]
+    stored_names: tuple[str, ...]
+    prefix: str
+    is_missing: bool
+    line: SourceLine | None
+
+
+@dataclass(frozen=True)
 class StateDictLoads:
     """Counts of state dicts loaded into the model or a part of it; ``live_tensor_loads`` of them held the live tensors.
 
     ``first_parameter`` is the first such parameter. ``line`` is where the state dict was stored; the loading line if
-    that is ambiguous.
+    that is ambiguous. ``unmatched`` is the first one without a tensor of the names that it was loaded into, and
+    ``assign_line`` loaded the last one with ``assign=True``.
     """
 
     count: int = 0
     live_tensor_loads: int = 0
     first_parameter: str = ""
     line: SourceLine | None = None
+    unmatched: UnmatchedState | None = None
+    assign_line: SourceLine | None = None
 
 
 class StateDictOrigins:
@@ -76,7 +94,8 @@ class StateDictLoadMonitor:
         self.parameter_ids, self.count, self.live_tensor_loads = parameter_ids, 0, 0
         self.first_parameter = ""
         self.line: SourceLine | None = None
-        self.origins = StateDictOrigins()
+        self.assign_line: SourceLine | None = None
+        self.origins, self.unmatched = StateDictOrigins(), dict[int, UnmatchedState]()
 
     def on_load(self, call: tuple[Any, Any, Any]) -> None:
         """Record a state dict that is about to be loaded."""
@@ -86,6 +105,9 @@ class StateDictLoadMonitor:
         if not names or not isinstance(state_dict, Mapping):
             return
         self.count += 1
+        self.compare_names(module, state_dict)
+        if kwargs.get("assign") or any(args[2:3]):
+            self.assign_line = get_calling_line(sys._getframe(1))
         shared_names = [name for name, p in names.items() if _shares_memory(state_dict.get(name), p)]
         if len(shared_names) == len(names):
             self.live_tensor_loads += 1
@@ -94,9 +116,39 @@ class StateDictLoadMonitor:
             self.line = self.line or self.origins.find_line(loaded)
             self.line = self.line or _line_storing_state_dict(get_calling_line(sys._getframe(1)))
 
+    def compare_names(self, module: nn.Module, state_dict: Mapping[str, Any]) -> None:
+        """Record a state without any of the names of a module, until one with such names is loaded.
+
+        ``load_state_dict`` raises an exception unless it is called with ``strict=False``.
+        """
+        tensors = [*module.named_parameters(), *module.named_buffers()]
+        names, stored_names = tuple(name for name, _ in tensors), tuple(map(str, state_dict))
+        if not stored_names or not set(names).isdisjoint(stored_names):
+            self.unmatched.pop(id(module), None)
+        else:
+            prefix, is_missing = _differing_prefix(names, stored_names)
+            line = get_calling_line(sys._getframe(1))
+            self.unmatched[id(module)] = UnmatchedState(names, stored_names, prefix, is_missing, line)
+
     def summary(self) -> StateDictLoads:
         """Return all counts."""
-        return StateDictLoads(self.count, self.live_tensor_loads, self.first_parameter, self.line)
+        unmatched = next(iter(self.unmatched.values()), None)
+        counts = self.count, self.live_tensor_loads
+        return StateDictLoads(*counts, self.first_parameter, self.line, unmatched, self.assign_line)
+
+
+def _differing_prefix(names: Sequence[str], stored_names: Sequence[str]) -> tuple[str, bool]:
+    """Return the prefix by which most names differ, and whether it is missing from the stored ones; empty if none."""
+    for longer, shorter, is_missing in ((stored_names, set(names), False), (names, set(stored_names), True)):
+        prefixes = Counter(
+            name[: -len(end)]
+            for name in longer
+            for end in (name.partition(".")[2], name.partition(".")[2].partition(".")[2])
+            if end and end in shorter
+        )
+        if prefixes and prefixes.most_common(1)[0][1] >= len(longer) / 2:
+            return prefixes.most_common(1)[0][0], is_missing
+    return "", False
 
 
 def _shares_memory(value: Any, parameter: Tensor) -> bool:

@@ -16,6 +16,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass, class_axis
 from nbdebug.measurements.perturbation import compute_loss
 from nbdebug.measurements.random_batches import read_random_batches
+from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, reads_tensor_dataset
@@ -24,7 +25,8 @@ from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MAX_ROWS, _MAX_VALUES, _MAX_CONSTANT_VALUES = 20_000, 5_000_000, 100_000
 _MAX_BATCHES, _CHUNK_SIZE, _MAX_RELATIVE_ERROR = 8, 1024, 1e-4
-_READ_SECONDS, _FIT_SECONDS, _MAX_ITERATIONS = 0.1, 0.5, 40
+_READ_SECONDS, _MIN_READ_ROWS = 0.1, 512
+_FIT_SECONDS, _MIN_EVALUATIONS, _MAX_ITERATIONS = 0.5, 40, 40
 _MAX_GROWTH = 1e3  # of a constant, relative to the outputs and targets: the loss has no minimum
 _MIN_PROBABILITY = 1e-6
 _MIN_FLOOR_SHARE = 0.05  # of the loss of a constant prediction
@@ -47,7 +49,7 @@ class _ConstantLoss:
 def constant_loss(
     setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, loss: Tensor
 ) -> _ConstantLoss:
-    """The user's own loss at its minimum over one constant output for all samples, from all targets read in 0.1 s."""
+    """The user's own loss at its minimum over one constant output, from the targets of 512 rows or more."""
     if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("needs a callable loss")
     size = max(first_pass.batch.size, 1)
@@ -112,7 +114,7 @@ def _read_targets(setup: Setup, size: int) -> tuple[Batch | None, list[Batch]]:
             max_rows=_MAX_ROWS,
             batch_size=max(size, _CHUNK_SIZE) if reads_tensor_dataset(setup.train_loader) else size,
             max_values=_MAX_VALUES,
-            seconds=_READ_SECONDS,
+            limit=ReadingLimit(_READ_SECONDS, _MIN_READ_ROWS),
             as_sampled=True,
         )
     )
@@ -213,14 +215,16 @@ class _ConstantProblem:
                 yield [torch.cat(targets).float().mean(0, keepdim=True)]
 
     def _descend(self, start: list[Tensor], positions: Sequence[int], deadline: float) -> _Fit:
-        """Return the minimum by L-BFGS from a start, stopped at the deadline."""
+        """Return the minimum by L-BFGS from a start, stopped at the deadline, but not before some evaluations."""
         free = [self._to_free(number, constant).requires_grad_() for number, constant in enumerate(start)]
         optimizer = torch.optim.LBFGS(free, max_iter=_MAX_ITERATIONS, line_search_fn="strong_wolfe")
-        best = _Fit(math.inf, start)
+        best, evaluations = _Fit(math.inf, start), 0
 
         def closure() -> Tensor:
-            nonlocal best
-            if time.perf_counter() > deadline and math.isfinite(best.value):
+            nonlocal best, evaluations
+            evaluations += 1
+            patience = 0 if evaluations > _MIN_EVALUATIONS else (PATIENCE - 1) * _FIT_SECONDS
+            if time.perf_counter() > deadline + patience and math.isfinite(best.value):
                 raise TimeoutError
             optimizer.zero_grad()
             constants = [self._from_free(number, tensor) for number, tensor in enumerate(free)]

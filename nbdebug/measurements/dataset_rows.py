@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
+from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch import named_inputs
@@ -23,7 +23,7 @@ from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
 _MAX_STORED_VALUES = 100_000_000
 _DEFAULT_BATCH_SIZE = 64
-_MAX_SECONDS_PER_SPLIT = 0.25
+_MAX_SECONDS_PER_SPLIT, _MIN_SAMPLES_PER_SPLIT = 0.25, 64
 _MAX_READ_VALUES = 25_000_000
 _MAX_CLASSES = 1000
 
@@ -117,7 +117,7 @@ class SplitSamples:
 
 @slow_measurement
 def samples(setup: Setup) -> list[SplitSamples]:
-    """Samples of both splits by index, in random order with a fixed seed, for up to 0.25 s per split.
+    """Samples of both splits by index, in random order with a fixed seed, for 0.25 s per split, or 64 samples.
 
     A TensorDataset is skipped unless its batches are unpacked by ``unpack``: its tensors are read directly.
     """
@@ -131,10 +131,11 @@ def samples(setup: Setup) -> list[SplitSamples]:
 
 def _read_samples(split: str, loader: DataLoader[Any]) -> SplitSamples:
     result = SplitSamples(split, loader, get_visited_indices(loader))
-    order, values, started = list(result.indices), 0, time.perf_counter()
+    order, values = list(result.indices), 0
+    limit = ReadingLimit(_MAX_SECONDS_PER_SPLIT, _MIN_SAMPLES_PER_SPLIT)
     random.Random(0).shuffle(order)
-    for index in order:
-        if values > _MAX_READ_VALUES or time.perf_counter() - started > _MAX_SECONDS_PER_SPLIT:
+    for count, index in enumerate(order):
+        if values > _MAX_READ_VALUES or limit.ends_after(count):
             break
         try:
             result.by_index[index] = loader.dataset[index]

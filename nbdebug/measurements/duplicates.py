@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.utils.data import Subset
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
 from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.split_permutation import get_classes, shared_by_chance
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
 from nbdebug.tensors.pytree import tree_tensors
@@ -32,17 +33,18 @@ _MIN_NEIGHBORS, _MAX_NEIGHBORS, _TARGET_BINS = 20, 300, 10
 class SharedSamples:
     """Pairs of dataset indices of samples that occur in both splits, and the number of samples compared.
 
-    ``matched_by`` is "index" if they are matched by index in the same dataset, or "content". ``duplicate_share`` is the
-    share of training samples with an equal training sample; ``are_distinctive`` is True if equal rows cannot be due to
-    chance.
+    ``matched_by`` is "index" if they are matched by index in the same dataset, or "content". ``are_distinctive`` is
+    True if equal rows cannot be due to chance. Otherwise, random divisions of all samples into such splits have the
+    ``chance_share`` of the validation samples in training on average, and at most the ``highest_chance_share``.
     """
 
     pairs: list[tuple[int, int]]
     train_size: int
     val_size: int
     matched_by: str
-    duplicate_share: float = 0.0
     are_distinctive: bool = True
+    chance_share: float = 0.0
+    highest_chance_share: float = 0.0
 
 
 @measurement
@@ -57,14 +59,19 @@ def shared_samples(setup: Setup, tables: dict[str, SplitTable], batches: list[Ba
     train, val = tables["train"], tables["val"]
     sample_keys = {split: get_sample_keys(table) for split, table in tables.items()}
     pairs = [(train.indices[i], val.indices[j]) for i, j in _match_positions(sample_keys["train"], sample_keys["val"])]
-    return SharedSamples(
-        pairs,
-        len(train),
-        len(val),
-        "content",
-        _compute_duplicate_share(sample_keys["train"]),
-        are_rows_distinctive(train, sample_keys["train"]),
-    )
+    are_distinctive = not pairs or are_rows_distinctive(train, sample_keys["train"])
+    shared = SharedSamples(pairs, len(train), len(val), "content", are_distinctive)
+    return shared if are_distinctive else _with_chance_shares(shared, sample_keys, get_classes(train, val))
+
+
+def _with_chance_shares(
+    shared: SharedSamples, sample_keys: dict[str, list[Hashable]], classes: tuple[Tensor, Tensor]
+) -> SharedSamples:
+    """Add the shares of random divisions."""
+    numbers: dict[Hashable, int] = {}
+    codes = torch.tensor([numbers.setdefault(key, len(numbers)) for key in sample_keys["train"] + sample_keys["val"]])
+    shares = shared_by_chance(classes, codes) / shared.val_size
+    return replace(shared, chance_share=float(shares.mean()), highest_chance_share=float(shares.max()))
 
 
 def _brings_row_mask(batches: list[Batch]) -> bool:
@@ -93,11 +100,6 @@ def _match_positions(train: Sequence[Hashable], val: Sequence[Hashable]) -> list
 def get_sample_keys(table: SplitTable) -> list[Hashable]:
     """Return a key for each sample, equal for equal inputs with equal targets."""
     return get_row_keys([*table.inputs, *table.targets])
-
-
-def _compute_duplicate_share(sample_keys: Sequence[Hashable]) -> float:
-    """Return the share of rows that have an equal row."""
-    return sum(count for count in Counter(sample_keys).values() if count > 1) / max(len(sample_keys), 1)
 
 
 def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> bool:

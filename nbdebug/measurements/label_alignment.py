@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from torch.utils.data import Subset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.labels import LabelProbe, to_features
+from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
@@ -85,6 +85,8 @@ def label_alignment(setup: Setup, label_probe: LabelProbe) -> LabelAlignment:
         dataset = dataset.dataset
     try:
         x, labels = _read_rows(setup, dataset)
+    except NotChecked:
+        raise
     except Exception as error:
         raise NotChecked(f"the dataset could not be read in its order: {error}") from error
     lag = (_measure_lag(x, labels, 1) or _measure_lag(x, labels, -1)) if len(x) >= _MIN_ROWS else None
@@ -92,10 +94,12 @@ def label_alignment(setup: Setup, label_probe: LabelProbe) -> LabelAlignment:
 
 
 def _read_rows(setup: Setup, dataset: Any) -> tuple[Tensor, Tensor]:
-    """Return the features and classes of the first rows of a dataset, in its own order, read within a time limit."""
-    deadline, samples = time.perf_counter() + _MAX_SECONDS, list[Any]()
-    while len(samples) < min(len(dataset), _MAX_ROWS) and time.perf_counter() < deadline:
+    """Return the features and classes of the first rows of a dataset, in its own order."""
+    limit, samples = ReadingLimit(_MAX_SECONDS, _MIN_ROWS), list[Any]()
+    while len(samples) < min(len(dataset), _MAX_ROWS) and not limit.ends_after(len(samples)):
         samples.append(dataset[len(samples)])
+    if len(samples) < min(len(dataset), _MIN_ROWS):
+        raise NotChecked(limit.reason(len(samples), len(dataset)))
     batch = setup.split_batch(setup.train_loader.collate_fn(samples))
     labels = batch.targets[0].reshape(-1).long().cpu()
     tensors = [t for t in tree_children(batch.args).values() if isinstance(t, Tensor) and len(t) == len(labels)]

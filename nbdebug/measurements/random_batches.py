@@ -1,15 +1,15 @@
-"""Batches of random rows of a split, read within a time limit."""
+"""Batches of random rows of a split: a minimum number, and more within a time limit."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from torch import Tensor
 
+from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import (
     MAX_SAMPLER_INDICES,
@@ -31,7 +31,7 @@ def read_random_batches(
     max_rows: int,
     batch_size: int,
     max_values: int,
-    seconds: float,
+    limit: ReadingLimit,
     as_sampled: bool = False,
 ) -> Iterator[Batch]:
     """Yield batches of random rows if the dataset can be read by index, else the first batches, within the limits.
@@ -39,17 +39,17 @@ def read_random_batches(
     Each row is read once, or as often as the loader's sampler draws it in an epoch if ``as_sampled``.
     """
     loader = setup.train_loader if split == "train" else setup.val_loader
-    deadline, rows, values = time.perf_counter() + seconds, 0, 0
-    for batch in _iterate_batches(setup, loader, split, max_rows, batch_size, deadline, as_sampled):
+    rows = values = 0
+    for batch in _iterate_batches(setup, loader, split, max_rows, batch_size, limit, as_sampled):
         yield batch
-        rows += batch.size
+        earlier, rows = rows, rows + batch.size
         values += sum(tensor.numel() for tensor in tree_tensors((batch.args, batch.kwargs, batch.targets)))
-        if rows >= max_rows or values > max_values or time.perf_counter() > deadline:
+        if rows >= max_rows or values > max_values or limit.ends_within(earlier, rows):
             return
 
 
 def _iterate_batches(
-    setup: Setup, loader: Any, split: str, max_rows: int, batch_size: int, deadline: float, as_sampled: bool
+    setup: Setup, loader: Any, split: str, max_rows: int, batch_size: int, limit: ReadingLimit, as_sampled: bool
 ) -> Iterator[Batch]:
     if not is_map_style(loader) or loader.batch_sampler is None:
         for raw, indices in peek_batches(loader, max_rows, f"{split}_loader"):
@@ -63,14 +63,14 @@ def _iterate_batches(
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]
         if len(chunk) > 1 or not start:
-            raw, indices = _read_chunk(loader, chunk, deadline)
+            raw, indices = _read_chunk(loader, chunk, start, limit)
             yield setup.split_batch(raw, indices)
 
 
-def _read_chunk(loader: Any, chunk: list[int], deadline: float) -> tuple[Any, tuple[int, ...]]:
-    """Return the samples at some indices as a batch, and the indices read before the deadline, at least two.
+def _read_chunk(loader: Any, chunk: list[int], earlier: int, limit: ReadingLimit) -> tuple[Any, tuple[int, ...]]:
+    """Return the samples at some indices as a batch, and the indices read before the limit, at least two.
 
-    Those of tensors are read at once, as default collation returns them.
+    ``earlier`` samples were read before. Those of tensors are read at once, as default collation returns them.
     """
     if reads_tensor_dataset(loader):
         columns: tuple[Tensor, ...] = loader.dataset[chunk]
@@ -78,7 +78,7 @@ def _read_chunk(loader: Any, chunk: list[int], deadline: float) -> tuple[Any, tu
     samples = []
     for index in chunk:
         samples.append(read_sample(loader.dataset, index))
-        if len(samples) > 1 and time.perf_counter() > deadline:
+        if len(samples) > 1 and limit.ends_after(earlier + len(samples)):
             break
     try:
         return loader.collate_fn(samples), tuple(chunk[: len(samples)])

@@ -18,6 +18,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
 from nbdebug.measurements.labels import LabelPredictability
 from nbdebug.measurements.random_batches import read_random_batches
+from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
 from nbdebug.measurements.reference_targets import NetworkOutputs, to_targets
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
@@ -135,7 +136,7 @@ class Reference:
                 max_rows=MAX_ROWS,
                 batch_size=_ROWS_PER_BATCH,
                 max_values=_MAX_VALUES,
-                seconds=_READ_SECONDS,
+                limit=ReadingLimit(_READ_SECONDS, 2 * _MIN_ROWS),
             )
         )
         rows = to_input_rows(batches)
@@ -159,7 +160,7 @@ class Reference:
         network = self._network_predictions(rows)
         compared = len(network)
         if compared < _MIN_ROWS:
-            raise NotChecked(f"the network answered only {compared} rows within {_NETWORK_SECONDS} s")
+            raise NotChecked(f"the network answered only {compared} rows within {PATIENCE * _NETWORK_SECONDS:.2g} s")
         targets, prediction = rows.targets.take(slice(compared)), rows.prediction
         reference = prediction.predictions[:compared]
         gains = [score(reference) - score(network) for score in (targets.agreement, targets.balanced_agreement)]
@@ -181,7 +182,7 @@ class Reference:
         It is processor time, so that the load of the machine does not change the verdict.
         """
         network = NetworkOutputs(self.loss_kind, rows.targets.kind)
-        deadline = time.thread_time() + _NETWORK_SECONDS
+        started = time.thread_time()
         model = self.setup.eager_model
         with in_mode(model, False), torch.no_grad():
             for batch in rows.batches:
@@ -190,7 +191,8 @@ class Reference:
                 except Exception as error:
                     raise NotChecked(f"the network raised {type(error).__name__}: {error}") from None
                 network.add(output, batch.size)
-                if time.thread_time() > deadline:
+                patience = 1 if network.rows >= 2 * _MIN_ROWS else PATIENCE
+                if time.thread_time() - started > patience * _NETWORK_SECONDS:
                     break
         answered = rows.kept[rows.kept < network.rows]
         return network.predictions(answered, rows.targets.take(slice(len(answered))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,11 +14,13 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.feature_values import feature_rows, is_image_batch, sample_positions
 from nbdebug.measurements.registry import measurement, slow_measurement
+from nbdebug.measurements.split_permutation import ChanceDifferences, differences_by_chance, get_classes
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
+_MIN_FACTOR, _MIN_SHIFT = 1.5, 0.5  # of differences that are compared with those of random divisions
 _MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value that only one split has
 
 
@@ -31,7 +33,8 @@ class UnitComparison:
     for the steps between neighboring values of a sample (None if a sample is one number). ``mean_shifts`` is the
     distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree only
     in reverse order. ``frequent_values`` are the most frequent values of training and validation, such as the
-    background of images, if the other split does not have them; else None.
+    background of images, if the other split does not have them; else None. ``chance`` holds the differences between
+    random divisions of the samples, if the differences are large.
     """
 
     name: str
@@ -42,6 +45,7 @@ class UnitComparison:
     means: tuple[list[float], list[float]]
     spreads: tuple[list[float], list[float]]
     frequent_values: tuple[float, float] | None = None
+    chance: ChanceDifferences = field(default_factory=ChanceDifferences)
 
     @property
     def scale_factor(self) -> float:
@@ -53,6 +57,19 @@ class UnitComparison:
         if low > 1.0 and min(both) > 1:
             return min(both)
         return max(both) if high < 1.0 and max(both) < 1 else 1.0
+
+    @property
+    def mean_shift(self) -> float:
+        """The median distance of the means over the features."""
+        return float(self.mean_shifts.median()) if len(self.mean_shifts) else 0.0
+
+    @property
+    def outer_ratios(self) -> tuple[float, float]:
+        """The spread ratios of the features at the outer tenths; 1 if no feature varies."""
+        if not len(self.spread_ratios):
+            return 1.0, 1.0
+        low, high = torch.quantile(self.spread_ratios.log(), torch.tensor([0.1, 0.9])).exp().tolist()
+        return low, high
 
 
 @measurement
@@ -66,7 +83,15 @@ def unit_comparisons(tables: dict[str, SplitTable]) -> list[UnitComparison]:
     pairs = [(f"input {i}", *pair) for i, pair in enumerate(zip(train.inputs, val.inputs, strict=False))]
     if train.labels is None and len(train.targets) == len(val.targets) == 1:
         pairs.append(("target", train.targets[0], val.targets[0]))
-    return [_compare_units(*pair) for pair in pairs if _are_comparable(*pair[1:])]
+    classes = get_classes(train, val)
+    return [_with_chance(_compare_units(*pair), *pair[1:], classes) for pair in pairs if _are_comparable(*pair[1:])]
+
+
+def _with_chance(units: UnitComparison, train: Tensor, val: Tensor, classes: tuple[Tensor, Tensor]) -> UnitComparison:
+    """Add the differences between random divisions if a rule may ask whether those of the splits exceed them."""
+    factor, (low, high) = units.scale_factor, units.outer_ratios
+    is_large = max(factor, 1 / factor, min(1 / low, high)) > _MIN_FACTOR or units.mean_shift > _MIN_SHIFT
+    return replace(units, chance=differences_by_chance(train, val, classes)) if is_large else units
 
 
 def _are_comparable(train: Tensor, val: Tensor) -> bool:

@@ -212,3 +212,15 @@ def _length(sized: Any) -> int | None:
         return len(sized)
     except (AttributeError, TypeError, NotImplementedError):
         return None
+
+
+def epoch_batch_sizes(loader: Any) -> list[int]:
+    """Return the batch sizes of a loader with torch's own sampler; an empty list if they are unknown."""
+    if not isinstance(loader, DataLoader) or type(loader.batch_sampler) is not BatchSampler:
+        return []
+    try:
+        rows, size = len(loader.sampler), loader.batch_sampler.batch_size  # type: ignore[arg-type]
+    except TypeError:
+        return []
+    whole, rest = divmod(rows, size)
+    return [size] * whole + ([rest] if rest and not loader.drop_last else [])

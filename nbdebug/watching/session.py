@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -258,6 +259,8 @@ class WatchSession:
             self.time_budget.attempt("first step", self.step_trace.on_batch, batch)
         self.recorder.wait_seconds += seconds
         if self.iterator is None or self.iterator() is not iterator:
+            compare = self.loop_monitor.training_averages.on_epoch_begin
+            self.time_budget.attempt("training averages", compare, self.recorder, sys._getframe(1))
             # A weak reference, since a loader's workers end with its iterator.
             self.iterator, self.recorder.epoch = weakref.ref(iterator), self.recorder.epoch + 1
             self.record.add_event(self.recorder.step, "epoch", f"epoch {self.recorder.epoch}")

@@ -274,3 +274,67 @@ def test_growing_memory_on_recurrent_state_without_optimizer_fires_unless_detach
 
     findings = event_findings(train, minimal_setup(StatefulCell(), *points(), loss_fn))
     assert codes(findings) == ([] if detached else ["P804"])
+
+
+# Several lines store values in one container; the line with "here" stores a tensor with its graph.
+SEVERAL_STORES = {
+    "attribute": """
+class Trainer:
+    def __init__(self, setup):
+        self.setup, self.history = setup, []
+
+    def step(self, x, y):
+        size, loss = len(x), self.setup.loss_fn(self.setup.model(x), y)
+        self.setup.optimizers[0].zero_grad()
+        loss.backward()
+        self.setup.optimizers[0].step()
+        self.history.append(size)
+        self.history.append(loss)  # here
+
+    def fit(self):
+        for epoch in range(8):
+            for x, y in self.setup.train_loader:
+                self.step(x, y)
+            self.history.append(epoch)
+
+
+def train(setup):
+    Trainer(setup).fit()
+""",
+    "dictionary": """
+def train(setup):
+    log, best = {"values": []}, 9.0
+    for epoch in range(8):
+        for x, y in setup.train_loader:
+            output = setup.model(x)
+            loss = setup.loss_fn(output, y)
+            number = loss.item()
+            setup.optimizers[0].zero_grad()
+            loss.backward()
+            setup.optimizers[0].step()
+            best = min(best, number)
+            log["values"].append(number)
+            log["values"].append((epoch, output))  # here
+            log["values"].append(best)
+""",
+    "both of two": """
+def train(setup):
+    kept = []
+    for epoch in range(8):
+        for x, y in setup.train_loader:
+            output = setup.model(x)
+            loss = setup.loss_fn(output, y)
+            setup.optimizers[0].zero_grad()
+            loss.backward()
+            setup.optimizers[0].step()
+            kept.append(output)  # here
+            kept.append(loss)
+""",
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL_STORES)
+def test_growing_memory_with_several_stores_locates_the_one_of_a_graph(name: str, tmp_path: Path) -> None:
+    (finding,) = event_findings(load_loop(tmp_path / "loop.py", SEVERAL_STORES[name]))
+    assert finding.code == "P804"
+    assert source_line(finding).endswith("# here")

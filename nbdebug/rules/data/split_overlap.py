@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from torch import nn
@@ -14,6 +13,8 @@ from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, Share
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+
+_MIN_EXCESS = 0.02  # over the share of random splits: less is not worth a warning
 
 
 @rule("D108", "error", origin="validation")
@@ -40,13 +41,13 @@ def split_overlap(
 
     ## How it is measured
     Exactly. It is an error from ``share`` = 5% of the validation samples, the threshold of deepchecks, and a warning
-    below. Data with few distinct values repeat by chance: there it is reported only if validation samples are repeated
-    in training more often than training samples repeat each other, by three standard errors and by a factor of two;
-    otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth neighbor and has the same
-    class. Near copies are a warning from ``near`` = 10% of the samples, and from ``times`` = 4 times the share that is
-    expected for evenly distributed samples of the same intrinsic dimension, estimated from the more distant neighbors
-    (or that share plus three tenths of all samples). Windows count if they share three quarters of their steps, from
-    ``overlapping`` = half of the validation samples.
+    below. Data with few distinct values repeat by chance: there the share is compared with that of at least 39 random
+    divisions of all samples into two splits with the same classes. What exceeds their mean is the share that counts, if
+    it exceeds all of them; otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth
+    neighbor and has the same class. Near copies are a warning from ``near`` = 10% of the samples, and from ``times`` =
+    4 times the share that is expected for evenly distributed samples of the same intrinsic dimension, estimated from
+    the more distant neighbors (or that share plus three tenths of all samples). Windows count if they share three
+    quarters of their steps, from ``overlapping`` = half of the validation samples.
 
     ## How to fix
     Drop the copies before the split, and split a random permutation of the data.
@@ -77,20 +78,18 @@ def _min_near_copy_share(expected: float, times: float) -> float:
 def _severity(shared: SharedSamples, part: float, share: float) -> Severity:
     if not shared.are_distinctive and not _is_above_chance(shared, part):
         return "note"
-    return "error" if part >= share else "warning"
+    return "error" if part - shared.chance_share >= share else "warning"
 
 
 def _is_above_chance(shared: SharedSamples, part: float) -> bool:
-    """Check whether validation samples occur in training more often than training samples repeat each other."""
-    pooled = (len(shared.pairs) + shared.duplicate_share * shared.train_size) / (shared.val_size + shared.train_size)
-    error = math.sqrt(pooled * (1 - pooled) * (1 / shared.val_size + 1 / shared.train_size))
-    return len(shared.pairs) > 2 and part > 2 * shared.duplicate_share and part > shared.duplicate_share + 3 * error
+    """Check whether validation samples occur in training more often than in any random division of the samples."""
+    return part > shared.highest_chance_share and part - shared.chance_share >= _MIN_EXCESS
 
 
 def _finding(shared: SharedSamples, part: float, severity: Severity) -> Finding:
     listed = ", ".join(f"{val_index} = train {train_index}" for train_index, val_index in shared.pairs[:3])
     comparison = "by index in the same dataset" if shared.matched_by == "index" else "bit by bit, including targets"
-    chance = " Data with few distinct values repeat by chance." if severity == "note" else ""
+    chance = "" if shared.are_distinctive else f" In random splits of these data, {shared.chance_share:.1%} would."
     return Finding(
         message=f"{len(shared.pairs)} of {shared.val_size} validation samples ({part:.1%}) also occur in training "
         f"(compared {comparison}): val {listed}.{chance}",
@@ -102,7 +101,7 @@ def _finding(shared: SharedSamples, part: float, severity: Severity) -> Finding:
             "share": part,
             "pairs of train and val": shared.pairs[:20],
             "compared": [shared.train_size, shared.val_size],
-            "training samples that repeat": shared.duplicate_share,
+            "share in random splits": shared.chance_share,
         },
         explains=("T611", "D107"),
         severity=severity,

@@ -26,7 +26,6 @@ from nbdebug.source.search import find_unique_line, matches_scaling
 
 _CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
 _SAMPLES_TO_TRACE = 8
-_OUTER_QUANTILES = (0.1, 0.9)
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
 _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
@@ -65,7 +64,8 @@ def split_shift(
     Features that each have another unit are reported if their means moved by more than ``alone`` spreads in the median
     feature, since a linear trend moves them by two to three; or if a tenth of the features have a spread ``alone``
     times larger, and another tenth ``alone`` times smaller. Means that moved by ``moved`` spreads are only a note,
-    since this may be drift.
+    since this may be drift. Each difference must also exceed those between at least 39 random divisions of all samples
+    into two splits with the same classes, because values with heavy tails differ by chance.
 
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
     plus an offset, and the constants of the phases differ by a factor of ``units``.
@@ -87,7 +87,7 @@ def split_shift(
         raise unit_comparisons
     for part_units in unit_comparisons:
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
-        if factor >= threshold or factor <= 1 / threshold:
+        if max(factor, 1 / factor) >= max(threshold, part_units.chance.scale_factor):
             change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
             line = find_unique_line(matches_scaling(factor), user_written_objects(setup))
             where = get_location(line or _differing_line(setup))
@@ -115,22 +115,19 @@ def split_shift(
             )
         elif observation := _describe_other_units(part_units, alone):
             yield _finding(part_units, observation, _SAME_PREPROCESSING_FIX, get_location(_differing_line(setup)))
-        elif len(part_units.mean_shifts) and float(part_units.mean_shifts.median()) > moved:
+        elif part_units.mean_shift > max(moved, part_units.chance.mean_shift):
             yield _drift_finding(part_units)
 
 
 def _describe_other_units(part_units: UnitComparison, factor: float) -> str | None:
     """Describe features that each have another unit; None if drift explains their means and spreads."""
-    if not len(part_units.spread_ratios):
-        return None
-    shift = float(part_units.mean_shifts.median())
-    if shift > factor:
+    shift, (low, high) = part_units.mean_shift, part_units.outer_ratios
+    if shift > max(factor, part_units.chance.mean_shift):
         return (
             f"have means in validation that are {shift:.3g} mean absolute deviations away from those in training "
             "(median over the features)"
         )
-    low, high = torch.quantile(part_units.spread_ratios.log(), torch.tensor(_OUTER_QUANTILES)).exp().tolist()
-    if low < 1 / factor and high > factor:
+    if min(1 / low, high) > max(factor, part_units.chance.opposite_factor):
         return (
             f"have spreads that are {1 / low:.3g} times smaller in validation than in training for some features, and "
             f"{high:.3g} times larger for others"
@@ -196,7 +193,7 @@ def _finding(part_units: UnitComparison, observation: str, repair: str, where: L
 def _drift_finding(part_units: UnitComparison) -> Finding:
     return Finding(
         message=f"The means of {part_units.name} differ between training and validation by "
-        f"{float(part_units.mean_shifts.median()):.3g} mean absolute deviations (median over the features).",
+        f"{part_units.mean_shift:.3g} mean absolute deviations (median over the features).",
         cause="The split follows time or location, or one split was not centered.",
         evidence={"means": part_units.means, "moved": part_units.mean_shifts.tolist()[:20]},
         severity="note",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
@@ -19,10 +17,12 @@ from nbdebug.loop_monitor.metric_code import (
     counts_over_batches,
     last_batch_only,
 )
+from nbdebug.loop_monitor.training_averages import LossDivisor, TrainingAverage
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
-from nbdebug.source.location import SourceLine
+from nbdebug.setup.loaders import epoch_batch_sizes
+from nbdebug.source.location import SourceLine, get_location
 
 _CAUSES = {
     "whole": (
@@ -53,6 +53,19 @@ _DIVISOR_FIXES = {
     "metric(torch.cat(outputs), torch.cat(targets))",
     "batches": "total / len(loader.dataset)   # the number of rows, not of batches",
     "rows": "total += loss.item() * len(y)   # in the loop; after it: total / len(loader.dataset)",
+}
+
+_TRAINING_CAUSES: dict[LossDivisor, str] = {
+    "rows": _DIVISOR_CAUSES["rows"],
+    "batches": _DIVISOR_CAUSES["batches"],
+    "validation batches": "The sum over the training loader is divided by the length of the validation loader.",
+    "batches of one epoch": "The sum is not set back to zero when an epoch begins.",
+}
+_TRAINING_FIXES: dict[LossDivisor, str] = {
+    "rows": _DIVISOR_FIXES["rows"],
+    "batches": _DIVISOR_FIXES["batches"],
+    "validation batches": "total / len(train_loader)",
+    "batches of one epoch": "total = 0.0   # at the start of each epoch",
 }
 
 
@@ -95,12 +108,12 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     """
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
-    validation, all_sizes = loop.forward_passes.lines.get("validation"), _batch_sizes(setup.val_loader)
+    validation, all_sizes = loop.forward_passes.lines.get("validation"), epoch_batch_sizes(setup.val_loader)
     for count in loop.correct_counts if max(all_sizes, default=2) > 1 else ():
         yield from (_finding(metric, all_sizes, 0.0, warn) for metric in counts_over_batches(count.name, count.line))
     reported_files: set[str] = set()
     for line in loop.forward_passes.calls:
-        sizes = _batch_sizes(setup.val_loader) if line == validation else []
+        sizes = epoch_batch_sizes(setup.val_loader) if line == validation else []
         if sizes and (len(sizes) == 1 or max(sizes) == 1):
             continue
         yield from (
@@ -113,18 +126,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
                 yield _finding(average, sizes, factor, warn)
     if max(all_sizes, default=2) > 1:
         yield from (_average_finding(a) for a in loop.batch_averages if a.line.file not in reported_files)
-
-
-def _batch_sizes(loader: Any) -> list[int]:
-    """Return the batch sizes of a loader with torch's own sampler; an empty list if they are unknown."""
-    if not isinstance(loader, DataLoader) or type(loader.batch_sampler) is not BatchSampler:
-        return []
-    try:
-        rows, size = len(loader.sampler), loader.batch_sampler.batch_size  # type: ignore[arg-type]
-    except TypeError:
-        return []
-    whole, rest = divmod(rows, size)
-    return [size] * whole + ([rest] if rest and not loader.drop_last else [])
+    forward_line = loop.forward_passes.lines.get("forward")
+    yield from (_training_finding(average, forward_line) for average in loop.training_averages)
 
 
 def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: float) -> Finding:
@@ -180,6 +183,28 @@ def _average_finding(average: BatchAverage) -> Finding:
             "on all rows": average.whole,
             "batches": average.batches,
         },
+    )
+
+
+def _training_finding(average: TrainingAverage, forward_line: SourceLine | None) -> Finding:
+    """Report a number that equals a wrong mean of the training losses of an epoch."""
+    is_weighted, is_total = average.divisor == "batches", average.divisor == "batches of one epoch"
+    term = "the losses times the rows of each batch" if is_weighted else "the mean losses"
+    scope = "all epochs" if is_total else f"the {average.batches} batches of an epoch"
+    return Finding(
+        message=f"{average.name} is the sum of {term} of {scope}, divided by the number of {average.divisor}, "
+        f"{average.count}: {average.value:.4g}. The mean loss of that epoch is {average.mean:.4g}.",
+        where=get_location(_averaging_line(forward_line) if forward_line else None),
+        cause=_TRAINING_CAUSES[average.divisor],
+        fix=_TRAINING_FIXES[average.divisor],
+        evidence={
+            "divisor": average.divisor,
+            "value": average.value,
+            "mean": average.mean,
+            "batches": average.batches,
+            "count": average.count,
+        },
+        explains=("T611",),
     )
 
 

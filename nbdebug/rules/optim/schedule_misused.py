@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.resumption import ScheduleStart, initial_starts
 from nbdebug.loop_monitor.schedules import (
     SchedulerUse,
     planned_length,
@@ -21,6 +23,7 @@ from nbdebug.loop_monitor.schedules import (
 )
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.resumed_schedules import describe_resumption
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line
@@ -69,6 +72,10 @@ def schedule_misused(
     have no effect if all optimizer steps used one rate. Three or more schedulers of one kind for one optimizer repeat
     the start of their schedule if each made fewer than half of its planned steps, or of those before its first change.
 
+    Training that is resumed must go on where it stopped: a schedule may not begin at its first step beside a state that
+    was loaded into the optimizer and that had a schedule; a schedule that was moved to a later step must find the rate
+    that it plans there, within a factor of 1.5. Only a note is given if the optimizer has no state beside it.
+
     ## How to fix
     Create the scheduler after the optimizer, in the same cell, and again whenever the optimizer is created again. Step
     it once per epoch, or specify its lengths in steps.
@@ -85,6 +92,8 @@ def schedule_misused(
         raise NotChecked("no scheduler was passed, and none stepped in a watched loop")
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(setup, optimizers, loop, most, zero)
+    else:
+        yield from _resumption_findings(setup, initial_starts(optimizers, setup.schedulers))
     for scheduler in setup.schedulers:
         scheduled = _scheduled_optimizers(scheduler)
         if scheduled and not any(part is optimizer for part in scheduled for optimizer in optimizers):
@@ -106,7 +115,18 @@ def _loop_findings(
         if (is_passed or is_first) and not findings:
             findings += _schedule_findings(setup, loop, use, max_slow_share)
     findings = findings or [*_rate_findings(setup, loop, max_zero_share)]
-    yield from findings or _repeated_creation_findings(setup, loop)
+    findings = findings or [*_repeated_creation_findings(setup, loop)]
+    yield from findings or _resumption_findings(setup, loop.schedule_starts)
+
+
+def _resumption_findings(setup: Setup, starts: Sequence[ScheduleStart]) -> Iterator[Finding]:
+    """Check the first schedule that does not begin where its optimizer does."""
+    for start in starts:
+        if description := describe_resumption(start):
+            line = (start.loaded.line if start.loaded else None) or creation_line(setup, start.scheduler)
+            finding = _finding(*description.texts, line, description.evidence, description.aspect)
+            yield replace(finding, severity=description.severity)
+            return
 
 
 def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding]:

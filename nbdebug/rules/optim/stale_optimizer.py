@@ -19,7 +19,7 @@ from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import replacement_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line, matches_replacement
 
 _CONSEQUENCES = (
@@ -38,6 +38,8 @@ _CONSEQUENCES = (
     "T614",
 )
 
+_MIN_TWIN_STEPS = 5  # of an optimizer of other tensors
+
 
 @rule("O504", "error", origin="parameters")
 def stale_optimizer(
@@ -52,7 +54,8 @@ def stale_optimizer(
     Finds, by identity, tensors in the parameter groups that belong neither to the model nor to the loss. If they have
     the shapes of the parameters that the optimizer lacks, or if it holds no parameters of the model, it was created
     from an earlier model. In your own loop, it finds parameters that came into the model while it ran, such as those of
-    a new head, and that no optimizer holds.
+    a new head or of a state that was loaded with ``assign=True``, and that no optimizer holds; and steps of an
+    optimizer that holds only other tensors of the same shapes, while the backward passes reach the model.
 
     ## Why it matters
     Every step updates weights that are not used: the loss stays at its initial value, and no error is raised. This
@@ -70,15 +73,22 @@ def stale_optimizer(
     ## References
     Documentation of torch.optim: construct the optimizer after the model is on its final device.
     """
+    uncovered_names = None
     if isinstance(loop, LoopSummary):
         if replaced := loop.uncovered_parameters.replaced:
-            yield _replaced_finding(setup, replaced, optimizers)
-        return
+            yield _replaced_finding(setup, replaced, optimizers, loop.state_dict_loads.assign_line)
+            return
+        if _steps_twin(loop):
+            yield _twin_finding(loop, parameters)
+            return
+        uncovered_names = {*loop.uncovered_parameters.never_held}
     known_ids = {id(entry.parameter) for entry in parameters} | {id(p) for p in _loss_parameters(setup)}
     optimized = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     foreign = [p for p in optimized if id(p) not in known_ids]
     missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
-    if not foreign:
+    if uncovered_names is not None:
+        missing = [entry for entry in missing if entry.name in uncovered_names]
+    if not foreign or (uncovered_names is not None and not missing):
         return
     is_stale = bool(missing) and (
         len(foreign) == len(optimized) or _have_shapes_of(foreign, [entry.parameter for entry in missing])
@@ -111,15 +121,43 @@ def _stale_optimizer_finding(
     )
 
 
-def _replaced_finding(setup: Setup, names: tuple[str, ...], optimizers: tuple[torch.optim.Optimizer, ...]) -> Finding:
+def _steps_twin(loop: LoopSummary) -> bool:
+    """Check whether only an optimizer of other tensors steps, although the backward passes reach the model."""
+    is_trained = loop.steps or loop.changed or not loop.reaches_model
+    return not is_trained and loop.twin_steps >= max(_MIN_TWIN_STEPS, loop.backward_passes / 2)
+
+
+def _twin_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
+    """Report an optimizer that was created from another model of the same shapes."""
+    trainable = [entry.name for entry in parameters if entry.parameter.requires_grad]
+    return Finding(
+        message=f"The optimizer that made {loop.twin_steps} steps after {loop.backward_passes} backward passes holds "
+        f"no parameter of the model, but {len(trainable)} other tensors of the same shapes, so it does not train it.",
+        where=get_location(loop.lines.get("backward"), None, trainable[0]),
+        cause="The optimizer was created from another object of the same class: an earlier model, or a copy.",
+        fix="optimizer = type(optimizer)(model.parameters(), lr=...)   # of the model that is trained",
+        evidence={"steps": loop.twin_steps, "backward passes": loop.backward_passes},
+        assumes=tuple(parameter_not_updated(name) for name in trainable),
+        explains=_CONSEQUENCES,
+    )
+
+
+def _replaced_finding(
+    setup: Setup,
+    names: tuple[str, ...],
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    assign_line: SourceLine | None,
+) -> Finding:
     """Report parameters that a loop replaced while the optimizer stayed the same."""
     module = names[0].rpartition(".")[0]
-    line = find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
+    line = assign_line or find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
     return Finding(
         message=f"{len(names)} parameters ({', '.join(names[:4])}) came into the model while your loop ran and have a "
         "gradient, but no optimizer holds them, so no step updates them.",
         where=get_location(line, module, names[0]),
-        cause="A part of the model was replaced, and the optimizer still holds the parameters of the earlier part.",
+        cause="load_state_dict(assign=True) replaced the parameters, and the optimizer still holds the earlier ones."
+        if assign_line
+        else "A part of the model was replaced, and the optimizer still holds the parameters of the earlier part.",
         fix=recreate_optimizer_fix(optimizers[0]) + "   # after the replacement",
         evidence={"parameters": names[:8]},
         explains=_CONSEQUENCES,

@@ -247,7 +247,7 @@ def resumed_schedule(loop: Loop) -> None:
         (set_back_in_each_epoch, "The schedule has no effect: after 10 steps"),
         (
             created_in_each_epoch(lambda o: lr_scheduler.LambdaLR(o, lambda step: 0.5**step)),
-            "no effect: after 10 steps",
+            "no effect: after 9 steps",
         ),
         (created_in_each_epoch(cosine), "10 schedulers of the kind CosineAnnealingLR"),
         (created_in_each_epoch(lambda o: lr_scheduler.StepLR(o, 3)), "10 schedulers of the kind StepLR"),

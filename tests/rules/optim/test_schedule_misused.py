@@ -141,19 +141,20 @@ def test_schedule_misused_ignores_sound_schedules(
 def test_schedule_misused_of_sessions_reports_schedules_that_start_again(restores_state: bool) -> None:
     model = network(3)
     setup = minimal_setup(model, *points(), nn.CrossEntropyLoss())
-    batches, state = [*setup.train_loader] * 3, None
+    batches, states = [*setup.train_loader] * 3, None
     debugger = Debugger.of(setup)
     with debugger.watch():
         for _ in range(3):
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             scheduler = lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=3 * len(batches))
-            if restores_state and state:
-                scheduler.load_state_dict(state)
+            if restores_state and states:
+                optimizer.load_state_dict(states[0])
+                scheduler.load_state_dict(states[1])
             for x, y in batches:
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()
                 optimizer.step()
                 scheduler.step()
-            state = scheduler.state_dict()
+            states = optimizer.state_dict(), scheduler.state_dict()
     causes = [finding.cause for finding in debugger.findings if finding.code == "O507"]
     assert causes == ([] if restores_state else ["The scheduler is created again, and its state is not restored."])

@@ -1,0 +1,101 @@
+"""What a schedule says that does not begin where its optimizer does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nbdebug.finding import Severity
+from nbdebug.loop_monitor.resumption import OptimizerState, ScheduleStart
+
+_MAX_RATE_RATIO = 1.5  # between the rate and its plan: the smallest step of a usual schedule is a factor of two
+_RATE_TOLERANCE = 0.01  # relative; a schedule that multiplies its rate step by step deviates by rounding
+_MIN_POSITION = 2  # a loop may step the schedule once before the optimizer
+
+
+@dataclass(frozen=True)
+class ResumptionFault:
+    """A schedule and an optimizer that were not resumed together; ``texts`` are message, cause and fix."""
+
+    aspect: str
+    texts: tuple[str, str, str]
+    evidence: dict[str, Any]
+    severity: Severity | None = None
+
+
+def describe_resumption(start: ScheduleStart) -> ResumptionFault | None:
+    """Return the fault of a schedule that does not begin where its optimizer does; None if both agree."""
+    if start.loaded is not None and _begins_again(start, start.loaded):
+        return _describe_new_schedule(start, start.loaded)
+    if not start.is_resumed or start.position < 1:
+        return None
+    if start.planned_rate is not None and not start.replaces_rate and _is_off_plan(start.rate, start.planned_rate):
+        return _describe_rate(start, start.planned_rate)
+    return _describe_missing_state(start) if start.lacks_state and start.position >= _MIN_POSITION else None
+
+
+def _begins_again(start: ScheduleStart, loaded: OptimizerState) -> bool:
+    """Check whether a new schedule begins beside a loaded state that an earlier schedule had changed.
+
+    A state that was loaded before the loop names the initial rate of any schedule, also of the new one; the new one did
+    not make its rate if it plans another.
+    """
+    if start.position != 0 or loaded.is_empty or loaded.initial_rate is None:
+        return False
+    planned = start.planned_rate
+    return loaded.line is not None or (planned is not None and abs(start.rate - planned) > _RATE_TOLERANCE * planned)
+
+
+def _is_off_plan(rate: float, planned: float) -> bool:
+    return max(rate, planned) > _MAX_RATE_RATIO * min(rate, planned)
+
+
+def _describe_new_schedule(start: ScheduleStart, loaded: OptimizerState) -> ResumptionFault:
+    kind = type(start.scheduler).__name__
+    steps = f" after {loaded.steps:,} steps" if loaded.steps else ""
+    return ResumptionFault(
+        "new schedule",
+        (
+            f"{kind} begins at step 0 of its schedule, but its optimizer has a state that was saved{steps}, at a rate "
+            f"of {loaded.rate:.3g}; its schedule had begun at {loaded.initial_rate:.3g}. The first step uses "
+            f"{start.rate:.3g}.",
+            "The optimizer was resumed, but the scheduler was created again, and its state was not loaded.",
+            'scheduler.load_state_dict(checkpoint["scheduler"])   # saved as scheduler.state_dict()',
+        ),
+        {"position": start.position, "saved steps": loaded.steps, "saved rate": loaded.rate, "rate": start.rate},
+    )
+
+
+def _describe_rate(start: ScheduleStart, planned: float) -> ResumptionFault:
+    kind = type(start.scheduler).__name__
+    cause = (
+        "The scheduler was moved to this step, but the state of the optimizer, which contains the rate, was not loaded."
+        if start.lacks_state or start.loaded is None
+        else "The rate in the state of the optimizer does not belong to this step of the schedule."
+    )
+    return ResumptionFault(
+        "rate",
+        (
+            f"{kind} is at step {start.position} of its schedule, which plans a rate of {planned:.3g} there, but the "
+            f"optimizer uses {start.rate:.3g}. The schedule multiplies the current rate, so the difference stays.",
+            cause,
+            'optimizer.load_state_dict(checkpoint["optimizer"])   # after the scheduler was created\n'
+            'scheduler.load_state_dict(checkpoint["scheduler"])',
+        ),
+        {"position": start.position, "planned rate": planned, "rate": start.rate},
+    )
+
+
+def _describe_missing_state(start: ScheduleStart) -> ResumptionFault:
+    kind, optimizer = type(start.scheduler).__name__, type(start.scheduler.optimizer).__name__
+    return ResumptionFault(
+        "missing state",
+        (
+            f"{kind} is at step {start.position} of its schedule, but the state of {optimizer} is empty: its averages "
+            "of the gradients begin at zero.",
+            "The schedule was resumed, but the state of the optimizer was not loaded.",
+            'optimizer.load_state_dict(checkpoint["optimizer"])   # saved as optimizer.state_dict()',
+        ),
+        {"position": start.position, "rate": start.rate},
+        "note",
+    )
