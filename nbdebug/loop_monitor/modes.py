@@ -7,6 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import torch
@@ -208,7 +209,7 @@ class BatchUseCounter:
     def __init__(self) -> None:
         self.batch = self.backward_batch = 0  # numbers of the latest training batch, and of that of the latest backward
         self.cleared_batch: int | None = None
-        self.stepped_batch = -1
+        self.stepped_batch, self.steps_before_batch = -1, inf  # no batch has been drawn
         self.has_gradients = False
         self.batches_with_backward = self.discarded_batches = self.training_passes = 0
         self.summed = self.cleared_batches = self.discarded_in_step = self.summing_steps = self.incomplete_steps = 0
@@ -217,8 +218,9 @@ class BatchUseCounter:
         """Record a forward pass by the split of its input."""
         self.training_passes += split != "val"
 
-    def on_batch(self, split: str) -> None:
-        """Record a batch by its split: "train", "val" or "" for another loader."""
+    def on_batch(self, split: str, steps: int) -> None:
+        """Record a batch by its split, "train", "val" or "" for another loader, and the number of steps before it."""
+        self.steps_before_batch = steps
         self.batch += split == "train"
         self._count_discarded()
 

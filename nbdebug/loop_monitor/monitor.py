@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
-from math import inf
 from typing import Any
 
 import torch
@@ -98,7 +97,6 @@ class LoopMonitor(OptimizerTracking):
         schedulers = self.scheduler_monitor
         self.resumption = ResumptionMonitor(setup.optimizers, schedulers.uses, schedulers.created)
         self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
-        self.steps_before_batch = inf  # until a batch is drawn
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
         self.sampled_parameters = self.sample_parameters()
@@ -201,8 +199,7 @@ class LoopMonitor(OptimizerTracking):
         """Record a batch of any loader: (iterator, batch, seconds waited)."""
         split = self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
         self.attempt(self.mode_monitor.repeated_passes.on_batch)
-        self.steps_before_batch = self.steps
-        self.attempt(self.batch_use_counter.on_batch, split)
+        self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         self.attempt(self.step_groups.on_batch, split, event[0])
         for monitor in (self.batch_alignment, self.correct_counts, self.decision_monitor, self.batch_averages):
             self.attempt(monitor.on_batch, split, event[1])
@@ -223,7 +220,7 @@ class LoopMonitor(OptimizerTracking):
     def evaluates_with_gradients(self) -> bool:
         """True if a pass on a validation batch, in eval mode or between two batches creates an autograd graph."""
         is_evaluation = self.mode_monitor.split == "val" or not self.setup.eager_model.training
-        is_between_batches = self.steps > self.steps_before_batch
+        is_between_batches = self.steps > self.batch_use_counter.steps_before_batch
         return (is_evaluation or is_between_batches) and torch.is_grad_enabled()
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
