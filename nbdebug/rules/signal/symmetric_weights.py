@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.formatting import join_names
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
 from nbdebug.measurements.parameter_coverage import common_parent, format_names
 from nbdebug.measurements.symmetric_branches import SymmetricBranches
@@ -61,6 +64,13 @@ def symmetric_weights(
     head = next(
         (name for name, module in reversed(list(setup.eager_model.named_modules())) if _has_weight_matrix(module)), None
     )
+    yield from _merge_equal_places(_weight_findings(setup, early_steps, head))
+    for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
+        yield _branches_finding(setup.eager_model, branches)
+
+
+def _weight_findings(setup: Setup, early_steps: list[EarlyGradient], head: str | None) -> Iterator[Finding]:
+    """Yield a finding for each parameter whose units or columns stay equal."""
     for early in early_steps:
         module = setup.eager_model.get_submodule(early.entry.module)
         if _has_equal_units(early) and not isinstance(module, _EMBEDDINGS):
@@ -68,8 +78,22 @@ def symmetric_weights(
                 yield _finding(setup, early)
         elif early.tied_columns and _is_table(module):
             yield _columns_finding(setup, early)
-    for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
-        yield _branches_finding(setup.eager_model, branches)
+
+
+def _merge_equal_places(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the first finding of each line that initializes parameters, with the names of the others.
+
+    Without a line, parameters of the same name in modules of the same name belong together.
+    """
+    groups: dict[Any, list[Finding]] = {}
+    for finding in findings:
+        where = finding.where
+        names = str(where.parameter).split(".")[-2:]
+        groups.setdefault((where.file, where.cell, where.line) if where.line else tuple(names), []).append(finding)
+    for first, *others in groups.values():
+        names = [str(other.where.parameter) for other in others]
+        message = f"{first.message} The same holds for {join_names(names, 4)}." if names else first.message
+        yield replace(first, message=message, evidence={**first.evidence, "others": names} if names else first.evidence)
 
 
 def _has_equal_units(early: EarlyGradient) -> bool:
