@@ -23,7 +23,7 @@ from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
 _MAX_STORED_VALUES = 100_000_000
 _DEFAULT_BATCH_SIZE = 64
-_MAX_SECONDS_PER_SPLIT = 0.25
+_MAX_SECONDS_PER_SPLIT, _MAX_SECONDS_PER_SLOW_SPLIT, _MIN_SAMPLES = 0.25, 2.0, 128
 _MAX_READ_VALUES = 25_000_000
 _MAX_CLASSES = 1000
 
@@ -119,6 +119,7 @@ class SplitSamples:
 def samples(setup: Setup) -> list[SplitSamples]:
     """Samples of both splits by index, in random order with a fixed seed, for up to 0.25 s per split.
 
+    The first 128 samples of a split are read for up to 2 s, since rules on labels need some hundred.
     A TensorDataset is skipped unless its batches are unpacked by ``unpack``: its tensors are read directly.
     """
     loaders = {"train": setup.train_loader, "val": setup.val_loader}
@@ -134,7 +135,9 @@ def _read_samples(split: str, loader: DataLoader[Any]) -> SplitSamples:
     order, values, started = list(result.indices), 0, time.perf_counter()
     random.Random(0).shuffle(order)
     for index in order:
-        if values > _MAX_READ_VALUES or time.perf_counter() - started > _MAX_SECONDS_PER_SPLIT:
+        is_enough = len(result.by_index) + len(result.failures) >= _MIN_SAMPLES
+        limit = _MAX_SECONDS_PER_SPLIT if is_enough else _MAX_SECONDS_PER_SLOW_SPLIT
+        if values > _MAX_READ_VALUES or time.perf_counter() - started > limit:
             break
         try:
             result.by_index[index] = loader.dataset[index]

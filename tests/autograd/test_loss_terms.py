@@ -59,6 +59,30 @@ def test_find_terms_with_loss_that_raises_returns_pair_without_scalars() -> None
     assert [bool(term.scalars) for term in terms] == [True, False]
 
 
+def test_find_terms_with_variance_of_the_model_includes_it() -> None:
+    variances = torch.rand(6, requires_grad=True)
+    calls, _ = record_loss_calls(lambda: F.gaussian_nll_loss(VALUES, NUMBERS, variances.exp()) + VALUES.square().mean())
+    (term,) = find_terms(calls, (VALUES, variances), (NUMBERS,))
+    assert term.output is VALUES
+    expected = F.gaussian_nll_loss(VALUES, NUMBERS, variances.exp()) + VALUES.square().mean()
+    assert float(term.value) == pytest.approx(float(expected))
+
+
+def test_find_terms_prefers_scalars_without_other_outputs() -> None:
+    calls, _ = record_loss_calls(lambda: F.mse_loss(VALUES, NUMBERS) + 0.1 * SCORES.square().mean())
+    (term,) = find_terms(calls, (VALUES, SCORES), (NUMBERS,))
+    assert float(term.value) == pytest.approx(float(F.mse_loss(VALUES, NUMBERS)))
+
+
+def test_find_terms_of_two_embeddings_finds_target_after_both() -> None:
+    signs = torch.tensor([1.0, -1.0] * 3)
+    others = torch.randn(6, 3, requires_grad=True)
+    calls, _ = record_loss_calls(lambda: F.cosine_embedding_loss(SCORES, others, signs))
+    assert [
+        (term.output is SCORES, term.target is signs) for term in find_terms(calls, (SCORES, others), (signs,))
+    ] == [(True, True)]
+
+
 UNRELATED: dict[str, Callable[[], Tensor]] = {
     "apart": lambda: SCORES.square().mean() + NUMBERS.sum(),
     "weights": lambda: (VALUES * NUMBERS).mean(),
