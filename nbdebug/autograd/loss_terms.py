@@ -27,7 +27,7 @@ class LossTerm:
     """A tensor of the output and one of the target, the ``call`` in which they meet, and its two operands.
 
     ``calls`` are those with values of these two and of no other pair. ``scalars`` are the parts of the loss that they
-    return; there are none if the call raised an exception.
+    return; there are none if the call raised an exception. ``meetings`` is the number of calls in which the two meet.
     """
 
     output: Tensor
@@ -36,6 +36,7 @@ class LossTerm:
     operands: tuple[Tensor, Tensor]
     calls: tuple[TorchCall, ...] = ()
     scalars: tuple[Tensor, ...] = ()
+    meetings: int = 1
 
     @property
     def value(self) -> Tensor | None:
@@ -76,7 +77,7 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
     """Return a term for each tensor of the output that meets a tensor of the target, in the order of the calls."""
     outputs_by_id, targets_by_id = {id(t): t for t in outputs}, {id(t): t for t in targets}
     roots = _trace_roots(calls, {*outputs_by_id, *targets_by_id})
-    meetings: dict[tuple[int, int], tuple[TorchCall, tuple[Tensor, Tensor]]] = {}
+    meetings: dict[tuple[int, int], list[tuple[TorchCall, tuple[Tensor, Tensor]]]] = {}
     for call, call_roots in zip(calls, roots, strict=True):
         if (operands := _get_operands(call)) is None:
             continue
@@ -84,17 +85,17 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
         met_outputs, met_targets = of_prediction & outputs_by_id.keys(), of_target & targets_by_id.keys()
         if len(met_outputs) == len(met_targets) == 1 and not of_target & outputs_by_id.keys():
             (output,), (target,) = met_outputs, met_targets
-            meetings.setdefault((output, target), (call, operands))
+            meetings.setdefault((output, target), []).append((call, operands))
     met = frozenset(root for pair in meetings for root in pair)
     return [
         LossTerm(
             outputs_by_id[output],
             targets_by_id[target],
-            call,
-            operands,
+            *calls_of_pair[0],
             *_find_own_calls(calls, roots, frozenset({output, target}), met, frozenset(outputs_by_id)),
+            len(calls_of_pair),
         )
-        for (output, target), (call, operands) in meetings.items()
+        for (output, target), calls_of_pair in meetings.items()
     ]
 
 

@@ -20,6 +20,11 @@ def trace(loss_fn: Callable[[], Tensor]) -> list[LossTerm]:
     return find_terms(calls, (SCORES, VALUES), (CLASSES, NUMBERS))
 
 
+def value_of(term: LossTerm) -> Tensor:
+    assert term.value is not None
+    return term.value
+
+
 def sum_in_place() -> Tensor:
     total = torch.zeros(())
     total += F.cross_entropy(SCORES, CLASSES)
@@ -65,13 +70,20 @@ def test_find_terms_with_variance_of_the_model_includes_it() -> None:
     (term,) = find_terms(calls, (VALUES, variances), (NUMBERS,))
     assert term.output is VALUES
     expected = F.gaussian_nll_loss(VALUES, NUMBERS, variances.exp()) + VALUES.square().mean()
-    assert float(term.value) == pytest.approx(float(expected))
+    assert float(value_of(term)) == pytest.approx(float(expected))
+
+
+def test_find_terms_of_columns_counts_their_meetings() -> None:
+    (term,) = trace(lambda: F.mse_loss(VALUES[:3], NUMBERS[:3]) + F.mse_loss(VALUES[3:], NUMBERS[3:]))
+    assert term.meetings == 2
+    expected = F.mse_loss(VALUES[:3], NUMBERS[:3]) + F.mse_loss(VALUES[3:], NUMBERS[3:])
+    assert float(value_of(term)) == pytest.approx(float(expected))
 
 
 def test_find_terms_prefers_scalars_without_other_outputs() -> None:
     calls, _ = record_loss_calls(lambda: F.mse_loss(VALUES, NUMBERS) + 0.1 * SCORES.square().mean())
     (term,) = find_terms(calls, (VALUES, SCORES), (NUMBERS,))
-    assert float(term.value) == pytest.approx(float(F.mse_loss(VALUES, NUMBERS)))
+    assert float(value_of(term)) == pytest.approx(float(F.mse_loss(VALUES, NUMBERS)))
 
 
 def test_find_terms_of_two_embeddings_finds_target_after_both() -> None:
