@@ -17,6 +17,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _LOSS_SUFFIXES = ("_loss", "cross_entropy", "_with_logits", "kl_div")
 _DIFFERENCES = ("sub", "subtract", "rsub")
+_LOSSES_OF_TWO_INPUTS = ("cosine_embedding_loss", "margin_ranking_loss")
 _LOOKUPS = ("gather", "take_along_dim", "index_select")
 _Roots = frozenset[int]
 
@@ -26,7 +27,7 @@ class LossTerm:
     """A tensor of the output and one of the target, the ``call`` in which they meet, and its two operands.
 
     ``calls`` are those with values of these two and of no other pair. ``scalars`` are the parts of the loss that they
-    return; there are none if the call raised an exception.
+    return; there are none if the call raised an exception. ``meetings`` is the number of calls in which the two meet.
     """
 
     output: Tensor
@@ -35,6 +36,7 @@ class LossTerm:
     operands: tuple[Tensor, Tensor]
     calls: tuple[TorchCall, ...] = ()
     scalars: tuple[Tensor, ...] = ()
+    meetings: int = 1
 
     @property
     def value(self) -> Tensor | None:
@@ -75,7 +77,7 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
     """Return a term for each tensor of the output that meets a tensor of the target, in the order of the calls."""
     outputs_by_id, targets_by_id = {id(t): t for t in outputs}, {id(t): t for t in targets}
     roots = _trace_roots(calls, {*outputs_by_id, *targets_by_id})
-    meetings: dict[tuple[int, int], tuple[TorchCall, tuple[Tensor, Tensor]]] = {}
+    meetings: dict[tuple[int, int], list[tuple[TorchCall, tuple[Tensor, Tensor]]]] = {}
     for call, call_roots in zip(calls, roots, strict=True):
         if (operands := _get_operands(call)) is None:
             continue
@@ -83,17 +85,17 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
         met_outputs, met_targets = of_prediction & outputs_by_id.keys(), of_target & targets_by_id.keys()
         if len(met_outputs) == len(met_targets) == 1 and not of_target & outputs_by_id.keys():
             (output,), (target,) = met_outputs, met_targets
-            meetings.setdefault((output, target), (call, operands))
-    all_met = frozenset({*outputs_by_id, *(target for _, target in meetings)})
+            meetings.setdefault((output, target), []).append((call, operands))
+    met = frozenset(root for pair in meetings for root in pair)
     return [
         LossTerm(
             outputs_by_id[output],
             targets_by_id[target],
-            call,
-            operands,
-            *_find_own_calls(calls, roots, frozenset({output, target}), all_met - {output, target}),
+            *calls_of_pair[0],
+            *_find_own_calls(calls, roots, frozenset({output, target}), met, frozenset(outputs_by_id)),
+            len(calls_of_pair),
         )
-        for (output, target), (call, operands) in meetings.items()
+        for (output, target), calls_of_pair in meetings.items()
     ]
 
 
@@ -112,16 +114,16 @@ def _trace_roots(calls: Sequence[TorchCall], root_ids: set[int]) -> list[Mapping
 def _get_operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
     """Return the prediction and the target of a call that compares the two; None for other calls."""
     first, second = (
-        call.kwargs.get(name, call.args[position] if position < len(call.args) else None)
-        for position, name in enumerate(("input", "target"))
+        next((call.kwargs[name] for name in names if name in call.kwargs), _at(call.args, position))
+        for position, names in enumerate((("input", "input1", "log_probs"), ("target", "targets")))
     )
     if call.name in _LOOKUPS:
-        second = call.kwargs.get("index", call.args[2] if len(call.args) > 2 else None)
+        second = call.kwargs.get("index", _at(call.args, 2))
     elif call.name == "getitem":
         indices = [t for t in tree_tensors(second) if not t.is_floating_point() and t.dtype != torch.bool]
         second = indices[-1] if indices else None
     elif call.name in _DIFFERENCES:
-        second = call.kwargs.get("other", call.args[1] if len(call.args) > 1 else None)
+        second = call.kwargs.get("other", _at(call.args, 1))
         if (
             isinstance(first, Tensor)
             and isinstance(second, Tensor)
@@ -129,15 +131,31 @@ def _get_operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
             and not first.requires_grad
         ):
             first, second = second, first
+    elif call.name in _LOSSES_OF_TWO_INPUTS:
+        second = call.kwargs.get("target", _at(call.args, 2))
     elif not call.name.endswith(_LOSS_SUFFIXES):
         return None
     return (first, second) if isinstance(first, Tensor) and isinstance(second, Tensor) else None
 
 
+def _at(args: Sequence[Any], position: int) -> Any:
+    return args[position] if position < len(args) else None
+
+
 def _find_own_calls(
+    calls: Sequence[TorchCall], roots: Sequence[Mapping[int, _Roots]], pair: _Roots, met: _Roots, outputs: _Roots
+) -> tuple[tuple[TorchCall, ...], tuple[Tensor, ...]]:
+    """Return the calls with values of a pair alone, and the last scalars of them, as where the terms are added up.
+
+    Outputs that meet no target, such as a variance, may take part if no scalar is free of them.
+    """
+    alone = _select_own_calls(calls, roots, pair, (met | outputs) - pair)
+    return alone if alone[1] else _select_own_calls(calls, roots, pair, met - pair)
+
+
+def _select_own_calls(
     calls: Sequence[TorchCall], roots: Sequence[Mapping[int, _Roots]], pair: _Roots, others: _Roots
 ) -> tuple[tuple[TorchCall, ...], tuple[Tensor, ...]]:
-    """Return the calls with values of a pair alone, and the last scalars of them, as where the terms are added up."""
     own: list[TorchCall] = []
     last: dict[int, Tensor] = {}
     for call, call_roots in zip(calls, roots, strict=True):

@@ -23,7 +23,7 @@ from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
 _MAX_STORED_VALUES = 100_000_000
 _DEFAULT_BATCH_SIZE = 64
-_MAX_SECONDS_PER_SPLIT, _MIN_SAMPLES_PER_SPLIT = 0.25, 64
+_MAX_SECONDS_PER_SPLIT, _MIN_SAMPLES_PER_SPLIT = 0.25, 128
 _MAX_READ_VALUES = 25_000_000
 _MAX_CLASSES = 1000
 
@@ -117,8 +117,9 @@ class SplitSamples:
 
 @slow_measurement
 def samples(setup: Setup) -> list[SplitSamples]:
-    """Samples of both splits by index, in random order with a fixed seed, for 0.25 s per split, or 64 samples.
+    """Samples of both splits by index, in random order with a fixed seed, for 0.25 s per split, or 128 samples.
 
+    Rules on labels need some hundred samples.
     A TensorDataset is skipped unless its batches are unpacked by ``unpack``: its tensors are read directly.
     """
     loaders = {"train": setup.train_loader, "val": setup.val_loader}

@@ -137,7 +137,7 @@ def make_head(setup: Setup, loss_fn: Any, term: LossTerm, paths: tuple[_Path, _P
 def get_torch_loss(term: LossTerm) -> Any:
     """Return torch's own loss of a term that is its mean, perhaps with a positive weight; None for any other term."""
     is_direct = term.operands[0] is term.output and term.operands[1] is term.target
-    if term.call.name not in FUNCTION_KINDS_BY_NAME or not is_direct:
+    if term.call.name not in FUNCTION_KINDS_BY_NAME or not is_direct or term.meetings > 1:
         return None
     result, value = term.call.outputs, term.value
     if result and (value is None or result[0].numel() != 1 or float(value.detach()) * float(result[0].detach()) <= 0):

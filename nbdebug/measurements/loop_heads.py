@@ -132,7 +132,9 @@ class _Unpack:
 def _get_arranged_loss(step: TracedStep, term: LossTerm) -> Callable[[Tensor, Tensor], Tensor] | None:
     """Return torch's own loss of a term after changes of layout; None if its operands are made in another way."""
     result, value = term.call.outputs, term.value
-    if term.call.name not in FUNCTION_KINDS_BY_NAME or len(result) != 1 or result[0].numel() != 1 or value is None:
+    if term.call.name not in FUNCTION_KINDS_BY_NAME or term.meetings > 1 or value is None:
+        return None
+    if len(result) != 1 or result[0].numel() != 1:
         return None
     factor = float(value.detach()) / (float(result[0].detach()) or 1.0)
     changes = [

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-PATIENCE = 4.0  # times the seconds of a measurement in which it must have read its minimum
+PATIENCE = 8.0  # times the seconds of a measurement in which it must have read its minimum
 
 
 class ReadingLimit:
     """Ends the reading of samples after ``seconds``, but only after ``minimum`` times a power of two samples.
 
     A change of the load of the machine then rarely changes the number of samples, and never below the minimum. If the
-    minimum takes more than four times the seconds, reading ends earlier, and the measurement must say so. The waits for
+    minimum takes more than eight times the seconds, reading ends earlier, and the measurement must say so. The waits for
     files count, so this is not processor time.
     """
 

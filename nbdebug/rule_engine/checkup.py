@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -134,19 +135,33 @@ def judge_step(setup: Setup, step: TracedStep) -> tuple[Report, list[HeadSetup]]
     return replace(report, findings=rank_findings([*named, *others])), setups
 
 
-def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str]) -> Report:
+def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str], seconds: float) -> Report:
     """Return the findings on the heads of a loop that has run, by the rules on heads that were not checked before.
 
-    They need a loss that can be called, which only the loop has shown.
+    They need a loss that can be called, which only the loop has shown. No rule starts after ``seconds`` of the
+    processor time of this thread.
     """
     codes = HEAD_RULES - {*checked_rules, *_BEFORE_TRAINING}
     rules = [rule for rule in rule_registry.select_rules() if rule.code in codes]
+    screen = _TimedScreen(seconds)
     reports = []
     for head in heads:
-        report = _judge(head, rules, {})
+        report = _judge(head, rules, {}, screen)
         findings = tuple(name_head(finding, head.head, head.line) for finding in report)
-        reports.append(replace(report, findings=findings))
+        reports.append(replace(report, findings=findings, stopped=False))
     return merge_reports(reports)
+
+
+class _TimedScreen(Screen):
+    """Displays nothing, and stops after some seconds of processor time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.thread_time() + seconds
+
+    @property
+    def stopped(self) -> bool:
+        """True after the deadline."""
+        return time.thread_time() > self._deadline
 
 
 def _judge_graph(setup: Setup, step: TracedStep) -> Report:
@@ -198,10 +213,10 @@ def locate_findings(setup: Setup, report: Report) -> Report:
         return replace(report, findings=tuple(findings))
 
 
-def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any]) -> Report:
+def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any], screen: Screen | None = None) -> Report:
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         runner = RuleRunner(Measurements(setup, **external_values), rules, {})
-        runner.run(Screen())
+        runner.run(screen or Screen())
         return runner.report()
 
 

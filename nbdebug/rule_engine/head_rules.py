@@ -21,6 +21,8 @@ HEAD_RULES = frozenset(
         *("D101", "D102", "D105", "D106", "D110", "D115", "D116", "D119", "D122", "D126", "M307"),
     }
 )
+# A head may have labels for a part of the samples only: one of two domains, or one of several tasks.
+_OPTIONS_OF_SEVERAL_HEADS: Mapping[str, Mapping[str, Any]] = {"L214": {"share": 0.8}}
 
 
 class HeadRules:
@@ -35,8 +37,9 @@ class HeadRules:
         findings: list[Finding] = []
         is_checked = False
         for head, measurements in self._get_heads() if rule.code in HEAD_RULES else ():
+            own_options = {**_OPTIONS_OF_SEVERAL_HEADS.get(rule.code, {}), **options} if head.head else options
             try:
-                findings += [name_head(finding, head.head, head.line) for finding in rule(measurements, **options)]
+                findings += [name_head(finding, head.head, head.line) for finding in rule(measurements, **own_options)]
                 is_checked = True
             except (NotChecked, SetupError):
                 continue

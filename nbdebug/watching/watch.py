@@ -351,7 +351,7 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        if test_model and session.heads:
+        if test_model and session.heads and (self.setup.loss_fn is None or "checkup" in self.reports):
             self.time_budget.attempt("heads", self.judge_heads, reports)
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
@@ -359,12 +359,20 @@ class Watch:
             self.reports[name] = replace(report, title=_FINDINGS_TITLE)
         return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
 
+    @property
+    def seconds_per_test(self) -> float:
+        """The seconds that a test of the trained model may take."""
+        from nbdebug.watching.final_tests import get_time_limit
+
+        own_budget = self.time_budget.budget if self.time_budget.strict else None
+        return get_time_limit(self.time_budget.elapsed, own_budget)
+
     def judge_heads(self, reports: dict[str, Report]) -> None:
-        """Add the findings on the heads that the loop has shown."""
+        """Add the findings on the heads that the loop has shown, by the rules that a checkup could not ask."""
         assert self.session is not None
         checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
         known_codes = {finding.code for report in reports.values() for finding in report}
-        reports["heads"] = judge_heads(self.session.heads, checked_rules | known_codes)
+        reports["heads"] = judge_heads(self.session.heads, checked_rules | known_codes, self.seconds_per_test)
 
     def first_step_report(self) -> Report:
         """Return what the loss of the first step shows, except what the checkup has shown already."""
@@ -376,12 +384,11 @@ class Watch:
 
     def run_final_tests(self, loop_summary: LoopSummary, reports: dict[str, Report]) -> None:
         """Test the trained model, and add the reports; an interrupt ends the tests."""
-        from nbdebug.watching.final_tests import FinalTests, get_time_limit
+        from nbdebug.watching.final_tests import FinalTests
 
         assert self.session is not None
-        elapsed, own_budget = self.time_budget.elapsed, self.time_budget.budget if self.time_budget.strict else None
-        seconds_per_step = elapsed / max(self.session.recorder.step - 1, 1)
-        limit = get_time_limit(elapsed, own_budget)
+        seconds_per_step = self.time_budget.elapsed / max(self.session.recorder.step - 1, 1)
+        limit = self.seconds_per_test
         optimizer_count = len(self.session.loop_monitor.tracked_optimizers)
         tests = FinalTests(self.setup, self.record, loop_summary, optimizer_count, seconds_per_step, limit)
         try:

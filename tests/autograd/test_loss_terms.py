@@ -20,6 +20,11 @@ def trace(loss_fn: Callable[[], Tensor]) -> list[LossTerm]:
     return find_terms(calls, (SCORES, VALUES), (CLASSES, NUMBERS))
 
 
+def value_of(term: LossTerm) -> Tensor:
+    assert term.value is not None
+    return term.value
+
+
 def sum_in_place() -> Tensor:
     total = torch.zeros(())
     total += F.cross_entropy(SCORES, CLASSES)
@@ -57,6 +62,37 @@ def test_find_terms_of_two_pairs_returns_both_with_their_values(loss: str) -> No
 def test_find_terms_with_loss_that_raises_returns_pair_without_scalars() -> None:
     terms = trace(lambda: F.mse_loss(VALUES, NUMBERS) + F.cross_entropy(SCORES, CLASSES + 5))
     assert [bool(term.scalars) for term in terms] == [True, False]
+
+
+def test_find_terms_with_variance_of_the_model_includes_it() -> None:
+    variances = torch.rand(6, requires_grad=True)
+    calls, _ = record_loss_calls(lambda: F.gaussian_nll_loss(VALUES, NUMBERS, variances.exp()) + VALUES.square().mean())
+    (term,) = find_terms(calls, (VALUES, variances), (NUMBERS,))
+    assert term.output is VALUES
+    expected = F.gaussian_nll_loss(VALUES, NUMBERS, variances.exp()) + VALUES.square().mean()
+    assert float(value_of(term)) == pytest.approx(float(expected))
+
+
+def test_find_terms_of_columns_counts_their_meetings() -> None:
+    (term,) = trace(lambda: F.mse_loss(VALUES[:3], NUMBERS[:3]) + F.mse_loss(VALUES[3:], NUMBERS[3:]))
+    assert term.meetings == 2
+    expected = F.mse_loss(VALUES[:3], NUMBERS[:3]) + F.mse_loss(VALUES[3:], NUMBERS[3:])
+    assert float(value_of(term)) == pytest.approx(float(expected))
+
+
+def test_find_terms_prefers_scalars_without_other_outputs() -> None:
+    calls, _ = record_loss_calls(lambda: F.mse_loss(VALUES, NUMBERS) + 0.1 * SCORES.square().mean())
+    (term,) = find_terms(calls, (VALUES, SCORES), (NUMBERS,))
+    assert float(value_of(term)) == pytest.approx(float(F.mse_loss(VALUES, NUMBERS)))
+
+
+def test_find_terms_of_two_embeddings_finds_target_after_both() -> None:
+    signs = torch.tensor([1.0, -1.0] * 3)
+    others = torch.randn(6, 3, requires_grad=True)
+    calls, _ = record_loss_calls(lambda: F.cosine_embedding_loss(SCORES, others, signs))
+    assert [
+        (term.output is SCORES, term.target is signs) for term in find_terms(calls, (SCORES, others), (signs,))
+    ] == [(True, True)]
 
 
 UNRELATED: dict[str, Callable[[], Tensor]] = {

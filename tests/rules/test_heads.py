@@ -94,7 +94,12 @@ def test_checkup_of_fault_in_one_head_names_head(fault: str, form: str) -> None:
     assert all(finding.evidence["head"] == label for finding in report)
 
 
+def half_labeled_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, torch.where(output.detach()[:, 0] > 0, target, -100))
+
+
 HEALTHY: dict[str, dict[str, Any]] = {
+    "labels for half of the samples": {"criteria": {"kind": half_labeled_cross_entropy}},
     "two classifiers": {},
     "regression": {"names": SIZE},
     "binary": {"names": ("color", "flag")},

@@ -73,9 +73,10 @@ def class_imbalance(
     has_background = class_counts.is_dense and (len(counts) > 2 or rare_upper_bound >= dense_share * common_count)
     yield Finding(
         severity="note" if len(counts) * rare_upper_bound > common_count or has_background else None,
-        message=f"Class {rare} has {rare_count:,} of {counts.total():,} training {_unit(class_counts)}, class "
-        f"{common} has {common_count:,} ({common_count / rare_count:.0f} times as many; expected less than "
-        f"{1 / share:.0f} times). Neither the sampler nor the loss compensates for it.",
+        message=f"Class {rare} has {rare_count:,} of {counts.total():,} training {_unit(class_counts)}, "
+        f"class {common} has {common_count:,} ({common_count / rare_count:.0f} times as many; expected less than "
+        f"{1 / share:.0f} times). "
+        "Neither the sampler nor the loss compensates for it.",
         cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
         fix=_class_weight_fix(class_counts),
         evidence={"counts": dict(sorted(counts.items())[:50]), "gradient of each class": class_weights.gradient_norms},
@@ -90,9 +91,9 @@ def _unit(class_counts: ClassCounts) -> str:
 def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int, weight_ratio: float) -> Finding:
     counts = class_counts.sampled
     return Finding(
-        message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training {_unit(class_counts)}, class "
-        f"{common} has {counts[common]:,}, and the loss weights a sample of class {common} {weight_ratio:.3g} times as "
-        f"much as one of class {rare}; expected a larger weight for class {rare}.",
+        message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training {_unit(class_counts)}, "
+        f"class {common} has {counts[common]:,}, and the loss weights a sample of class {common} "
+        f"{weight_ratio:.3g} times as much as one of class {rare}; expected a larger weight for class {rare}.",
         cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
         fix=_class_weight_fix(class_counts),
         evidence={"counts": dict(sorted(counts.items())[:50]), "common over rare": weight_ratio},
