@@ -19,6 +19,8 @@ from nbdebug.hooks.training_events import observe_call_arguments
 from nbdebug.loop_monitor.schedules import SchedulerUse, replaces_rate
 from nbdebug.source.location import SourceLine, get_calling_line
 
+_MAX_STARTS = 64  # of schedules; a loop may create one in each step
+
 
 @dataclass(frozen=True)
 class OptimizerState:
@@ -66,7 +68,8 @@ class ResumptionMonitor:
         uses: Mapping[int, SchedulerUse],
         created: Sequence[Any],
     ) -> None:
-        self.uses, self.created, self.processed = uses, created, 0
+        self.uses, self.created = uses, created
+        self.processed: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()
         self.started: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self.loaded: weakref.WeakKeyDictionary[torch.optim.Optimizer, OptimizerState] = weakref.WeakKeyDictionary()
         self.unstepped: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -92,10 +95,12 @@ class ResumptionMonitor:
 
     def on_step_begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Record the schedule of an optimizer before its first step, and before the first one after a change."""
-        if optimizer in self.started and len(self.created) == self.processed:
+        processed = self.processed.get(optimizer, 0)
+        is_known = optimizer in self.started and processed == len(self.created)
+        if is_known or len(self.starts) >= _MAX_STARTS:
             return
         self.started.add(optimizer)
-        created, self.processed = self.created[self.processed :], len(self.created)
+        created, self.processed[optimizer] = self.created[processed:], len(self.created)
         loaded = self.loaded.pop(optimizer, None)
         is_unstepped = optimizer in self.unstepped
         self.unstepped.discard(optimizer)

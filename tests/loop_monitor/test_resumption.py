@@ -194,6 +194,49 @@ def test_schedule_restored_in_second_session_of_loop_has_no_finding(schedule: st
     assert schedule_findings(all_findings(load_loop(tmp_path / "loop.py", text))) == []
 
 
+TWO_OPTIMIZERS = """
+import copy
+import torch
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import ExponentialLR
+
+
+def session(setup, states):
+    halves = [*setup.model.parameters()][:2], [*setup.model.parameters()][2:]
+    adams = [torch.optim.Adam(half, lr=1e-2) for half in halves]
+    plans = [ExponentialLR(adam, 0.8) for adam in adams]
+    for adam, plan, state in zip(adams, plans, states):
+        adam.load_state_dict(state[0])
+        {load}
+    for _ in range(5):
+        for x, y in setup.train_loader:
+            setup.model.zero_grad()
+            F.cross_entropy(setup.model(x), y).backward()
+            for adam in adams:
+                adam.step()
+        for plan in plans:
+            plan.step()
+    return [copy.deepcopy([adam.state_dict(), plan.state_dict()]) for adam, plan in zip(adams, plans)]
+
+
+def train(setup):
+    session(setup, session(setup, []))
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "count"),
+    [
+        ("pass", 1),
+        ("plan.load_state_dict(state[1])", 0),
+        ("if adam is adams[0]: plan.load_state_dict(state[1])", 1),
+    ],
+)
+def test_new_schedule_of_one_of_two_optimizers_is_found(load: str, count: int, tmp_path: Path) -> None:
+    findings = schedule_findings(all_findings(load_loop(tmp_path / "loop.py", TWO_OPTIMIZERS.format(load=load))))
+    assert len([finding for finding in findings if "begins at step 0" in finding.message]) == count
+
+
 HEALTHY = {
     "second stage at a rate of its own": """
     plan = ExponentialLR(adam, 0.5)

@@ -89,10 +89,11 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     decompose into rows are also recognized by their values: after at least two evaluations, a number of the loop equals
     the mean over batches of R², a correlation, F1, precision, recall, AUC and the like within 2e-5, and differs by more
     than 1e-3 from the same metric on all rows. A loss of torch whose sum is divided by the wrong number, of batches or
-    of rows, is recognized in the same way. Counts are recognized by their values in at least two batches, whatever
-    computes them. For means, the batch sizes of the validation loader are used: their mean is as uncertain as that of
-    fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn`` = 1.25, a fifth of the rows lost, and a note
-    from ``note`` = 1.02.
+    of rows, is recognized in the same way; so are the training losses of the first four epochs, also if their sum is
+    divided by the number of validation batches, or is not set back to zero when an epoch begins. Counts are recognized
+    by their values in at least two batches, whatever computes them. For means, the batch sizes of the validation loader
+    are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn``
+    = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
     ## How to fix
     Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be
