@@ -11,8 +11,8 @@ class ReadingLimit:
     """Ends the reading of samples after ``seconds``, but only after ``minimum`` times a power of two samples.
 
     A change of the load of the machine then rarely changes the number of samples, and never below the minimum. If the
-    minimum takes more than eight times the seconds, reading ends earlier, and the measurement must say so. The waits for
-    files count, so this is not processor time.
+    minimum takes more than eight times the seconds, reading ends earlier, and the measurement must say so. The waits
+    for files count, so this is not processor time.
     """
 
     def __init__(self, seconds: float, minimum: int) -> None:
