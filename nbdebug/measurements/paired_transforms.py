@@ -42,12 +42,13 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
 
     Each of some samples is read several times. If its target takes the values of another read after exactly one of the
     flips and rotations, and one of them brings its input much closer to that of the other read than the next best,
-    these two must be the same.
+    these two must be the same; or the target must be in other, constant coordinates.
     """
     loader = setup.train_loader
     if not is_map_style(loader) or len(loader.dataset) < _SAMPLES:
         return None
-    compared = different = samples = 0
+    transforms: list[tuple[int, int]] = []
+    samples, is_square = 0, True
     try:
         indices = get_visited_indices(loader)
         with Preserve(loader.dataset), torch.no_grad():
@@ -56,14 +57,18 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
                 known = [pair for pair in pairs if pair is not None]
                 if len(known) < len(pairs):
                     return None
-                agreements = list(_compare_reads(known))
-                samples += bool(agreements)
-                compared += len(agreements)
-                different += agreements.count(False)
+                is_square = is_square and known[0][0].shape[-1] == known[0][0].shape[-2]
+                of_sample = list(_find_transforms(known))
+                samples += bool(of_sample)
+                transforms += of_sample
     except Exception:  # samples that cannot be read are reported elsewhere
         return None
+    grid = torch.arange(9).view(3, 3) if is_square else torch.arange(6).view(2, 3)
+    if any(_agree_in_coordinates(transforms, grid, number) for number, _ in enumerate(_moved(grid))):
+        return None
+    different = sum(of_image != of_target for of_image, of_target in transforms)
     line = get_definition_line(type(loader.dataset).__getitem__)
-    return UnpairedTransforms(compared, different, samples, line) if different else None
+    return UnpairedTransforms(len(transforms), different, samples, line)
 
 
 def _read(dataset: Any, index: int, seed: int) -> Any:
@@ -83,8 +88,8 @@ def _as_pair(sample: Any) -> tuple[Tensor, Tensor] | None:
     return (image.double(), target.double()) if is_image else None
 
 
-def _compare_reads(pairs: list[tuple[Tensor, Tensor]]) -> Iterator[bool]:
-    """Yield, for each two reads whose transforms are known, whether input and target have the same one."""
+def _find_transforms(pairs: list[tuple[Tensor, Tensor]]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of the transforms of image and target for each two reads between which they are known."""
     for (first_image, first_target), (image, target) in combinations(pairs, 2):
         if first_image.shape != image.shape or first_target.shape != target.shape:
             continue
@@ -92,7 +97,16 @@ def _compare_reads(pairs: list[tuple[Tensor, Tensor]]) -> Iterator[bool]:
         errors = torch.tensor([_distance(moved, image) for moved in _moved(first_image)])
         best, next_best = errors.sort().values[:2].tolist()
         if len(of_target) == 1 and best < _CLEAR_RATIO * next_best:
-            yield int(errors.argmin()) == of_target[0]
+            yield int(errors.argmin()), of_target[0]
+
+
+def _agree_in_coordinates(transforms: list[tuple[int, int]], grid: Tensor, coordinates: int) -> bool:
+    """Check whether each image is transformed like its target, which another transform brings into its coordinates."""
+    to_target = list(_moved(grid))[coordinates]
+    return all(
+        torch.equal(list(_moved(to_target))[of_target], list(_moved(list(_moved(grid))[of_image]))[coordinates])
+        for of_image, of_target in set(transforms)
+    )
 
 
 def _moved(values: Tensor) -> Iterator[Tensor]:

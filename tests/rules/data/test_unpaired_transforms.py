@@ -60,9 +60,19 @@ def upside_down(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x, y.flip(-2)
 
 
+def turned_in_other_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Augment both alike, then predict the mask in the coordinates of another instrument."""
+    image, mask = both_turned(x, y)
+    return image, mask.flip(-1)
+
+
 def build(read: Callable[[Tensor, Tensor], tuple[Any, Any]]) -> Setup:
     model = nn.Conv2d(1, 1, 3, padding=1)
     return Setup(model, DataLoader(Scenes(read), 8, shuffle=True), loss_fn=nn.BCEWithLogitsLoss())
+
+
+def cropped(read: Callable[[Tensor, Tensor], tuple[Any, Any]]) -> Callable[[Tensor, Tensor], tuple[Any, Any]]:
+    return lambda x, y: read(x[..., :9], y[..., :9])
 
 
 UNPAIRED: dict[str, Callable[[Tensor, Tensor], tuple[Any, Any]]] = {
@@ -70,12 +80,15 @@ UNPAIRED: dict[str, Callable[[Tensor, Tensor], tuple[Any, Any]]] = {
     "turns of both": lambda x, y: (turned(x), turned(y)),
     "only the image": lambda x, y: (flipped(x), y),
     "arrays": turned_by_numpy,
+    "not square": cropped(lambda x, y: (flipped(x), flipped(y))),
 }
 PAIRED: dict[str, Callable[[Tensor, Tensor], tuple[Any, Any]]] = {
     "as stored": lambda x, y: (x, y),
     "both turned": both_turned,
     "both turned, new noise": noisy,
     "another orientation": upside_down,
+    "not square": cropped(lambda x, y: tuple(flipped(torch.cat([x, y])).chunk(2))),  # type: ignore[arg-type, return-value]
+    "both turned, another orientation": turned_in_other_coordinates,
 }
 
 
