@@ -2,8 +2,8 @@
 
 torch-lr-finder starts at the rate of the optimizer, 1e-7 as in its documentation, and ends at 10. fastai sweeps from
 1e-7 to 10 and suggests its "valley". Lightning sweeps from 1e-8 to 1. Each of them takes 100 steps. nbdebug takes 100
-steps in each of three sweeps; with ``confirm=200`` it also trains at the recommended rate and at lower ones, 200 steps
-each.
+steps in each of three sweeps; with ``confirm=200`` it also trains at the recommended rate and at rates on both sides,
+200 steps each, at a constant rate and as one-cycle.
 """
 
 from __future__ import annotations

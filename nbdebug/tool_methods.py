@@ -79,6 +79,7 @@ class ToolMethods:
     ) -> LrRange:
         """Sweep the learning rate, and recommend one with its interval.
 
+        The constant rate and the peak of one-cycle are recommended apart; that of your scheduler leads.
         Only ``apply()`` of the result changes the optimizer, and adds to ``log``. Raises SetupError if a step fails.
 
         Args:
@@ -92,7 +93,7 @@ class ToolMethods:
             groups: "scale" keeps the ratios of the parameter groups, "same" gives all groups the same rate.
             accumulate: Batches per step.
             max_norm: Norm at which the gradient is clipped; None for no clipping.
-            confirm: Training steps, such as 200, at the recommended rate and lower ones, to keep the best; 0 for none.
+            confirm: Training steps, such as 200, at rates around the recommended one, to keep the best; 0 for none.
         """
         from nbdebug.tools.lr_range import SweepPlan, lr_range
 

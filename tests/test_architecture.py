@@ -42,6 +42,7 @@ SMALL_BY_NATURE = {
     "nbdebug.tools.errors.panels.registry": "a list",
     "nbdebug.tools.explain.panels.registry": "a list",
     "nbdebug.tools.importance.result": "the facade over the data of importance",
+    "nbdebug.tools.lr_range.bracket": "one search, apart from the runs that it compares",
     "nbdebug.tools.lr_range.data": "the plain data that all steps of the range test share",
     "nbdebug.views.images": "two encoders",
     "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",

@@ -55,7 +55,7 @@ def lr_range(line: str) -> Any:
     --groups      scale, which keeps the ratios of parameter groups, or same
     --accumulate  batches per step
     --max-norm    norm at which your loop clips the gradient
-    --confirm     steps of training at the recommended rate and below it, to keep the best; 200 is recommended
+    --confirm     steps of training at rates around the recommended one, to keep the best; 200 is recommended
     """
     debugger, options = parse_line("lr_range", line)
     return debugger.lr_range(**options)

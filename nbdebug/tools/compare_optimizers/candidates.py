@@ -319,6 +319,6 @@ def candidate_with_rate(
     plan = SweepPlan(steps=_RANGE_TEST_STEPS, seeds=_RANGE_TEST_SEEDS, accumulate=accumulate, max_norm=max_norm)
     trial = RangeTest(setup, plan, (optimizers, False, ""), None)
     trial.run(_SilentScreen(screen))
-    if (rate := trial.result().suggestion) is not None:
-        return replace(candidate, rate=rate)
+    if (suggestion := trial.recommend().candidate) is not None:
+        return replace(candidate, rate=suggestion.value)
     return replace(candidate, rate=_first_rate(optimizers), origin="default")

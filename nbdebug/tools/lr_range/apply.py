@@ -14,8 +14,9 @@ _LEARNING_RATE_KEYS = ("lr", "initial_lr", "max_lr", "min_lr")
 _EXAMPLE_EPOCHS = 10
 _ONE_CYCLE_TEMPLATE = (
     "scheduler = torch.optim.lr_scheduler.OneCycleLR("
-    "{optimizer}, max_lr={rates}, epochs={epochs}, steps_per_epoch=len(train_loader))"
+    "{optimizer}, max_lr={rates}, epochs={epochs}, steps_per_epoch=len(train_loader){options})"
 )
+_NO_MOMENTUM_OPTION = ", cycle_momentum=False"
 _WARMUP_TEMPLATE = """\
 {optimizer}.param_groups[0]["lr"] = {rates}
 steps = {epochs} * len(train_loader)
@@ -99,9 +100,19 @@ def recommended_code(quantity: str, value: float | None, setter: Setter | None) 
     if quantity != "lr":
         return _option_code(quantity, value, setter)
     return "\n".join(
-        _ONE_CYCLE_TEMPLATE.format(optimizer=name, rates=rates, epochs=_EXAMPLE_EPOCHS)
-        for name, rates in _rates_by_optimizer(value, setter)
+        _ONE_CYCLE_TEMPLATE.format(optimizer=name, rates=rates, epochs=_EXAMPLE_EPOCHS, options=options)
+        for (name, rates), options in zip(_rates_by_optimizer(value, setter), _one_cycle_options(setter), strict=True)
     )
+
+
+def _one_cycle_options(setter: Setter | None) -> list[str]:
+    """Return the options that each optimizer needs: OneCycleLR raises an error for one without momentum."""
+    if setter is None:
+        return [""]
+    return [
+        "" if any(read_quantity(group, "momentum", False) for group in optimizer.param_groups) else _NO_MOMENTUM_OPTION
+        for optimizer in setter.hyperparameter.optimizers
+    ]
 
 
 def _option_code(quantity: str, value: float, setter: Setter | None) -> str:

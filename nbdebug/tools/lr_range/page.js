@@ -125,7 +125,7 @@ function scheduleRecipes({ recipes }) {
 
 export default { initialize: trackState(appendRow), render };
 
-/** @typedef {{rate: number, end: number | null, gap: string, word: string}} Standing */
+/** @typedef {{rate: number, schedule: string, end: number | null, gap: string, word: string}} Standing */
 
 /** @type {Record<string, string>} */
 const OUTCOMES = { kept: "✓ kept", lowest: "lowest", "as good": "≈ as good", "clearly worse": "clearly worse", lost: "✕ diverged", stopped: "stopped" };
@@ -155,8 +155,8 @@ export function confirmationRuns(host, go) {
 /** @param {Standing[]} standings @param {(value: number) => void} go */
 function standingsTable(standings, go) {
   const names = ["rate", "final loss", "above the lowest", ""];
-  const row = (/** @type {Standing} */ { rate, end, gap, word }) => h("tr", {},
-    h("td", {}, makeButton("entry", formatRounded(rate), () => go(rate))), h("td", {}, end === null ? "–" : formatNumber(end)),
+  const row = (/** @type {Standing} */ { rate, schedule, end, gap, word }) => h("tr", {},
+    h("td", {}, schedule === "one-cycle" && "one-cycle, peak ", makeButton("entry", formatRounded(rate), () => go(rate))), h("td", {}, end === null ? "–" : formatNumber(end)),
     h("td", {}, gap || "–"), h("td", {}, word === "kept" ? h("b", {}, OUTCOMES[word]) : OUTCOMES[word] ?? word));
   return h("table.table.readings", {}, tableHead(names), h("tbody", {}, ...standings.map(row)));
 }

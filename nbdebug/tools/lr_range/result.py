@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from nbdebug.options import Mode
 from nbdebug.result import Result
 from nbdebug.tools.lr_range import apply
-from nbdebug.tools.lr_range.confirmation import Confirmation
+from nbdebug.tools.lr_range.confirmation import Confirmation, RunComparison
+from nbdebug.tools.lr_range.confirmation_run import ConfirmationRun
 from nbdebug.tools.lr_range.data import QUANTITY_NAMES, RangeVerdict, Suggestion, Sweep
+from nbdebug.tools.lr_range.schedules import Schedule
 from nbdebug.training.hyperparameters import Quantity
 
 if TYPE_CHECKING:
@@ -24,13 +26,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ScheduleRate:
+    """The recommended rate for one schedule, or the peak of one-cycle; ``proof`` is that of its confirmation runs."""
+
+    schedule: Schedule
+    verdict: RangeVerdict
+    recommended: Suggestion | None
+    proof: Confirmation | None = None
+    headline: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The recommended value, or None without a clear answer."""
+        return self.recommended.value if self.recommended is not None else None
+
+    def __str__(self) -> str:
+        return f"{'peak of one-cycle' if self.schedule == 'one-cycle' else 'constant rate'}: {self.headline}"
+
+
+@dataclass(frozen=True)
 class LrRange(Result):
     """The curves of a range test, suggestions, the recommendation, and a judgement of the present setting.
 
     ``quantity`` is "lr", "momentum" or "weight_decay". ``recommended`` is None without a clear answer, and ``reasons``
     say why. ``notes`` list what else affects the curves. ``current`` is the user's own value, ``judgement`` its
     assessment. ``steps`` counts the training steps of all sweeps and confirmation runs. ``proof`` describes how the
-    recommended rate was confirmed; None without ``confirm``.
+    recommended rate was confirmed; None without ``confirm``. ``rates`` has the constant rate and the peak of one-cycle.
+    The first one belongs to the user's scheduler, and is ``recommended``; without a scheduler it is the constant rate.
     """
 
     quantity: Quantity
@@ -47,6 +69,7 @@ class LrRange(Result):
     seconds: float = 0.0
     steps: int = 0
     proof: Confirmation | None = None
+    rates: tuple[ScheduleRate, ...] = ()
     setter: Setter | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -55,21 +78,42 @@ class LrRange(Result):
         return self.recommended.value if self.recommended is not None else None
 
     @property
+    def constant_rate(self) -> float | None:
+        """The recommended constant rate, or None without a clear answer."""
+        return next((item.value for item in self.rates if item.schedule == "constant"), None)
+
+    @property
+    def one_cycle_peak(self) -> float | None:
+        """The recommended peak of a one-cycle schedule, or None without a clear answer."""
+        return next((item.value for item in self.rates if item.schedule == "one-cycle"), None)
+
+    @property
+    def trainings(self) -> tuple[ConfirmationRun, ...]:
+        """All confirmation runs, those of the leading schedule first."""
+        return tuple(run for item in self.rates if item.proof is not None for run in item.proof.trainings)
+
+    @property
+    def comparisons(self) -> list[RunComparison]:
+        """The comparisons of the confirmation runs of each schedule."""
+        return [comparison for item in self.rates if item.proof is not None for comparison in item.proof.comparisons]
+
+    @property
     def passes_text(self) -> str:
         """The number of sweeps and trainings as text."""
         parts = [(len(self.sweeps), "sweep")]
-        parts += [(len(self.proof.trainings), "training")] if self.proof is not None else []
+        parts += [(len(self.trainings), "training")] if self.trainings else []
         return " and ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in parts)
 
     @property
     def code(self) -> str:
-        """Code to paste: a one-cycle schedule up to the recommended rate, or the option to set; may be empty."""
-        return apply.recommended_code(self.quantity, self.suggestion, self.setter)
+        """Code to paste: a one-cycle schedule up to its recommended peak, or the option to set; may be empty."""
+        value = self.one_cycle_peak if self.quantity == "lr" else self.suggestion
+        return apply.recommended_code(self.quantity, value, self.setter)
 
     @property
     def warmup_code(self) -> str:
-        """Code to paste: a warm-up to the recommended rate, then a cosine; may be empty."""
-        return apply.warmup_code(self.quantity, self.suggestion, self.setter)
+        """Code to paste: a warm-up to the recommended peak, then a cosine; may be empty."""
+        return apply.warmup_code(self.quantity, self.one_cycle_peak, self.setter)
 
     def apply(self, value: float | None = None) -> float:
         """Set ``value``, or else the recommended one, in the user's optimizers, and return it.
@@ -104,7 +148,7 @@ class LrRange(Result):
         ]
         rows += [
             (number, 0, step, run.rate, *numbers, "training")
-            for number, run in enumerate(self.proof.trainings if self.proof is not None else ())
+            for number, run in enumerate(self.trainings)
             for step, numbers in enumerate(zip(run.losses, run.smooth, strict=True))
         ]
         return pd.DataFrame(rows, columns=columns)
@@ -123,7 +167,7 @@ class LrRange(Result):
         ):
             ax.axvspan(recommended.low, recommended.high, color="tab:green", alpha=0.15)
             ax.axvline(recommended.value, color="tab:green", label=f"recommended {recommended.value:.2g}")
-        if self.proof is not None and self.proof.sweep_rate != self.proof.kept_rate:
+        if self.proof is not None and self.proof.kept_rate and self.proof.sweep_rate != self.proof.kept_rate:
             ax.axvline(
                 self.proof.sweep_rate,
                 color="tab:green",
@@ -140,8 +184,9 @@ class LrRange(Result):
     def __str__(self) -> str:
         lines = [f"nbdebug {self.quantity}_range: {self.verdict}. {self.headline}"]
         lines += [f"  - {item}" for item in self.reasons]
+        lines += [f"  {item}" for item in self.rates[1:]]
         lines += [f"  {item}" for item in self.suggestions]
-        lines += [f"  {item}" for item in (self.proof.comparisons if self.proof is not None else ())]
+        lines += [f"  {item}" for item in self.comparisons]
         lines += [f"  yours: {self.judgement}"] if self.judgement else []
         lines += [f"  {self.code}"] if self.code else []
         lines += [f"  note: {item}" for item in self.notes]
@@ -157,10 +202,10 @@ def _result_view(result: LrRange) -> LrRangeView:
         span=_value_range(result),
         verdict=result.verdict,
         headline=result.headline,
-        reasons=result.reasons,
+        reasons=(*result.reasons, *map(str, result.rates[1:])),
         notes=result.notes,
         judgement=result.judgement,
-        standings=result.proof.comparisons if result.proof is not None else (),
+        standings=result.comparisons,
         recommended=result.recommended,
         setting=apply.setting_code(result.quantity, result.setter),
         usable=result.setter is not None and result.setter.owned,
@@ -188,7 +233,7 @@ def _create_view(result: LrRange, **options: Any) -> LrRangeView:
         sweeps=result.sweeps,
         suggestions=result.suggestions,
         current=result.current,
-        trainings=result.proof.trainings if result.proof is not None else (),
+        trainings=result.trainings,
         **options,
     )
 

@@ -109,7 +109,7 @@ class SweepRun:
 class SweepPlan:
     """The values of a sweep, the number of sweeps, and how a step is made.
 
-    ``confirm`` is the number of steps of each confirmation run at the recommended rate and below; 0 for none.
+    ``confirm`` is the number of steps of each confirmation run at rates around the recommended one; 0 for none.
     """
 
     quantity: Quantity = "lr"

@@ -17,11 +17,14 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.tools.lr_range import sweep
 from nbdebug.tools.lr_range.apply import Setter
-from nbdebug.tools.lr_range.confirmation import ConfirmationRun, apply_confirmation, confirm, next_rate
+from nbdebug.tools.lr_range.bracket import next_rate
+from nbdebug.tools.lr_range.confirmation import apply_confirmation, confirm
+from nbdebug.tools.lr_range.confirmation_run import ConfirmationRun
 from nbdebug.tools.lr_range.data import Sweep
 from nbdebug.tools.lr_range.judgement import judgement_text
 from nbdebug.tools.lr_range.recommendation import Recommendation, recommend
-from nbdebug.tools.lr_range.result import LrRange, running_view, sweep_row, training_row
+from nbdebug.tools.lr_range.result import LrRange, ScheduleRate, running_view, sweep_row, training_row
+from nbdebug.tools.lr_range.schedules import SCHEDULES, Schedule, leading_schedule, schedule_rates
 from nbdebug.tools.lr_range.suggestions import MIN_POINTS, suggestions
 from nbdebug.tools.lr_range.sweep import StepCallback, SweepPlan, SweepRun, choose_optimizers, compare_to_control
 from nbdebug.training.divergence import smooth_curve
@@ -47,6 +50,7 @@ class RangeTest:
             self.optimizers, plan.quantity, plan.groups, setup.scheduler is not None
         )
         self.setter = Setter(self.hyperparameter, self.owned, setup.scheduler, log)
+        self.schedule = leading_schedule(setup.schedulers) if plan.quantity == "lr" and self.owned else "constant"
         self.setup_notes = tuple(sweep.setup_notes(setup, self.optimizers, self.hyperparameter))
         self.sweeps: list[Sweep] = []
         self.trainings: list[ConfirmationRun] = []
@@ -64,11 +68,27 @@ class RangeTest:
             self.sweep_seed(seed, screen)
             if self.sweeps[-1].ended in ("stopped", "interrupted"):
                 return
-        recommended = self.recommend().recommended if self.plan.confirm else None
-        while recommended and recommended.value and (rate := next_rate(recommended.value, self.trainings)):
+        for schedule in self.confirmed_schedules if self.plan.confirm else ():
+            self.confirm_schedule(schedule, screen)
+
+    @property
+    def confirmed_schedules(self) -> tuple[Schedule, ...]:
+        """The schedules to train with: the user's own, or each one without a scheduler."""
+        return (self.schedule,) if self.setup.schedulers and self.owned else SCHEDULES
+
+    def confirm_schedule(self, schedule: Schedule, screen: Screen) -> None:
+        """Train at the rates that are needed for a bracket, unless the user stops."""
+        candidate = self.recommend(schedule).candidate
+        while candidate and candidate.value and (rate := next_rate(candidate.value, self.runs_of(schedule))):
+            if self.trainings and not self.trainings[-1].is_complete:
+                return
             if isinstance(screen, LiveScreen):
                 screen.update(running_view(self.result(), self.plan, rate))
-            self.confirm_rate(rate, screen)
+            self.confirm_rate(rate, screen, schedule)
+
+    def runs_of(self, schedule: Schedule) -> list[ConfirmationRun]:
+        """Return the confirmation runs of one schedule."""
+        return [run for run in self.trainings if run.schedule == schedule]
 
     def sweep_seed(self, seed: int, screen: Screen) -> None:
         """Run one sweep, against a control run unless the learning rate is swept."""
@@ -91,17 +111,18 @@ class RangeTest:
         sweep_run = self.run_pass(seed, values[: len(control) or None], on_step, is_live, control)
         self.sweeps.append(sweep_run.to_sweep(seed))
 
-    def confirm_rate(self, rate: float, screen: Screen) -> None:
-        """Train at one rate, on the batches of the first sweep and those that follow."""
+    def confirm_rate(self, rate: float, screen: Screen, schedule: Schedule = "constant") -> None:
+        """Train at one rate, or one-cycle with this peak, on the batches of the first sweep and those that follow."""
         steps = count()
 
         def on_step(_: float, loss: float, smooth: float) -> bool:
             screen.append(training_row(len(self.trainings), next(steps), loss, smooth))
             return screen.stopped
 
-        training_run = self.run_pass(0, (rate,) * self.plan.confirm, on_step, isinstance(screen, LiveScreen))
+        rates = schedule_rates(schedule, rate, self.plan.confirm)
+        training_run = self.run_pass(0, rates, on_step, isinstance(screen, LiveScreen))
         losses = tuple(training_run.guard.losses)
-        self.trainings.append(ConfirmationRun(rate, losses, smooth_curve(losses), training_run.ended))
+        self.trainings.append(ConfirmationRun(rate, losses, smooth_curve(losses), training_run.ended, schedule))
 
     def run_pass(
         self, seed: int, values: Sequence[float], on_step: StepCallback, is_live: bool, control: Sequence[float] = ()
@@ -138,33 +159,39 @@ class RangeTest:
             raise SetupError("val is True and val_loader is None; expected a loader. Pass one, or leave val out.")
         return next(iter(self.setup.batches(1, "val")))
 
-    def recommend(self) -> Recommendation:
-        """Return the recommendation of the sweeps."""
+    def recommend(self, schedule: Schedule = "constant") -> Recommendation:
+        """Return the recommendation of the sweeps for a schedule."""
         plan = self.plan
         recommendation = recommend(
-            plan.quantity, self.sweeps, plan.steps, self.has_no_gradient, self.hyperparameter.momentum
+            plan.quantity, self.sweeps, plan.steps, self.has_no_gradient, self.hyperparameter.momentum, schedule
         )
         return compare_to_control(
             recommendation, plan.quantity, self.sweeps, self.hyperparameter.initial, fmean(self.control_levels or [0.0])
         )
 
+    def rate_for(self, schedule: Schedule) -> tuple[Recommendation, ScheduleRate]:
+        """Return the recommendation for a schedule, adjusted to its confirmation runs."""
+        recommendation, runs = self.recommend(schedule), self.runs_of(schedule)
+        candidate = recommendation.candidate
+        confirmation = confirm(candidate.value, runs) if runs and candidate and candidate.value else None
+        if confirmation is not None:
+            recommendation = apply_confirmation(recommendation, confirmation, schedule)
+        return recommendation, ScheduleRate(
+            schedule, recommendation.verdict, recommendation.recommended, confirmation, recommendation.headline
+        )
+
     def result(self) -> LrRange:
         """Return the result so far, as plain data."""
         plan = self.plan
-        readings = suggestions(plan.quantity, self.sweeps)
-        recommendation = self.recommend()
-        swept_suggestion = recommendation.recommended
-        confirmation = (
-            confirm(swept_suggestion.value, self.trainings)
-            if self.trainings and swept_suggestion and swept_suggestion.value
-            else None
-        )
-        recommendation = apply_confirmation(recommendation, confirmation) if confirmation else recommendation
+        recommendation, leading_rate = self.rate_for(self.schedule)
+        rates = [leading_rate]
+        if plan.quantity == "lr":
+            rates += [self.rate_for(schedule)[1] for schedule in SCHEDULES if schedule != self.schedule]
         result = LrRange(
             quantity=plan.quantity,
             mode=plan.mode,
             sweeps=tuple(self.sweeps),
-            suggestions=readings,
+            suggestions=suggestions(plan.quantity, self.sweeps),
             recommended=recommendation.recommended,
             verdict=recommendation.verdict,
             headline=recommendation.headline,
@@ -173,7 +200,8 @@ class RangeTest:
             current=self.hyperparameter.initial if self.owned else None,
             seconds=time.perf_counter() - self.started,
             steps=self.steps,
-            proof=confirmation,
+            proof=leading_rate.proof,
+            rates=tuple(rates),
             setter=self.setter,
         )
         return replace(result, judgement=judgement_text(result))
@@ -201,9 +229,11 @@ def lr_range(
     By default the learning rate is swept from 1e-7 to 10. The user's own objects are trained, and restored after each
     sweep; ``log`` is called with each change that ``apply()`` of the result makes later. An interrupt in a notebook
     acts as the Stop button and returns what there is; elsewhere it is raised. Raises SetupError if the setup cannot be
-    run. With ``confirm`` in the plan, the recommended rate and lower ones are trained at afterwards: ``proof`` of the
-    result. Smith 2017, arXiv:1506.01186. Momentum and weight decay (Smith 2018, arXiv:1803.09820, sections 4.3 and 4.4)
-    are compared to a control run over the same batches at the user's own value, since the loss falls with time anyway.
+    run. The constant rate and the peak of one-cycle are recommended apart, as ``rates`` of the result; that of the
+    user's scheduler comes first. With ``confirm`` in the plan, the recommended rate and rates on both sides are trained
+    at afterwards: ``proof`` of the result. Smith 2017, arXiv:1506.01186. Momentum and weight decay (Smith 2018,
+    arXiv:1803.09820, sections 4.3 and 4.4) are compared to a control run over the same batches at the user's own value,
+    since the loss falls with time anyway.
     """
     plan = plan or SweepPlan()
     test = RangeTest(setup, plan, choose_optimizers(setup, optimizer), log)

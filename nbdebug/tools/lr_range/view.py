@@ -71,7 +71,7 @@ class LrRangeView(View):
             )
             line.ended = finished_sweep.ended
         self._trained = [
-            _Line(f"{run.rate:.3g}", [*range(len(run.losses))], [*run.smooth], [*run.losses], run.ended)
+            _Line(_run_name(run), [*range(len(run.losses))], [*run.smooth], [*run.losses], run.ended)
             for run in self.trainings
         ]
         self._trained += [_Line(f"{self.trying:.3g}")] if self.trying is not None else []
@@ -162,6 +162,11 @@ class _Line:
         }
 
 
+def _run_name(run: ConfirmationRun) -> str:
+    """Return the rate of a run, or "one-cycle" with its peak."""
+    return f"one-cycle {run.rate:.3g}" if run.schedule == "one-cycle" else f"{run.rate:.3g}"
+
+
 def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
     values = {name: to_json_value(getattr(suggestion, name)) for name in ("value", "low", "high")}
     return {
@@ -175,6 +180,7 @@ def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
 def _comparison_dict(comparison: RunComparison) -> dict[str, Any]:
     return {
         "rate": to_json_value(comparison.rate),
+        "schedule": comparison.schedule,
         "end": to_json_value(comparison.final_loss),
         "gap": comparison.excess_text,
         "word": comparison.verdict,
@@ -183,7 +189,7 @@ def _comparison_dict(comparison: RunComparison) -> dict[str, Any]:
 
 def _comparison_row(comparison: RunComparison) -> list[str]:
     return [
-        format_value(comparison.rate),
+        ("one-cycle " if comparison.schedule == "one-cycle" else "") + format_value(comparison.rate),
         "" if comparison.final_loss is None else format_value(comparison.final_loss),
         comparison.excess_text,
         comparison.verdict,

@@ -117,7 +117,7 @@ def test_code_makes_schedule_that_peaks_at_recommended_rates(make_setup: Any) ->
     for attribute in ("code", "warmup_code"):
         setup = make_setup()
         result = Debugger.of(setup).lr_range()
-        expected = list(chain.from_iterable(result.setter.group_values(result.suggestion)))
+        expected = list(chain.from_iterable(result.setter.group_values(result.one_cycle_peak)))
         scheduler = scheduler_from_code(setup, getattr(result, attribute))
         scheduled_rates = []
         for _ in range(10 * len(setup.train_loader) - 1):
@@ -131,7 +131,7 @@ def test_code_makes_schedule_that_peaks_at_recommended_rates(make_setup: Any) ->
 def test_code_for_several_optimizers_has_a_line_for_each() -> None:
     setup = ring_classifier(lr=1e-2)
     setup.optimizers = sgd_and_adam(setup)
-    result = Debugger.of(setup).lr_range()
+    result = Debugger.of(setup).lr_range(end=1000)
     assert [line.split("(")[1].split(",")[0] for line in result.code.split("\n")] == ["optimizers[0]", "optimizers[1]"]
     assert scheduler_from_code(setup, result.code).optimizer is setup.optimizers[1]
 

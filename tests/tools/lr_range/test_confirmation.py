@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.tools.lr_range.confirmation import ConfirmationRun, apply_confirmation, confirm, is_worse, next_rate
+from nbdebug.tools.lr_range.bracket import MAX_RUNS, next_rate
+from nbdebug.tools.lr_range.confirmation import apply_confirmation, confirm
+from nbdebug.tools.lr_range.confirmation_run import ConfirmationRun, is_worse
 from nbdebug.tools.lr_range.data import Suggestion
 from nbdebug.tools.lr_range.recommendation import Recommendation
 from nbdebug.tools.lr_range.result import running_view
@@ -49,54 +52,56 @@ def run_all_rates(floor_at: Callable[[float], float | None], sweep_rate: float =
 @pytest.mark.parametrize(
     ("floor_at", "expected_rates", "outcome", "kept_rate"),
     [
-        (lambda rate: 1 - rate, [0.1, 0.0707], "confirmed", 0.1),
-        (lambda rate: 0.5 if rate > 0.06 else 0.9, [0.1, 0.0707, 0.05], "not told apart", 0.0707),
-        (lambda _: 0.5, [0.1, 0.0707, 0.05], "not told apart", 0.05),
-        (lambda rate: 0.9 if rate > 0.09 else 0.5 if rate > 0.06 else 0.7, [0.1, 0.0707, 0.05], "lowered", 0.0707),
-        (lambda rate: abs(rate - 0.025) * 5 + 0.3, [0.1, 0.0707, 0.05, 0.0354, 0.025, 0.0177], "lowered", 0.025),
-        (lambda rate: None if rate > 0.04 else 0.5 - rate, [0.1, 0.05, 0.025, 0.0177], "lowered", 0.025),
-        (lambda _: None, [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.00313], "lost", None),
-        (lambda _: 2.5, [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.00313], "lost", None),
+        (lambda rate: abs(rate - 0.1) + 0.3, [0.1, 0.2, 0.05], "confirmed", 0.1),
+        (lambda rate: 0.5 if 0.04 < rate < 0.3 else 0.9, [0.1, 0.2, 0.4, 0.05, 0.025], "not told apart", 0.05),
+        (lambda rate: 0.9 if rate > 0.09 else 0.5 if rate > 0.04 else 0.7, [0.1, 0.2, 0.05, 0.025], "lowered", 0.05),
+        (lambda rate: abs(rate - 1.6) + 0.3, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2], "raised", 0.8),
+        (lambda rate: abs(rate - 0.2) + 0.3, [0.1, 0.2, 0.4], "confirmed", 0.1),
+        (lambda rate: None if rate > 0.04 else 1 - rate, [0.1, 0.025, 0.0125], "lowered", 0.025),
+        (lambda _: 2.5, [0.1 / 4**i for i in range(MAX_RUNS)], "lost", None),
+        (lambda rate: (3 - log10(rate)) / 9, [0.1 * 2**i for i in range(MAX_RUNS)], "open", None),
+        (lambda _: 0.5, [0.1 * 2**i for i in range(-4, 6)], "open", None),
+        (lambda _: None, [0.1 / 4**i for i in range(MAX_RUNS)], "lost", None),
     ],
     ids=[
-        "lower rates are worse",
-        "0.0707 as good as 0.1",
-        "all equally good",
-        "0.0707 best",
-        "0.025 best",
+        "both sides are worse",
+        "0.05 to 0.2 equally good",
+        "0.05 best",
+        "1.6 best",
+        "0.2 leads",
         "diverges above 0.04",
-        "all diverge",
         "all rise",
+        "falls with the rate",
+        "all equally good",
+        "all diverge",
     ],
 )
-def test_confirm_tries_lower_rates_and_keeps_lowest_of_best(
+def test_confirm_brackets_best_rate_and_keeps_lowest_of_best(
     floor_at: Callable[[float], float | None], expected_rates: list[float], outcome: str, kept_rate: float | None
 ) -> None:
     runs = run_all_rates(floor_at)
-    assert [run.rate for run in runs] == expected_rates
+    assert sorted(run.rate for run in runs) == pytest.approx(sorted(expected_rates), rel=0.01)
     confirmation = confirm(0.1, runs)
     assert (confirmation.outcome, confirmation.kept_rate) == (outcome, kept_rate)
     assert confirmation.said.endswith(".")
     verdicts = [comparison.verdict for comparison in confirmation.comparisons]
     assert verdicts.count("kept") == (kept_rate is not None)
     assert verdicts.count("lost") == sum(run.has_failed for run in runs)
-    recommendation = apply_confirmation(
-        Recommendation("clear", "Take it.", (), Suggestion("recommended", 0.1, 0.08, 0.12)), confirmation
-    )
-    assert recommendation.reasons[0] == confirmation.said
-    recommended = recommendation.recommended
-    assert (recommended.value if recommended else None) == kept_rate
-    assert recommended is None or (
-        recommended.low
-        and recommended.value
-        and recommended.high
-        and recommended.low < recommended.value <= recommended.high
-    )
-    assert kept_rate is not None or recommendation.verdict == "unclear"
+    candidate = Suggestion("recommended", 0.1, 0.08, 0.12)
+    for verdict, recommended in (("clear", candidate), ("unclear", None)):
+        recommendation = apply_confirmation(
+            Recommendation(verdict, "Take it.", (), recommended, candidate),  # type: ignore[arg-type]
+            confirmation,
+        )
+        assert recommendation.reasons[0] == confirmation.said
+        assert recommendation.verdict == ("clear" if kept_rate else "unclear")
+        kept = recommendation.recommended
+        assert (kept.value if kept else None) == kept_rate
+        assert kept is None or (kept.low and kept.value and kept.high and kept.low < kept.value < kept.high)
 
 
 def test_is_worse_ignores_noise_shared_by_both_runs() -> None:
-    low_noise, high_noise = ([make_run(0.1, 0.51, noise), make_run(0.05, 0.5, noise)] for noise in (0.01, 0.2))
+    low_noise, high_noise = ([make_run(0.1, 0.53, noise), make_run(0.05, 0.5, noise)] for noise in (0.01, 0.2))
     assert is_worse(*low_noise)
     assert not is_worse(*high_noise)
     assert not is_worse(*reversed(low_noise))
@@ -116,10 +121,11 @@ def test_lr_range_confirm_trains_on_batches_of_first_sweep() -> None:
     assert confirmed.proof.sweep_rate == unconfirmed.suggestion
     assert confirmed.proof.kept_rate == confirmed.suggestion
     assert len(confirmed.proof.trainings) > 1
-    assert {run.losses[0] for run in confirmed.proof.trainings} == {confirmed.sweeps[0].losses[0]}
-    assert confirmed.steps == unconfirmed.steps + 60 * len(confirmed.proof.trainings)
+    assert {run.schedule for run in confirmed.trainings} == {"constant", "one-cycle"}
+    assert {run.losses[0] for run in confirmed.trainings} == {confirmed.sweeps[0].losses[0]}
+    assert confirmed.steps == unconfirmed.steps + 60 * len(confirmed.trainings)
     assert confirmed.apply() == confirmed.suggestion
-    assert f"max_lr={confirmed.suggestion:.2g}" in confirmed.code
+    assert f"max_lr={confirmed.one_cycle_peak:.2g}" in confirmed.code
 
 
 def test_lr_range_confirm_appears_in_frame_text_page_and_plot() -> None:
@@ -132,13 +138,14 @@ def test_lr_range_confirm_appears_in_frame_text_page_and_plot() -> None:
     frame = result.to_frame()
     assert frame.groupby("part").size().to_dict() == {
         "sweep": sum(len(sweep.losses) for sweep in result.sweeps),
-        "training": sum(len(run.losses) for run in proof.trainings),
+        "training": sum(len(run.losses) for run in result.trainings),
     }
-    assert frame[frame.part == "training"].lr.unique().tolist() == [run.rate for run in proof.trainings]
+    rates = frame[frame.part == "training"].groupby("sweep").lr.first().tolist()
+    assert rates == [run.rate for run in result.trainings]
     for text in (str(result), result.view().html()):
         assert proof.said in text
         assert all(comparison.verdict in text for comparison in proof.comparisons)
-    assert f"{len(proof.trainings)} trainings" in str(result)
+    assert f"{len(result.trainings)} trainings" in str(result)
     labels = result.plot().get_legend_handles_labels()[1]
     assert any(label.startswith("by the sweeps") for label in labels) == (proof.sweep_rate != proof.kept_rate)
 
