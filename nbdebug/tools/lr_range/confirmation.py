@@ -104,16 +104,8 @@ def confirm(sweep_rate: float, runs: Sequence[ConfirmationRun]) -> Confirmation:
 
 
 def _choose_run(runs: Sequence[ConfirmationRun], best_run: ConfirmationRun) -> ConfirmationRun:
-    """Return the lowest run that is not worse than the best; a constant rate above that of the sweeps, one step lower.
-
-    A constant rate that is too high leads for some hundred steps before it is overtaken. On the twelve default problems
-    of benchmarks/lr_range.py, which train for 300 to 600 steps, the leading rate after 200 steps was higher than that
-    of the sweeps on six, and too high by up to 19% of the loss; the next lower rate was within 5% on all of these.
-    """
-    kept_run = min((run for run in runs if not is_worse(run, best_run)), key=lambda run: run.rate)
-    if kept_run.schedule == "constant" and kept_run.rate > runs[0].rate:
-        return max((run for run in runs if run.rate < kept_run.rate), key=lambda run: run.rate)
-    return kept_run
+    """Return the run at the lowest rate that is not worse than the best."""
+    return min((run for run in runs if not is_worse(run, best_run)), key=lambda run: run.rate)
 
 
 def _describe_open_side(runs: Sequence[ConfirmationRun], open_run: ConfirmationRun, best_run: ConfirmationRun) -> str:
@@ -128,9 +120,6 @@ def _decide_outcome(
 ) -> tuple[_Outcome, str]:
     """Return the outcome and the sentence that describes it; the first run is that of the sweeps."""
     first_run = runs[0]
-    if kept_run is first_run and is_worse(kept_run, best_run):
-        lead = f"{best_run.rate:.2g} leads after {len(best_run.losses)} steps"
-        return "confirmed", f"{first_run.rate:.2g} is confirmed: {lead}, but a higher rate is overtaken in a long run."
     if kept_run is first_run:
         neighbors = _nearest_worse_runs(runs, best_run, kept_run)
         deficits = " and ".join(_describe_deficit(run, best_run) for run in neighbors)
@@ -138,9 +127,7 @@ def _decide_outcome(
     if is_worse(first_run, best_run):
         outcome: _Outcome = "lowered" if kept_run.rate < first_run.rate else "raised"
         change = f"{outcome.capitalize()} from {first_run.rate:.2g} to {kept_run.rate:.2g}"
-        sentence = f"{change}: {_describe_deficit(first_run, best_run)}, after {len(best_run.losses)} steps."
-        is_below_best = outcome == "raised" and is_worse(kept_run, best_run)
-        return outcome, sentence + " The next lower rate is kept, for a long run." * is_below_best
+        return outcome, f"{change}: {_describe_deficit(first_run, best_run)}, after {len(best_run.losses)} steps."
     other_run = first_run if kept_run is best_run else best_run
     sentence = f"{other_run.rate:.2g} and {kept_run.rate:.2g} hardly differ in {len(kept_run.losses)} steps"
     return (
