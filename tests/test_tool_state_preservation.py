@@ -19,7 +19,6 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "lr_range": lambda debugger: debugger.lr_range(steps=10, seeds=2, val=True),
     "summary": lambda debugger: debugger.summary(),
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
-    "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),

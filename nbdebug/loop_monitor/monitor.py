@@ -218,10 +218,10 @@ class LoopMonitor(OptimizerTracking):
 
     @property
     def evaluates_with_gradients(self) -> bool:
-        """True if a pass on a validation batch, in eval mode or between two batches creates an autograd graph."""
+        """True if a pass on a validation batch, in eval mode or between two batches creates an unmarked graph."""
         is_evaluation = self.mode_monitor.split == "val" or not self.setup.eager_model.training
-        is_between_batches = self.steps > self.batch_use_counter.steps_before_batch
-        return (is_evaluation or is_between_batches) and torch.is_grad_enabled()
+        is_between = not self.plan.marks_graphs and self.steps > self.batch_use_counter.steps_before_batch
+        return (is_evaluation or is_between) and torch.is_grad_enabled()
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a forward pass of the whole model."""

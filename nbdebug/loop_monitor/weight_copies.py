@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import weakref
 from collections import Counter, deque
@@ -23,6 +24,7 @@ from nbdebug.source.search import find_unique_line, matches_call, parse_expressi
 
 _MAX_STATE_DICTS = 64  # latest calls to ``state_dict()`` whose lines are kept
 _MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = 64, 16  # values of a tensor, and tensors of a module, to detect a change
+_COPIES = re.compile(r"\b(deepcopy|clone|copy)\b")  # in the line of a call to ``state_dict()``
 _MAX_DEPTH, _MAX_ITEMS = 2, 64  # of the objects that hold a copy
 
 
@@ -75,15 +77,14 @@ class StateDictOrigins:
             self.calls.append(([weakref.ref(tensor) for tensor in tensors], addresses, line))
 
     def find_line(self, tensors: Sequence[Tensor]) -> SourceLine | None:
-        """Return the line of the call that returned any of some tensors, else the only one that returned their memory.
+        """Return the line of the call that returned any of some tensors; None for views of them, which are others."""
+        ids = {id(tensor) for tensor in tensors}
+        return next((line for references, _, line in self.calls if any(id(ref()) in ids for ref in references)), None)
 
-        Views of the tensors of a state dict, such as ``tensor.data``, are others in the same memory.
-        """
-        ids, addresses = {id(tensor) for tensor in tensors}, {tensor.data_ptr() for tensor in tensors}
-        for references, _, line in self.calls:
-            if any(id(reference()) in ids for reference in references):
-                return line
-        lines = {line for _, returned, line in self.calls if returned & addresses}
+    def find_only_line(self, tensors: Sequence[Tensor]) -> SourceLine | None:
+        """Return the only line that returned tensors in the same memory, which may be views now, and copied none."""
+        addresses = {tensor.data_ptr() for tensor in tensors}
+        lines = {line for _, returned, line in self.calls if returned & addresses and not _COPIES.search(line.text)}
         return lines.pop() if len(lines) == 1 else None
 
 
@@ -114,7 +115,9 @@ class StateDictLoadMonitor:
             self.first_parameter = self.first_parameter or shared_names[0]
             loaded = [value for name in shared_names if isinstance(value := state_dict[name], Tensor)]
             self.line = self.line or self.origins.find_line(loaded)
-            self.line = self.line or _line_storing_state_dict(get_calling_line(sys._getframe(1)))
+            load_line = get_calling_line(sys._getframe(1))
+            self.line = self.line or _line_storing_state_dict(load_line)
+            self.line = self.line or self.origins.find_only_line(loaded) or load_line
 
     def compare_names(self, module: nn.Module, state_dict: Mapping[str, Any]) -> None:
         """Record a state without any of the names of a module, until one with such names is loaded.
@@ -157,14 +160,17 @@ def _shares_memory(value: Any, parameter: Tensor) -> bool:
 
 
 def _line_storing_state_dict(load_line: SourceLine | None) -> SourceLine | None:
-    """Return the only assignment of a ``state_dict()`` in the same file or cell; the line itself if there are more."""
+    """Return the only assignment of a ``state_dict()`` in the same file or cell; None if there are none or more."""
     if load_line is None:
         return None
     assignments = [node for node in parse_expressions(load_line.file) if isinstance(node, ast.Assign)]
     line_numbers = {
-        node.lineno for node in assignments if any(matches_call("state_dict")(child) for child in ast.walk(node.value))
+        node.lineno
+        for node in assignments
+        if any(matches_call("state_dict")(child) for child in ast.walk(node.value))
+        and not _COPIES.search(ast.unparse(node.value))
     }
-    return SourceLine(load_line.file, line_numbers.pop()) if len(line_numbers) == 1 else load_line
+    return SourceLine(load_line.file, line_numbers.pop()) if len(line_numbers) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -79,4 +79,7 @@ def _compute_gradients(output: Tensor, values: list[Tensor]) -> list[Tensor | No
 def attention_pass(eval_outputs: EvalOutputs) -> AttentionPass:
     """The calls of a pass of a few samples; parameters of zeros get small random values."""
     with fill_zero_parameters(eval_outputs.setup.eager_model):
-        return record_attention_pass(few_samples(eval_outputs))
+        try:
+            return record_attention_pass(few_samples(eval_outputs))
+        except (RuntimeError, ValueError, IndexError) as error:  # such as a graph whose samples belong together
+            raise NotChecked(f"the model does not take a part of a batch: {error}") from None

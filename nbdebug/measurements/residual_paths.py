@@ -191,7 +191,9 @@ def _follow(
             layers += 1
         if layers > 1:
             break
-        if following.name in ("layer_norm", "rms_norm") or (following.name == "add" and _operands(following)):
+        is_sum = following.name == "add" and _operands(following) is not None
+        is_inside = is_sum and all(stream.depends_on(other, result) for other in _partners(following, current))
+        if following.name in ("layer_norm", "rms_norm") or (is_sum and not is_inside):
             break
         current = following.outputs[0]
     maker = stream.graph.makers.get(id(current))

@@ -16,6 +16,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
+from nbdebug.setup.source_lines import creation_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement
@@ -85,7 +86,7 @@ def parameter_not_optimized(
     if loss_parameters:
         yield Finding(
             message=f"No parameter group contains {', '.join(loss_parameters)} of the loss, so no step updates them.",
-            where=Location(parameter=loss_parameters[0]),
+            where=get_location(creation_line(setup, optimizers[0]), None, loss_parameters[0]),
             cause="The optimizer was created from the model, but the loss has its own parameters.",
             fix=recreate_optimizer_fix(optimizers[0]).replace(
                 "model.parameters()", "[*model.parameters(), *loss_fn.parameters()]"
@@ -147,8 +148,10 @@ def _unfreezes(node: ast.AST) -> bool:
 
 
 def _parameter_location(setup: Setup, module: str, first: ParameterEntry) -> Location:
-    """The parameter, with the line that assigned its module from outside the model, if there is one."""
+    """The parameter, with the line that assigned its module from outside the model, else that of the only optimizer."""
     line = find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
+    if line is None and len(setup.optimizers) == 1:
+        line = creation_line(setup, setup.optimizers[0])
     return get_location(line, module, first.name)
 
 

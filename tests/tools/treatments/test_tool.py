@@ -16,6 +16,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.treatments import Treatments, treatments
+from tests.preserve.fingerprint import fingerprint
 from tests.tools.stopping_screens import StopAfterChecks
 
 
@@ -193,6 +194,27 @@ def test_treatments_without_single_target_compare_the_loss() -> None:
     assert result.metric == "share of the initial loss removed"
     assert result.best is not None
     assert result.best.name.startswith(("learning rate × 1", "Adam"))
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_treatments_preserve_state(failing: bool) -> None:
+    setup = DigitProgram(classifier(nn.ReLU), optimizer=sgd(lr=1e-4, momentum=0.9)).setup()
+    passes: list[int] = []
+
+    def fail_late(*_: Any) -> None:
+        passes.append(1)
+        if failing and len(passes) > 60:
+            raise RuntimeError("the sixtieth pass fails")
+
+    setup.model.register_forward_pre_hook(fail_late)
+    loaders = [setup.train_loader, setup.val_loader]
+    before = fingerprint(setup.model, setup.loss_fn, setup.optimizers[0], None, loaders=loaders)
+    if failing:
+        with pytest.raises(SetupError, match="the sixtieth pass fails"):
+            treatments(setup, steps=20, seeds=1)
+    else:
+        treatments(setup, steps=20, seeds=1)
+    before.check()
 
 
 def test_treatments_stopped_early_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
