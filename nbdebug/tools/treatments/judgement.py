@@ -92,11 +92,13 @@ def headline(result: Treatments) -> str:
     measure = f"the {'validation' if result.split == 'val' else 'training'} {result.metric}"
     if not result.untreated:
         return "Stopped before there were results."
-    untreated = f"Without treatment, {measure} is {result.untreated_score:.3g} after {4 * result.steps} steps"
+    untreated = f"Without treatment, {measure} is {result.untreated_score:.3g} after {LONGER * result.steps} steps"
+    if not np.isfinite(result.untreated_score):
+        untreated = "Without treatment, the loss or the outputs become NaN or infinite"
     if result.verdict == "loop":
         return (
             f"After {result.trained_steps} steps of your own loop, {measure} is {result.trained_score:.3g}; after "
-            f"{4 * result.steps} more of a plain loop it is {result.untreated_score:.3g}. "
+            f"{LONGER * result.steps} more of a plain loop it is {result.untreated_score:.3g}. "
             "The mistake is in your loop or in its schedule."
         )
     if result.verdict == "learns":

@@ -9,6 +9,7 @@ from math import isfinite
 import numpy as np
 import torch
 
+from nbdebug.exceptions import SetupError
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.user_code import UserCodeErrors
@@ -54,6 +55,8 @@ def run_trial(
     """
     with trainable_setup(setup, in_place=False) as trainable, torch.enable_grad():
         seed_all(seed)
+        if not trainable.trainable:
+            raise SetupError("model has no parameter that requires a gradient; expected one. Unfreeze a layer.")
         has_scheduler = setup.scheduler is not None
         optimizers = trainable.rebuild_optimizers(setup.optimizers, has_scheduler) or [trainable.adam()]
         treated = TreatedSetup(trainable, optimizers, batches, meter.loss_kind)

@@ -243,6 +243,25 @@ def test_treatments_of_step_function_raise() -> None:
         treatments(setup)
 
 
+def test_treatments_of_frozen_model_raise() -> None:
+    setup = Setup.of(
+        model=classifier().requires_grad_(False),
+        train_loader=DigitProgram().setup().train_loader,
+        loss_fn=nn.CrossEntropyLoss(),
+    )
+    with pytest.raises(SetupError, match=r"^model has no parameter that requires a gradient"):
+        treatments(setup)
+
+
+def test_treatments_of_data_with_nan_say_that_the_loss_is_not_finite() -> None:
+    x = torch.randn(128, 64)
+    x[5] = torch.nan
+    loader = DataLoader(TensorDataset(x, torch.arange(128) % 10), 32)
+    result = treatments(Setup.of(model=classifier(), train_loader=loader, loss_fn=nn.CrossEntropyLoss()), steps=20)
+    assert result.verdict == "none"
+    assert "become NaN or infinite" in result.headline
+
+
 def test_treatments_of_empty_loader_raise() -> None:
     model = classifier()
     setup = Setup.of(model=model, train_loader=[], loss_fn=nn.CrossEntropyLoss())
