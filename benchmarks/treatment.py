@@ -1,7 +1,7 @@
 """How often treatments name what is wrong with a program that learns poorly, and how often they accuse a healthy one.
 
-    python benchmarks/treatment.py --half tuning [--limit 10] [--steps 100] [--shard 0 2] [--json FILE]
-    python benchmarks/treatment.py --report FILE FILE
+    python -m benchmarks.treatment --half tuning [--limit 10] [--steps 100] [--shard 0 2] [--json FILE]
+    python -m benchmarks.treatment --report FILE FILE
 
 The programs are those of benchmarks/mutants. Each runs as it is, and with two ailments that are planted into its
 objects and chosen by the hash of its name. An ailment counts if the program learns worse with it, by the margin of the

@@ -53,6 +53,13 @@ def validate_int(name: str, value: Any, minimum: int = 1, advice: str = _LEAVE_O
     return integer
 
 
+def check_whole_number(name: str, value: Any, minimum: int, maximum: int) -> None:
+    """Raise SetupError unless the value is an int from minimum to maximum, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        message = f"{name} is {value!r}; expected a whole number from {minimum} to {maximum}."
+        raise SetupError(f"{message} Leave it out for the default.")
+
+
 def validate_number(name: str, value: Any, advice: str = _LEAVE_OUT) -> float:
     """Return a finite number as a float; raise SetupError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):

@@ -16,6 +16,21 @@ _SIGNIFICANT_SIGMAS = 3.0
 _MIN_SEGMENT_LENGTH = 3  # values on each side of a change point
 
 
+@dataclass(frozen=True)
+class CurveBand:
+    """The mean of several curves at some steps, with the lower and upper end of a band around it."""
+
+    steps: tuple[int, ...] = ()
+    mean: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, steps: NDArray[Any], mean: Curve, low: Curve, high: Curve) -> CurveBand:
+        """Return the band as plain data."""
+        return cls(tuple(steps.astype(int).tolist()), *(tuple(curve.tolist()) for curve in (mean, low, high)))
+
+
 def bin_means(values: NDArray[Any], max_bins: int = 64) -> Curve:
     """Return the means of at most ``max_bins`` segments of equal length, in order."""
     count = min(max_bins, len(values))

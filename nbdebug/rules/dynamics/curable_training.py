@@ -65,8 +65,8 @@ def curable_training(treatments: Treatments) -> Iterator[Finding]:
     elif treatments.verdict == "cure" and best is not None:
         yield Finding(
             message=treatments.headline,
-            cause=best.cause,
-            fix=best.fix,
+            cause=best.treatment.cause,
+            fix=best.treatment.fix,
             evidence={**_evidence(treatments), "treatment": best.name, "with treatment": best.score},
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from nbdebug.result import Result
-from nbdebug.statistics.time_series import Curve, bin_means, noise_level
+from nbdebug.statistics.time_series import Curve, CurveBand, bin_means, noise_level
 from nbdebug.training.divergence import smooth_curve
 
 if TYPE_CHECKING:
@@ -177,21 +177,11 @@ def _result_line(result: CandidateResult) -> str:
     return f"{rank_text}{result.name}{rate}: {', '.join([*losses, result.state_text])}"
 
 
-@dataclass(frozen=True)
-class _LossBand:
-    """Steps with the mean, minimum and maximum of the smoothed loss curves."""
-
-    steps: tuple[int, ...] = ()
-    mean: tuple[float, ...] = ()
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-
-
-def _loss_band(runs: Sequence[CandidateRun], max_points: int = _MAX_BAND_POINTS) -> _LossBand:
-    """Return the band of the runs at up to ``most`` steps; for a single run, the band is the noise of its steps."""
+def _loss_band(runs: Sequence[CandidateRun], max_points: int = _MAX_BAND_POINTS) -> CurveBand:
+    """Return the band of the runs at up to ``max_points`` steps; for a single run, it is the noise of its steps."""
     started_runs = [run for run in runs if run.losses]
     if not started_runs:
-        return _LossBand()
+        return CurveBand()
     last_step = max(len(run.losses) for run in started_runs)
     positions = np.unique(np.linspace(1, last_step, min(max_points, last_step)).round())
     table = np.array([_curve_at(run, positions) for run in started_runs])
@@ -200,8 +190,7 @@ def _loss_band(runs: Sequence[CandidateRun], max_points: int = _MAX_BAND_POINTS)
         if len(started_runs) == 1 and not started_runs[0].diverged
         else 0.0
     )
-    curves = (np.nanmean(table, 0), np.nanmin(table, 0) - noise, np.nanmax(table, 0) + noise)
-    return _LossBand(tuple(positions.astype(int).tolist()), *(tuple(run.tolist()) for run in curves))
+    return CurveBand.of(positions, np.nanmean(table, 0), np.nanmin(table, 0) - noise, np.nanmax(table, 0) + noise)
 
 
 def _curve_at(run: CandidateRun, positions: Curve) -> Curve:

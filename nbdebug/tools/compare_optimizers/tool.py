@@ -14,9 +14,10 @@ from nbdebug.tools.compare_optimizers.ranking import InitialLosses, comparison_v
 from nbdebug.tools.compare_optimizers.result import CandidateResult, OptimizerComparison, build_view
 from nbdebug.tools.compare_optimizers.run import CandidateTrainer, initial_losses
 from nbdebug.tools.compare_optimizers.text import candidate_code, headline, notes, reasons
-from nbdebug.tools.lr_range.sweep import SweepPlan, check_whole_number
+from nbdebug.tools.lr_range.sweep import SweepPlan
 from nbdebug.training.model_copy import ensure_train_mode
 from nbdebug.training.trainer import sample_count
+from nbdebug.validation import check_whole_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
 _VALIDATION_BATCHES = 4  # of the validation loader

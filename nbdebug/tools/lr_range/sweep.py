@@ -25,6 +25,7 @@ from nbdebug.tools.lr_range.suggestions import MIN_POINTS, pool_sweeps
 from nbdebug.training.divergence import DIVERGENCE_FACTOR, DivergenceDetector, RunningMean, smooth_curve
 from nbdebug.training.hyperparameters import Hyperparameter, Quantity
 from nbdebug.training.trainer import BatchStream, Trainer
+from nbdebug.validation import check_whole_number
 
 StepCallback = Callable[[float, float, float], bool]
 _OptimizerFactory = Callable[[Iterable[torch.Tensor]], Optimizer]
@@ -151,13 +152,6 @@ class SweepPlan:
         """The swept values in order, including both ends."""
         spacing = np.geomspace if self.mode == "exp" else np.linspace
         return tuple(spacing(self.start, self.end, self.steps).tolist())
-
-
-def check_whole_number(name: str, value: Any, minimum: int, maximum: int) -> None:
-    """Raise SetupError unless the value is an int from minimum to maximum, and no bool."""
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        message = f"{name} is {value!r}; expected a whole number from {minimum} to {maximum}."
-        raise SetupError(f"{message} Leave it out for the default.")
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

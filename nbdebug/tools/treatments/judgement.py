@@ -6,17 +6,16 @@ A cure reaches what the setup does not reach in four times the steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 import numpy as np
 
 from nbdebug.setup import Setup
 from nbdebug.tools.treatments.result import TreatmentResult, Treatments, TreatmentVerdict
-from nbdebug.tools.treatments.trial import TrialRun
+from nbdebug.tools.treatments.trial import LONGER, TrialRun
 
 HIGH_SCORE = 0.97  # a setup that reaches it needs no treatment
 _MIN_GAIN, _MIN_GAIN_SHARE = 0.03, 0.2  # absolute, and as a share of what is missing to a score of 1
-LONGER = 4  # the setup without treatment gets so many times the steps
-_HUGE = 1e9
 _SUFFICIENT_SHARE = 0.75  # of what the best treatment gains: a smaller change that gains so much is the likely cause
 
 
@@ -28,7 +27,7 @@ def required_score(untreated: Sequence[TrialRun]) -> float:
     """
     best = max(untreated, key=lambda run: run.score)
     if not np.isfinite(best.score):
-        return -_HUGE
+        return -inf
     half = len(best.scores) // 2
     gained = best.score - float(np.mean(best.scores[max(half - 2, 0) : half])) if half else 0.0
     return best.score + max(gained, 0.0) + margin(best.score)
@@ -42,7 +41,7 @@ def margin(score: float) -> float:
 def _early_score(untreated: Sequence[TrialRun]) -> float:
     """Return the best score without treatment after the number of steps that the treatments get."""
     scores = [run.scores[len(run.scores) // LONGER - 1] for run in untreated if len(run.scores) >= LONGER]
-    return max(scores, default=-_HUGE)
+    return max(scores, default=-inf)
 
 
 def is_faster(result: TreatmentResult, untreated: Sequence[TrialRun]) -> bool:
@@ -52,8 +51,9 @@ def is_faster(result: TreatmentResult, untreated: Sequence[TrialRun]) -> bool:
 
 
 def cures(result: TreatmentResult, untreated: Sequence[TrialRun]) -> bool:
-    """Check whether the worst run with a treatment exceeds the best one without it by the margin."""
-    return min(run.score for run in result.runs) > required_score(untreated)
+    """Check whether a treatment ran with each seed, and its worst run exceeds the best one without it by the margin."""
+    scores = [run.score for run in result.runs]
+    return len(scores) == len(untreated) and min(scores) > required_score(untreated)
 
 
 def rank_treatments(results: Sequence[TreatmentResult], untreated_score: float) -> list[TreatmentResult]:
@@ -61,12 +61,13 @@ def rank_treatments(results: Sequence[TreatmentResult], untreated_score: float) 
 
     Broad treatments come last: they are the cause only if no other treatment cures.
     """
-    ranked = sorted(results, key=lambda item: (item.broad, -item.score))
+    ranked = sorted(results, key=lambda item: (item.treatment.broad, -item.score))
     if not ranked or not np.isfinite(ranked[0].score):
         return ranked
     base = untreated_score if np.isfinite(untreated_score) else min(0.0, ranked[0].score)
     sufficient = base + _SUFFICIENT_SHARE * (ranked[0].score - base)
-    smallest = next(item for item in results if item.score >= sufficient and item.broad == ranked[0].broad)
+    candidates = [item for item in results if item.treatment.broad == ranked[0].treatment.broad]
+    smallest = next(item for item in candidates if item.score >= sufficient)
     return [smallest, *(item for item in ranked if item is not smallest)]
 
 
@@ -89,7 +90,7 @@ def treatment_verdict(
 
 def headline(result: Treatments) -> str:
     """Return the outcome in one or two sentences."""
-    measure = f"the {'validation' if result.split == 'val' else 'training'} {result.metric}"
+    measure = f"the {result.measure}"
     if not result.untreated:
         return "Stopped before there were results."
     untreated = f"Without treatment, {measure} is {result.untreated_score:.3g} after {LONGER * result.steps} steps"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from nbdebug.autograd.call_recorders import record_calls
 from nbdebug.setup.evaluation_mode import LOW_PRECISION_DTYPES
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.training.hyperparameters import make_hyperparameter
@@ -65,26 +66,24 @@ class _WithoutDropout(TorchFunctionMode):
 
 def remove_dropout(treated: TreatedSetup) -> bool:
     """Switch off all dropout."""
-    for module in treated.model.modules():
-        if isinstance(module, nn.RNNBase):
-            module.dropout = 0.0
     is_changed = _calls_dropout(treated)
-    treated.modes.append(_WithoutDropout)
+    for module in treated.model.modules():
+        if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
+            is_changed, module.dropout = is_changed or module.dropout > 0, 0.0
+    original_forward = treated.model.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with _WithoutDropout():
+            return original_forward(*args, **kwargs)
+
+    treated.model.forward = forward
     return is_changed
 
 
 def _calls_dropout(treated: TreatedSetup) -> bool:
     """Check whether a pass in train mode calls a dropout function."""
     names: list[str] = []
-
-    class Recorder(TorchFunctionMode):
-        def __torch_function__(
-            self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
-            names.append(getattr(func, "__name__", ""))
-            return func(*args, **(kwargs or {}))
-
-    with Recorder(), torch.no_grad():
+    with record_calls(treated.model, lambda call: names.append(call.name)), torch.no_grad():
         treated.setup.predict(treated.batches[0])
     return any(name.endswith("dropout") for name in names)
 

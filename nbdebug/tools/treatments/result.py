@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from nbdebug.result import Result
+from nbdebug.statistics.time_series import CurveBand
 from nbdebug.tools.compare_optimizers.view import CandidatePanel, OptimizerComparisonView
-from nbdebug.tools.treatments.trial import TrialRun
+from nbdebug.tools.treatments.catalog import Treatment
+from nbdebug.tools.treatments.trial import LONGER, TrialRun
 
 if TYPE_CHECKING:
     import pandas
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from nbdebug.views.page import View
 
-_TONES = {"cures": "good", "is faster": "soft", "": "soft"}
 _OUTCOMES = {"cure": "clear", "learns": "clear", "loop": "none", "faster": "tie", "none": "tie", "stopped": "stopped"}
 TreatmentVerdict = Literal["learns", "loop", "cure", "faster", "none", "stopped"]
 
@@ -27,16 +28,17 @@ TreatmentVerdict = Literal["learns", "loop", "cure", "faster", "none", "stopped"
 class TreatmentResult:
     """The runs of one treatment, one for each seed that it was tried with.
 
-    ``outcome`` is "cures", "is faster", or "" for a treatment that does not help. A ``broad`` treatment says little
-    about the cause.
+    ``outcome`` is "cures", "is faster", or "" for a treatment that does not help.
     """
 
-    name: str
-    cause: str
-    fix: str = field(repr=False)
+    treatment: Treatment
     runs: tuple[TrialRun, ...] = field(repr=False)
     outcome: Literal["cures", "is faster", ""] = ""
-    broad: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the treatment."""
+        return self.treatment.name
 
     @property
     def score(self) -> float:
@@ -81,9 +83,14 @@ class Treatments(Result):
         return float(np.mean([run.score for run in self.untreated])) if self.untreated else float("nan")
 
     @property
+    def measure(self) -> str:
+        """The score with its split, for example "validation accuracy"."""
+        return f"{'validation' if self.split == 'val' else 'training'} {self.metric}"
+
+    @property
     def code(self) -> str:
         """The code of the treatment that cures; empty if there is none."""
-        return self.best.fix if self.best is not None else ""
+        return self.best.treatment.fix if self.best is not None else ""
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per score: treatment (empty for none), seed, step, score."""
@@ -105,7 +112,7 @@ class Treatments(Result):
             curve = _mean_curve(runs)
             ax.plot(curve.steps, curve.mean, label=name)
             ax.fill_between(curve.steps, curve.low, curve.high, alpha=0.2, linewidth=0)
-        ax.set(xlabel="step", ylabel=f"{self.split} {self.metric}", title=f"treatments: {self.verdict}")
+        ax.set(xlabel="step", ylabel=self.measure, title=f"treatments: {self.verdict}")
         ax.legend()
 
     def view(self) -> View:
@@ -115,37 +122,27 @@ class Treatments(Result):
     def __str__(self) -> str:
         """The verdict, a line for each treatment, and the code of the one that cures."""
         lines = [f"nbdebug treatments: {self.verdict}. {self.headline}"]
-        lines += [f"  - {self.best.cause}"] if self.best is not None else []
-        lines += [f"  without treatment: {self.split} {self.metric} {self.untreated_score:.3g}"] * bool(self.untreated)
-        lines += [
-            f"  {entry.name}: {self.split} {self.metric} {entry.score:.3g}{', ' * bool(entry.outcome)}{entry.outcome}"
-            for entry in self.entries
-        ]
+        lines += [f"  - {self.best.treatment.cause}"] if self.best is not None else []
+        scores = [("without treatment", self.untreated_score, "")] if self.untreated else []
+        scores += [(entry.name, entry.score, entry.outcome) for entry in self.entries]
+        lines += [f"  {name}: {self._score_text(score)}{', ' * bool(end)}{end}" for name, score, end in scores]
         lines += [f"  {line}" for line in self.code.splitlines()]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join([*lines, f"  {self.total_steps:,} steps on copies, {self.seconds:.1f} s; nothing is changed"])
 
-
-@dataclass(frozen=True)
-class _ScoreCurve:
-    """The mean, minimum and maximum of the scores over the seeds, at the steps that all of them have."""
-
-    steps: Sequence[int] = ()
-    mean: Sequence[float] = ()
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    def _score_text(self, score: float) -> str:
+        return f"{self.measure} {score:.3g}" if np.isfinite(score) else "diverges"
 
 
-def _mean_curve(runs: Sequence[TrialRun]) -> _ScoreCurve:
-    """Return the curve of some runs; scores that are not finite are left out."""
+def _mean_curve(runs: Sequence[TrialRun]) -> CurveBand:
+    """Return mean, minimum and maximum of the scores over the seeds; scores that are not finite are left out."""
     count = min((len(run.scores) for run in runs), default=0)
     table = np.array([run.scores[:count] for run in runs])
     is_finite = np.isfinite(table).all(0) if count else np.zeros(0, bool)
     if not bool(is_finite.any()):
-        return _ScoreCurve()
-    kept, steps = table[:, is_finite], np.array(runs[0].steps[:count])[is_finite]
-    bounds = (kept.mean(0), kept.min(0), kept.max(0))
-    return _ScoreCurve(steps.astype(int).tolist(), *(values.tolist() for values in bounds))
+        return CurveBand()
+    scores = table[:, is_finite]
+    return CurveBand.of(np.array(runs[0].steps[:count])[is_finite], scores.mean(0), scores.min(0), scores.max(0))
 
 
 def build_view(result: Treatments, status: str = "") -> OptimizerComparisonView:
@@ -159,13 +156,13 @@ def build_view(result: Treatments, status: str = "") -> OptimizerComparisonView:
         panels=panels,
         verdict="" if live else result.verdict,
         outcome=_OUTCOMES[result.verdict],
-        quantity=f"{'validation' if result.split == 'val' else 'training'} {result.metric}",
+        quantity=result.measure,
         judged_by="",
         headline="" if live else result.headline,
-        reasons=() if live or result.best is None else (result.best.cause,),
+        reasons=() if live or result.best is None else (result.best.treatment.cause,),
         notes=() if live else result.notes,
         code="" if live else result.code,
-        steps=4 * result.steps,
+        steps=LONGER * result.steps,
         stoppable=live,
     )
 
@@ -178,7 +175,7 @@ def _panel(name: str, outcome: str, runs: tuple[TrialRun, ...]) -> CandidatePane
         name=name,
         rate=f"{score:.3g} after {last_step} steps" if np.isfinite(score) else "diverges",
         words=outcome,
-        tone=_TONES.get(outcome, ""),
+        tone="good" if outcome == "cures" else "soft",
         x=curve.steps,
         middle=curve.mean,
         low=curve.low,

@@ -19,7 +19,7 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.setup.losses import LossKind
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 
-_MAX_BATCHES, _LOSS_BATCHES = 8, 8  # of 64 rows each; of the loader's own size
+_MAX_BATCHES = 8
 
 
 class ScoreMeter:
@@ -35,12 +35,15 @@ class ScoreMeter:
         self.split: Literal["train", "val"] = "train" if setup.val_loader is None else "val"
         self.loss_kind: LossKind = "other"
         self.targets: Targets | None = None
+        self.scored_rows = np.arange(0)
         self.reference_score: float | None = None
+        self.batches: list[Batch] = []
         try:
             self.loss_kind = measurements["torch_loss_kind"]
             self._read_reference(measurements["reference"])
         except NotChecked:
-            self.batches = list(setup.batches(_LOSS_BATCHES, self.split))
+            self.targets = self.reference_score = None
+            self.batches = list(setup.batches(_MAX_BATCHES, self.split))
         self.initial_loss = self._mean_loss(setup) if self.targets is None else 1.0
 
     @property
@@ -53,15 +56,17 @@ class ScoreMeter:
         """True if the score is made of losses."""
         return self.targets is None
 
+    def training_batches(self) -> list[Batch]:
+        """Return some training batches, from which treatments measure statistics."""
+        return self.batches if self.split == "train" else list(self.setup.batches(_MAX_BATCHES))
+
     def _read_reference(self, reference: Reference) -> None:
         rows = reference.rows(self.split)
         self.batches = rows.batches[:_MAX_BATCHES]
         count = sum(batch.size for batch in self.batches)
-        self.kept = rows.kept[rows.kept < count]
-        targets = rows.targets.take(slice(len(self.kept)))
-        self.constant_score = targets.constant_score
+        self.scored_rows = rows.kept[rows.kept < count]
+        self.targets = rows.targets.take(slice(len(self.scored_rows)))
         self.reference_score = rows.prediction.score
-        self.targets = targets
         with torch.no_grad(), in_mode(self.setup.eager_model, False):
             self._score_outputs(self.setup.predict(batch) for batch in self.batches)
 
@@ -86,7 +91,7 @@ class ScoreMeter:
         network = NetworkOutputs(self.loss_kind, self.targets.kind)
         for output, batch in zip(outputs, self.batches, strict=True):
             network.add(output, batch.size)
-        return float(self.targets.agreement(network.predictions(self.kept, self.targets)).mean())
+        return float(self.targets.agreement(network.predictions(self.scored_rows, self.targets)).mean())
 
     @torch.no_grad()
     def _mean_loss(self, setup: Setup) -> float:
@@ -95,8 +100,3 @@ class ScoreMeter:
         if not losses:
             raise SetupError("the loader has no batch; expected at least one. Check len(dataset) and drop_last.")
         return sum(losses) / len(losses)
-
-
-def sample_batches(meter: ScoreMeter, setup: Setup) -> list[Batch]:
-    """Return some training batches, from which treatments measure statistics."""
-    return meter.batches if meter.split == "train" else list(setup.batches(_LOSS_BATCHES))

@@ -11,11 +11,9 @@ from nbdebug.measurements import Measurements
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
-from nbdebug.tools.lr_range.sweep import check_whole_number
 from nbdebug.tools.treatments.catalog import TREATMENTS, Treatment
 from nbdebug.tools.treatments.judgement import (
     HIGH_SCORE,
-    LONGER,
     cures,
     headline,
     is_faster,
@@ -25,13 +23,14 @@ from nbdebug.tools.treatments.judgement import (
     treatment_verdict,
 )
 from nbdebug.tools.treatments.result import TreatmentResult, Treatments, TreatmentVerdict, build_view
-from nbdebug.tools.treatments.score import ScoreMeter, sample_batches
-from nbdebug.tools.treatments.trial import TrialRun, run_trial
+from nbdebug.tools.treatments.score import ScoreMeter
+from nbdebug.tools.treatments.trial import LONGER, TrialRun, is_applicable, run_trial
 from nbdebug.training.model_copy import copy_obstacle
+from nbdebug.validation import check_whole_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
 _MIN_STEPS, _MAX_STEPS, _MAX_SEEDS = 20, 10_000, 10
-_MAX_CONFIRMED = 4  # treatments that are repeated with the other seeds
+_MAX_CONFIRMED, _EXPECTED_CONFIRMED = 4, 2  # treatments that are repeated with the other seeds
 _SECONDS_BETWEEN_UPDATES = 0.5
 
 
@@ -42,7 +41,9 @@ class _TreatmentRunner:
         self.setup, self.steps, self.seeds, self.trained_steps = setup, steps, seeds, trained_steps
         self.meter = ScoreMeter(setup, Measurements(setup))
         self.trained_score = self.meter.score_model(setup) if trained_steps else None
-        self.batches = sample_batches(self.meter, setup)
+        self.batches = self.meter.training_batches()
+        self.candidates = self.applicable_treatments()
+        self.planned_steps = (seeds * LONGER + len(self.candidates) + _EXPECTED_CONFIRMED * (seeds - 1)) * steps
         self.untreated: list[TrialRun] = []
         self.results: list[TreatmentResult] = []
         self.stopped = False
@@ -73,33 +74,31 @@ class _TreatmentRunner:
 
     def screen_treatments(self, screen: Screen) -> None:
         """Run each treatment with the first seed."""
-        for number, treatment in enumerate(TREATMENTS):
+        for number, treatment in enumerate(self.candidates):
             if self.stopped:
                 return
-            status = f"treatment {number + 1} of {len(TREATMENTS)}: {treatment.name}"
+            status = f"treatment {number + 1} of {len(self.candidates)}: {treatment.name}"
             run = self.run_once(treatment, 0, self.steps, screen, status)
             if run is not None:
-                names = (treatment.name, treatment.cause, treatment.fix)
-                self.results.append(TreatmentResult(*names, (run,), broad=treatment.broad))
+                self.results.append(TreatmentResult(treatment, (run,)))
 
     def confirm_treatments(self, screen: Screen) -> None:
         """Repeat the best treatments that exceed the score without treatment with the other seeds."""
         required = required_score(self.untreated)
         promising = [item for item in self.results if item.score > required]
-        for item in rank_treatments(promising, self.untreated_score)[:_MAX_CONFIRMED]:
-            treatment = next(treatment for treatment in TREATMENTS if treatment.name == item.name)
-            runs = list(item.runs)
-            for seed in range(1, self.seeds):
-                if self.stopped:
-                    return
-                status = f"{treatment.name} again, seed {seed}"
-                run = self.run_once(treatment, seed, self.steps, screen, status)
-                if run is not None:
-                    runs.append(run)
-            confirmed = replace(item, runs=tuple(runs))
+        ranked = rank_treatments(promising, self.untreated_score)[:_MAX_CONFIRMED]
+        self.planned_steps = self.total_steps + len(ranked) * (self.seeds - 1) * self.steps
+        for item in ranked:
+            runs = [self.confirm_treatment(item, seed, screen) for seed in range(1, self.seeds)]
+            confirmed = replace(item, runs=(*item.runs, *(run for run in runs if run is not None)))
             if cures(confirmed, self.untreated):
                 confirmed = replace(confirmed, outcome="cures")
             self.results[self.results.index(item)] = confirmed
+
+    def confirm_treatment(self, item: TreatmentResult, seed: int, screen: Screen) -> TrialRun | None:
+        """Repeat a treatment with another seed; None if it was stopped or raised."""
+        status = f"{item.name} again, seed {seed}"
+        return None if self.stopped else self.run_once(item.treatment, seed, self.steps, screen, status)
 
     def run_once(
         self, treatment: Treatment | None, seed: int, steps: int, screen: Screen, status: str
@@ -112,8 +111,17 @@ class _TreatmentRunner:
             self.stopped = self.stopped or screen.stopped
             return self.stopped
 
-        with Preserve(*self.setup.mutable_objects, loaders=(self.setup.train_loader, self.setup.val_loader)):
+        with self.preserved():
             return run_trial(self.setup, treatment, self.meter, self.batches, seed, steps, should_stop)
+
+    def applicable_treatments(self) -> list[Treatment]:
+        """Return the treatments that change this setup."""
+        with self.preserved():
+            return [item for item in TREATMENTS if is_applicable(self.setup, item, self.meter, self.batches)]
+
+    def preserved(self) -> Preserve:
+        """Return a block that restores the user's objects."""
+        return Preserve(*self.setup.mutable_objects, loaders=(self.setup.train_loader, self.setup.val_loader))
 
     @property
     def untreated_score(self) -> float:
@@ -133,10 +141,9 @@ class _TreatmentRunner:
 
     def cost_text(self) -> str:
         """Return the estimated number of steps, and the time that is left."""
-        expected = self.seeds * LONGER * self.steps + len(TREATMENTS) * self.steps
         elapsed = time.perf_counter() - self.started
-        remaining = elapsed / max(self.total_steps, 1) * max(expected - self.total_steps, 0)
-        return f"about {remaining:.0f} s of at most {expected:,} steps left"
+        remaining = elapsed / max(self.total_steps, 1) * max(self.planned_steps - self.total_steps, 0)
+        return f"about {remaining:.0f} s of {self.planned_steps:,} steps left"
 
     def result(self) -> Treatments:
         """Return the present result as plain data."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.overrides import TorchFunctionMode
 
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import LossKind
@@ -20,9 +18,9 @@ from nbdebug.training.model_copy import TrainableSetup
 class TreatedSetup:
     """A copy of a setup with fresh optimizers; a treatment changes it before the first step.
 
-    ``batches`` are some training batches of the user, from which a treatment may measure statistics. ``modes`` are
-    active during each pass. ``prediction_of`` converts an output of the treated model to the units of the targets.
-    ``samples_per_step`` is relative to the user's batches: 0.25 if a step takes a quarter of their samples.
+    ``batches`` are some training batches of the user, from which a treatment may measure statistics.
+    ``prediction_of`` converts an output of the treated model to the units of the targets. ``samples_per_step`` is
+    relative to the user's batches: 0.25 if a step takes a quarter of their samples.
     """
 
     trainable: TrainableSetup
@@ -31,7 +29,6 @@ class TreatedSetup:
     loss_kind: LossKind
     max_norm: float | None = None
     samples_per_step: float = 1.0
-    modes: list[Callable[[], TorchFunctionMode]] = field(default_factory=list)
     prediction_of: Callable[[Any], Any] = lambda output: output
 
     @property
@@ -50,9 +47,7 @@ class TreatedSetup:
 
     def change_loss(self, loss_of: Callable[[Any, Any, Callable[..., Any]], Any]) -> None:
         """Compute the loss by ``loss_of(output, target, loss_fn)``; called for losses of one output and one target."""
-        original = self.setup.loss_fn
-        assert original is not None
-        loss_fn = original
+        loss_fn: Any = self.setup.loss_fn
         self.change_setup(loss_fn=lambda output, target: loss_of(output, target, loss_fn))
 
     def change_inputs(self, input_of: Callable[[Tensor, int], Tensor]) -> None:
@@ -79,11 +74,3 @@ class TreatedSetup:
                     if name in group and group[name] != value:
                         group[name], changed = value, True
         return changed
-
-    @contextmanager
-    def active_modes(self) -> Iterator[None]:
-        """Return a context manager for passes of the treated model."""
-        with ExitStack() as stack:
-            for make_mode in self.modes:
-                stack.enter_context(make_mode())
-            yield

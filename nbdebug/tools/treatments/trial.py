@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 import torch
@@ -16,9 +16,10 @@ from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.treatments.catalog import Treatment
 from nbdebug.tools.treatments.score import ScoreMeter
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
-from nbdebug.training.model_copy import trainable_setup
+from nbdebug.training.model_copy import TrainableSetup, trainable_setup
 from nbdebug.training.trainer import BatchStream, Trainer
 
+LONGER = 4  # the setup without treatment gets so many times the steps
 _SCORES_PER_RUN = 8
 
 
@@ -29,15 +30,20 @@ class TrialRun:
     seed: int
     steps: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
     ended: str = "finished"
 
     @property
     def score(self) -> float:
         """The mean of the last two scores, which vary less than one of them; -inf for a run that diverged."""
         if self.ended == "diverged" or not self.scores:
-            return -np.inf
+            return -inf
         return float(np.mean(self.scores[-2:]))
+
+
+def is_applicable(setup: Setup, treatment: Treatment, meter: ScoreMeter, batches: list[Batch]) -> bool:
+    """Check whether a treatment changes a copy of the setup. Must run inside a Preserve."""
+    with trainable_setup(setup, in_place=False) as trainable, torch.enable_grad():
+        return _apply(treatment, _fresh_copy(setup, trainable, meter, batches), meter)
 
 
 def run_trial(
@@ -49,29 +55,32 @@ def run_trial(
     steps: int,
     should_stop: Callable[[], bool],
 ) -> TrialRun | None:
-    """Train a copy for ``steps`` steps of the user's batch size; None if the treatment changes nothing.
+    """Train a copy for ``steps`` steps of the user's batch size; None if the treated copy raises.
 
-    Must run inside a Preserve. A treatment that raises, such as one that a model does not support, changes nothing.
+    Must run inside a Preserve. Raises SetupError if the copy without treatment raises.
     """
     with trainable_setup(setup, in_place=False) as trainable, torch.enable_grad():
         seed_all(seed)
-        if not trainable.trainable:
-            raise SetupError("model has no parameter that requires a gradient; expected one. Unfreeze a layer.")
-        has_scheduler = setup.scheduler is not None
-        optimizers = trainable.rebuild_optimizers(setup.optimizers, has_scheduler) or [trainable.adam()]
-        treated = TreatedSetup(trainable, optimizers, batches, meter.loss_kind)
-        if treatment is not None and not _applies(treatment, treated, meter):
-            return None
+        treated = _fresh_copy(setup, trainable, meter, batches)
         if treatment is None:
             with UserCodeErrors(lambda: "in a run without treatment"):
                 return _train(treated, meter, seed, steps, should_stop)
         try:
-            return _train(treated, meter, seed, steps, should_stop)
+            return _train(treated, meter, seed, steps, should_stop) if _apply(treatment, treated, meter) else None
         except Exception:  # the changed setup may not run; the user's own has
             return None
 
 
-def _applies(treatment: Treatment, treated: TreatedSetup, meter: ScoreMeter) -> bool:
+def _fresh_copy(setup: Setup, trainable: TrainableSetup, meter: ScoreMeter, batches: list[Batch]) -> TreatedSetup:
+    """Return a copy with fresh optimizers, without treatment."""
+    if not trainable.trainable:
+        raise SetupError("model has no parameter that requires a gradient; expected one. Unfreeze a layer.")
+    optimizers = trainable.rebuild_optimizers(setup.optimizers, setup.scheduler is not None) or [trainable.adam()]
+    return TreatedSetup(trainable, optimizers, batches, meter.loss_kind)
+
+
+def _apply(treatment: Treatment, treated: TreatedSetup, meter: ScoreMeter) -> bool:
+    """Apply a treatment; return whether it changes the copy and the scores can still be compared."""
     loss_fn = treated.setup.loss_fn
     try:
         is_changed = treatment.apply(treated)
@@ -90,10 +99,7 @@ def _train(
     due = {round(count * number / _SCORES_PER_RUN) for number in range(1, _SCORES_PER_RUN + 1)}
     try:
         for step in range(1, count + 1):
-            with treated.active_modes():
-                loss = trainer.step()
-            run.losses.append(loss)
-            if not isfinite(loss):
+            if not isfinite(trainer.step()):
                 run.ended = "diverged"
                 break
             if step in due:
