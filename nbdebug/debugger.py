@@ -16,6 +16,7 @@ from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
 from nbdebug.tool_methods import ToolMethods, without_self
+from nbdebug.views.live import print_in_script
 from nbdebug.watching.watch import Watch
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ class Debugger(ToolMethods):
             options: Options of rules by code, such as ``{"L208": {"excess": 2.0}}``.
         """
         keep = partial(self.reports.__setitem__, "checkup")
-        return checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
+        report = checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
+        print_in_script(report.headline)
+        return report
 
     def summary(self) -> Summary:
         """Summarize the model: shapes, parameters, optimizer group and findings of each submodule.

@@ -65,6 +65,9 @@ class Finding:
         """Return plain data, ready for JSON; ``where`` is a nested dictionary."""
         return asdict(self)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self)}
+
     def __str__(self) -> str:
         """Several lines of text: observation, location, cause and fix."""
         lines = [f"{self.severity} {self.code} {self.name}: {self.message}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -12,6 +13,9 @@ import numpy as np
 
 _MAX_TEXT_LENGTH = 2_000
 _MAX_LIST_LENGTH = 50
+_ASCII_SUBSTITUTES = str.maketrans(
+    {"→": "->", "×": "x", "…": "...", "·": "-", "–": "-", "≥": ">=", "≤": "<=", "∈": " in ", "μ": "mean ", "σ": "std "}
+)
 _PATCHES_PER_SIDE = 6  # of an image whose patches are named one by one
 
 
@@ -22,7 +26,7 @@ def to_json_value(value: Any) -> Any:
     if isinstance(value, float):
         return round_number(value)
     if isinstance(value, str):
-        return value if len(value) <= _MAX_TEXT_LENGTH else value[:_MAX_TEXT_LENGTH] + "…"
+        return truncate(value, _MAX_TEXT_LENGTH)
     if isinstance(value, Mapping):
         return {str(key): to_json_value(item) for key, item in _first_items(value.items())}
     if isinstance(value, (set, frozenset)):
@@ -52,6 +56,21 @@ def round_numbers(values: Iterable[Any], digits: int = 4) -> list[Any]:
         round_numbers(value, digits) if hasattr(value, "__iter__") else round_number(float(value), digits)
         for value in values
     ]
+
+
+def truncate(text: str, max_length: int) -> str:
+    """Return a text of at most ``max_length`` characters; a longer one ends in an ellipsis."""
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
+
+
+def encodable_text(text: str) -> str:
+    """Return a text that standard output can encode; a terminal without Unicode gets similar ASCII characters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII_SUBSTITUTES).encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def join_names(names: Sequence[str], max_names: int = 6) -> str:

@@ -109,12 +109,23 @@ class Report(Result):
         named_bars(ax, SEVERITIES, [counts[severity] for severity in SEVERITIES])
         ax.set_xlabel("findings")
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the findings by rank, and how many rules were not checked; ``not_checked`` lists them."""
         title = f"nbdebug {self.title.lower()}{' (stopped)' if self.stopped else ''}: {self.summary}"
         head = "\n".join(filter(None, [title, self.subject]))
-        skipped = [f"  {rule.code} {rule.name}: {rule.why}" for rule in self.not_checked]
-        tail = "\n".join([f"not checked ({len(skipped)}):", *skipped]) if skipped else ""
+        count = len(self.not_checked)
+        tail = f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
         return "\n\n".join(filter(None, [head, *map(str, self.findings), tail]))
+
+    @property
+    def headline(self) -> str:
+        """One line: the summary and the faults."""
+        return f"nbdebug {self.title.lower()}: {'; '.join(filter(None, [self.summary, self.faults_text]))}"
+
+    @property
+    def faults_text(self) -> str:
+        """The code, name and location of each fault, in one line."""
+        return "; ".join(f"{item.code} {item.name}{' at ' * bool(str(item.where))}{item.where}" for item in self.faults)
 
     @property
     def summary(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from nbdebug.formatting import encodable_text, truncate
 from nbdebug.validation import argument_error
 
 if TYPE_CHECKING:
@@ -12,20 +13,44 @@ if TYPE_CHECKING:
 
     from nbdebug.views.page import View
 
+_MAX_REPR_LENGTH = 160  # characters
+
 
 class TextRepr:
-    """Displays as its text in a notebook."""
+    """Base class of what displays as text, and is one line in a list or a log."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__repr__ = TextRepr.__repr__  # type: ignore[method-assign]  # a dataclass would write its own
+
+    def to_text(self) -> str:
+        """Return the content as plain text; its first line is the headline."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return encodable_text(self.to_text())
+
+    def __repr__(self) -> str:
+        headline = self.to_text().partition("\n")[0].removeprefix("nbdebug ")
+        return encodable_text(f"<{type(self).__name__}: {truncate(headline, _MAX_REPR_LENGTH)}>")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": str(self)}
+        return {"text/plain": self.to_text()}
 
 
-class Result:
+class Result(TextRepr):
     """Base class of tool results.
 
-    A subclass is a frozen dataclass of plain data that defines ``view``, ``to_frame``, ``draw`` and ``__str__``. If it
+    A subclass is a frozen dataclass of plain data that defines ``view``, ``to_frame``, ``draw`` and ``to_text``. If it
     also defines ``answer``, its page sends requests while the kernel lives: see ``nbdebug.views.kernel_bridge``.
+    ``_live_fields`` refer to the user's objects, and are empty in a pickled copy.
     """
+
+    _live_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        emptied: dict[str, Any] = {name: {} if name == "_cache" else None for name in self._live_fields}
+        return {**vars(self), **emptied}
 
     @property
     def brief(self) -> str:
@@ -44,6 +69,12 @@ class Result:
         """Draw this result into matplotlib axes."""
         raise NotImplementedError
 
+    def to_html(self) -> str:
+        """Return a standalone HTML page that needs no kernel and no network."""
+        from nbdebug.views.page import standalone_page
+
+        return standalone_page(self.view(), type(self).__name__)
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Return a matplotlib chart of this result, in ``ax`` or in a new figure outside pyplot."""
         if ax is None:
@@ -59,7 +90,7 @@ class Result:
         from nbdebug.views.kernel_bridge import register_result
         from nbdebug.views.page import static_html
 
-        return {"text/plain": str(self), "text/html": static_html(self.view(), register_result(self))}
+        return {"text/plain": self.to_text(), "text/html": static_html(self.view(), register_result(self))}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -116,7 +116,8 @@ class Attribution(TextRepr):
         has_names = names is not None and self.values[name].ndim == 2 and len(names) == self.values[name].shape[1]
         return names[position] if has_names and names is not None else str(position)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         samples = f"{len(self)} {'sample' if len(self) == 1 else 'samples'}"
         lines = [f"nbdebug explain: {self.space} of {self.target} for {samples}, by {self.method}"]
         if self.completeness is not None:

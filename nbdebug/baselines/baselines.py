@@ -251,7 +251,8 @@ class Baselines(Result):
         )
         ax.set(xlabel=metric, title=self.headline)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         metric = self.metrics[0]
         lines = [f"nbdebug baselines: {self.headline}"]
         for item in self.comparisons:

@@ -56,7 +56,8 @@ class ContrastiveAttribution(TextRepr):
         """Describe the two classes of a sample."""
         return f"{self.class_name(int(self.first[row]))} rather than {self.class_name(int(self.second[row]))}"
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         return str(self.attribution)
 
 

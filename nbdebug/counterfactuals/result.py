@@ -100,7 +100,8 @@ class Counterfactuals(TextRepr):
         names = ["answer", "feature", "before", "after", "distance", "percentile", "decision"]
         return pd.DataFrame(rows, columns=names)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug counterfactuals: predicted {self.decision}; goal: {self.goal}"]
         for item in self.answers:
             distance_text = f"distance {item.distance:.2f} median absolute deviations"

@@ -113,7 +113,8 @@ class InfluentialExamples(TextRepr):
             [{"list": name, **vars(example)} for name, examples in self.groups.items() for example in examples]
         )
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug examples: for {self.prediction}, against {self.rival}; {self.samples} training samples, by "
                  f"{self.layer}"]  # fmt: skip
         for name, examples in self.groups.items():

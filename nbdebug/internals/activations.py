@@ -151,7 +151,8 @@ class Features(TextRepr):
             if mark in self.marks[row]
         ]
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         shape = "×".join(map(str, self.values.shape[1:])) or "a single number"
         head = f"nbdebug features: {self.side} of {self.layer or 'the model'} ({self.kind}), {shape} per sample"
         return "\n".join([head, *(f"  {line}" for line in (*self.channel_summary(0), *self.notes))])

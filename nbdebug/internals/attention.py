@@ -291,7 +291,8 @@ class Attention(TextRepr):
             product = (with_residual / with_residual.sum(-1, keepdims=True)) @ product
         return product, [layer.title for layer in group_layers]
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [
             f"  {item.title}: {item.head_count} heads, {item.weights.shape[2]} queries × {item.weights.shape[3]} keys, "
             f"entropy {', '.join(f'{value:.2f}' for value in item.entropy[0][:12])}"

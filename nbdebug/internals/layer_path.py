@@ -149,7 +149,8 @@ class LayerPath(TextRepr):
         """Description of where the sample departs from its class."""
         return _describe_departure(self)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [
             f"nbdebug path through {len(self.layers)} layers, compared with {len(self.comparison_sizes)} samples",
             f"  {self.description}",

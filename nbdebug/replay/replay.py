@@ -155,7 +155,7 @@ class Replay(Result):
         named_bars(ax, names, [value if math.isfinite(value) else 0.0 for value in values])
         ax.set_xlabel("largest weight")
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         """Describe the observation, the cause and the limitations."""
         names_samples = any(finding.evidence.get("samples") for finding in self.report)
         sample_sentence = (

@@ -282,7 +282,8 @@ class Fairness(Result):
         """The rates as a dot plot, and the gaps."""
         return _fairness_page(self)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug fairness: {self.headline}"]
         for group in self.groups:
             rates = ", ".join(f"{name} {rate.value:.1%}" for name, rate in group.rates.items())

@@ -221,7 +221,8 @@ class Slices(Result):
             f"{weak_slice.description} ({weak_slice.support} rows): {comparison} ({interval}, q = {weak_slice.q:.2g})"
         )
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug slices: {self.headline}", *(f"  {self.format_slice(item)}" for item in self.slices)]
         return "\n".join([*lines, *(f"  note: {item}" for item in self.notes)])
 

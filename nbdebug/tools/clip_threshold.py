@@ -76,7 +76,7 @@ class ClipThreshold(Result):
         ax.set(xlabel="step", ylabel="gradient norm", yscale="log")
         ax.legend()
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         """Return the line to insert, and the numbers behind it."""
         clipping_text = f"; the run already clips {self.clipped_by_run:.0%} of its steps" if self.clipped_by_run else ""
         return (

@@ -11,7 +11,7 @@ from threading import Event, RLock, Timer
 from types import TracebackType
 from typing import Any, ClassVar
 
-from nbdebug.formatting import html_paragraph, to_json_value
+from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
 from nbdebug.views.line_chart import pack_rows
 from nbdebug.views.page import View, module_source, static_html, style_sheets
 
@@ -253,6 +253,12 @@ def display_result(result: Any) -> None:
 
         display(_bundle(result), raw=True)  # type: ignore[no-untyped-call]
         _displayed_results.append(_DisplayedResult(weakref.ref(result), _execution_count()))
+
+
+def print_in_script(headline: str) -> None:
+    """Print a line to standard error outside a notebook, where nothing is displayed."""
+    if not in_kernel():
+        print(encodable_text(headline), file=sys.stderr)
 
 
 def is_displayed_here(result: object) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2s
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -155,6 +156,12 @@ def static_html(view: View, name: str | None = None) -> str:
         "asks": requests,
     }
     return _PAGE_TEMPLATE.format(key=key, height=view.height, plain=plain_html, **parts)
+
+
+def standalone_page(view: View, title: str) -> str:
+    """Return ``view`` as a complete HTML document, which needs no kernel and no network."""
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{static_html(view)}\n</body></html>\n'
 
 
 def to_script_json(value: Any) -> str:

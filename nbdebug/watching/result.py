@@ -67,20 +67,27 @@ class WatchResult(Result):
         ax.plot(*zip(*self.loss, strict=True) if self.loss else ([], []))
         ax.set(xlabel="step", ylabel="loss")
 
-    def __str__(self) -> str:
-        loss_range = (
-            f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was recorded"
-        )
-        headline = (
-            f"nbdebug watch: {self.steps} steps{loss_range}{' (interrupted)' if self.interrupted else ''}; {self.cost}"
-        )
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         error_note = f"not watched: {self.errors}" if self.errors else ""
         reason = self.record.about.get("not measured")
         samples_note = f"not measured: {reason}" if reason else ""
         shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
         return "\n\n".join(
-            filter(None, [headline, shape_note, error_note, samples_note, *map(str, self.report.faults)])
+            filter(None, [self._run_text, shape_note, error_note, samples_note, *map(str, self.report.faults)])
         )
+
+    @property
+    def headline(self) -> str:
+        """One line: steps, loss and cost of the run, and its faults."""
+        return f"{self._run_text}; {self.report.faults_text or 'no findings'}"
+
+    @property
+    def _run_text(self) -> str:
+        loss_range = (
+            f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was recorded"
+        )
+        return f"nbdebug watch: {self.steps} steps{loss_range}{' (interrupted)' * self.interrupted}; {self.cost}"
 
     @property
     def status(self) -> str:

@@ -25,7 +25,7 @@ from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
-from nbdebug.views.live import LiveScreen, display_result, show_view
+from nbdebug.views.live import LiveScreen, display_result, print_in_script, show_view
 from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
@@ -195,6 +195,7 @@ class Watch:
             )
             self.screen.finish(self.result)
         self.time_budget.attempt("file", self.write_file)
+        print_in_script(self.result.headline)
         if report.findings:  # those marked in the view, including notes
             display_result(report)
         if self.tests_interrupted:

@@ -73,7 +73,8 @@ class Reliability(TextRepr):
         head = ["light", "check", "value", "meaning"]
         return html_paragraph(f"Trust: {self.light}. {self.conclusion}") + html_table(rows, head)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         return "\n".join(
             [f"nbdebug trust: {self.light}. {self.conclusion}", *(f"  {measure}" for measure in self.measures)]
         )

@@ -133,7 +133,7 @@ class BatchSize(Result):
         ax.set_xscale("log", base=2)
         ax.legend()
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         """The suggestion with its reasons, and a line for each size."""
         lines = [f"nbdebug batch_size: {self.headline}", *(f"  - {item}" for item in (*self.reasons, *self.notes))]
         lines += [

@@ -154,7 +154,7 @@ class OptimizerComparison(Result):
         if self.entries:
             ax.legend()
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         """The verdict with its reasons, a line for each candidate, and the code of the best one."""
         lines = [
             f"nbdebug compare_optimizers: {self.verdict}. {self.headline}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.exceptions import SetupError
 from nbdebug.predictions.table import Query, Rows
@@ -42,6 +42,8 @@ class Errors(ErrorData, Result):
     ``table`` has one row per sample; ``samples`` shows the samples, if available. ``headline`` summarizes the result in
     one line. ``dataset`` is what ``subset()`` selects from; ``setup`` made the predictions.
     """
+
+    _live_fields: ClassVar[tuple[str, ...]] = ("samples", "dataset", "setup", "_cache")
 
     @property
     def brief(self) -> str:
@@ -157,7 +159,8 @@ class Errors(ErrorData, Result):
 
         draw_overview(self, ax)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug errors: {self.headline}", *confused_pair_lines(self.table)]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.table.notes)])
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbdebug.exceptions import SetupError
 from nbdebug.sample_display.samples import evenly_spaced_indices
@@ -182,10 +182,14 @@ def _acquire_lock(lock: Path) -> bool:
     return True
 
 
+def _no_columns(_: Any) -> dict[Any, str]:
+    return {}
+
+
 class Tags:
     """Tags and notes by sample key: the dataset index, or else the row.
 
-    With ``path``, existing tags are read, and each change is saved at once. ``said(key)`` describes a sample in the
+    With ``path``, existing tags are read, and each change is saved at once. ``describe(key)`` describes a sample in the
     file, ``fingerprints(keys)`` detects whether samples have changed. Raises SetupError for an unreadable file, which
     is left unchanged.
     """
@@ -193,8 +197,8 @@ class Tags:
     def __init__(
         self,
         path: str | Path | None = None,
-        describe: _DescribeSample = lambda _: {},
-        fingerprints: _ComputeFingerprints = lambda _: {},
+        describe: _DescribeSample = _no_columns,
+        fingerprints: _ComputeFingerprints = _no_columns,
     ) -> None:
         self.by_key: dict[int, set[str]] = {}
         self.notes: dict[int, str] = {}
@@ -203,6 +207,9 @@ class Tags:
         self.saved_rows: _TagTable = {}
         if path is not None:
             self.save(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "describe": _no_columns, "fingerprints": _no_columns}
 
     def tag(self, keys: Iterable[int], tag: str, on: bool = True) -> None:
         """Add a tag to samples, or remove it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.result import Result
 from nbdebug.tools.explain.data import ExplanationData
@@ -28,6 +28,8 @@ class Explanation(ExplanationData, Result):
     ``attribution`` is the first attribution, of all samples; ``attribute()`` computes others. ``background`` holds the
     default comparison samples. ``setup`` is None for a black box.
     """
+
+    _live_fields: ClassVar[tuple[str, ...]] = ("model", "background", "setup", "samples", "score")
 
     def trust(self, **changes: Any) -> Reliability:
         """Measure the reliability of an attribution in five ways; takes the parameters of ``attribute``."""
@@ -118,7 +120,8 @@ class Explanation(ExplanationData, Result):
 
         draw_first_sample(self, ax)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         from nbdebug.tools.explain.presentation import explanation_text
 
         return explanation_text(self)

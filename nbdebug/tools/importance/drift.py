@@ -212,7 +212,8 @@ class Drift(Result):
         """Draw a line per feature."""
         _draw_drift(self, ax)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug importance: {self.headline}"]
         measure = self.measure
         width = min(max(map(len, self.features)), 32)

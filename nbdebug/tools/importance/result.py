@@ -50,7 +50,8 @@ class Importance(ImportanceData, Result):
 
         return headline(self)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         from nbdebug.tools.importance.presentation import importance_text
 
         return importance_text(self, _MAX_TEXT_ROWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.options import Mode
 from nbdebug.result import Result
@@ -54,6 +54,8 @@ class LrRange(Result):
     recommended rate was confirmed; None without ``confirm``. ``rates`` has the constant rate and the peak of one-cycle.
     The first one belongs to the user's scheduler, and is ``recommended``; without a scheduler it is the constant rate.
     """
+
+    _live_fields: ClassVar[tuple[str, ...]] = ("setter",)
 
     quantity: Quantity
     mode: Mode
@@ -181,7 +183,8 @@ class LrRange(Result):
         if self.sweeps:
             ax.legend()
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
         lines = [f"nbdebug {self.quantity}_range: {self.verdict}. {self.headline}"]
         lines += [f"  - {item}" for item in self.reasons]
         lines += [f"  {item}" for item in self.rates[1:]]

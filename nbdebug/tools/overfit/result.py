@@ -138,7 +138,7 @@ class Overfit(Result):
         ax.set(xlabel="step", ylabel="loss on the tiny batch", title=f"overfit: {self.verdict}")
         ax.legend()
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         """Return the verdict with its reasons, the causes ruled out, and a line for each attempt."""
         lines = [f"nbdebug overfit: {self.verdict}. {self.headline}"]
         lines += [f"  - {item}" for item in self.reasons]

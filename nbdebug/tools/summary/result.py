@@ -128,7 +128,8 @@ class Summary(Result):
         named_bars(ax, [row.path or row.name for row in rows], [row.own for row in rows], color=colors)
         ax.set(xlabel="parameters", title=f"{self.model_row.name}: {self.model_row.parameters:,} parameters")
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the result as plain text."""
 
         return _summary_text(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from nbdebug.tools.treatments.data_changes import (
     shuffle_batches,
@@ -55,7 +56,7 @@ def _rate_treatments() -> Iterator[Treatment]:
             f"learning rate × {factor:g}",
             f"The learning rate is too {'high' if factor < 1 else 'low'}.",
             f'for group in optimizer.param_groups:\n    group["lr"] *= {factor:g}',
-            scale_rate(factor),
+            partial(scale_rate, factor=factor),
         )
 
 

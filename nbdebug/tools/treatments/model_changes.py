@@ -150,17 +150,13 @@ def use_equal_rates(treated: TreatedSetup) -> bool:
     return len(set(rates)) > 1 and treated.change_groups(lr=max(rates))
 
 
-def scale_rate(factor: float) -> Callable[[TreatedSetup], bool]:
-    """Return a treatment that multiplies all learning rates."""
-
-    def apply(treated: TreatedSetup) -> bool:
-        if not any("lr" in group for optimizer in treated.optimizers for group in optimizer.param_groups):
-            return False
-        rate = make_hyperparameter(treated.optimizers, "lr", "scale")
-        rate.set(factor * rate.initial)
-        return rate.initial > 0
-
-    return apply
+def scale_rate(treated: TreatedSetup, factor: float) -> bool:
+    """Multiply all learning rates."""
+    if not any("lr" in group for optimizer in treated.optimizers for group in optimizer.param_groups):
+        return False
+    rate = make_hyperparameter(treated.optimizers, "lr", "scale")
+    rate.set(factor * rate.initial)
+    return rate.initial > 0
 
 
 def clip_gradients(treated: TreatedSetup) -> bool:

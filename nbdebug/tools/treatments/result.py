@@ -119,7 +119,7 @@ class Treatments(Result):
         """A small chart for each treatment, all on the same axes, and a table."""
         return build_view(self)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         """The verdict, a line for each treatment, and the code of the one that cures."""
         lines = [f"nbdebug treatments: {self.verdict}. {self.headline}"]
         lines += [f"  - {self.best.treatment.cause}"] if self.best is not None else []

@@ -1,0 +1,126 @@
+"""Tests of what all results share: one line of repr, text for any terminal, a standalone page, and pickling."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from torch.nn import functional as F
+
+from nbdebug.debugger import Debugger
+from nbdebug.formatting import encodable_text
+from nbdebug.result import Result
+from tests.programs import PROGRAMS
+
+TOOLS: dict[str, Callable[[Debugger], Result]] = {
+    "checkup": lambda debugger: debugger.checkup("quick"),
+    "watch": lambda debugger: watched(debugger),
+    "overfit": lambda debugger: debugger.overfit(examples=4, steps=4),
+    "lr_range": lambda debugger: debugger.lr_range(steps=10, seeds=1),
+    "summary": lambda debugger: debugger.summary(),
+    "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
+    "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "errors": lambda debugger: debugger.errors(),
+    "explain": lambda debugger: debugger.explain(0),
+    "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
+    "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
+}
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import nbdebug
+
+torch.manual_seed(0)
+x = torch.randn(256, 8)
+loader = DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), 32)
+model = nn.Sequential(nn.Linear(8, 2), nn.Softmax(1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss_fn = nn.CrossEntropyLoss()
+debugger = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+print(debugger.checkup())
+with debugger.watch(final_tests=False):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+def watched(debugger: Debugger) -> Result:
+    with debugger.watch(final_tests=False) as run:
+        setup = debugger.setup
+        for inputs, target in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            F.cross_entropy(setup.eager_model(inputs), target).backward()
+            setup.optimizers[0].step()
+    assert run.result is not None
+    return run.result
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Result]:
+    """The result of each tool on one program."""
+    program = PROGRAMS["mlp"]()
+    loader = program.loader()
+    debugger = Debugger(program.model, loader, loader, loss_fn=program.loss_fn, optimizer=program.optimizer)
+    return {name: run(debugger) for name, run in TOOLS.items()}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_repr_of_a_result_is_one_short_line(name: str, results: dict[str, Result]) -> None:
+    text = repr(results[name])
+    assert re.fullmatch(rf"<{type(results[name]).__name__}: .+>", text)
+    assert len(text) < 200
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_pickled_result_shows_the_same_text_and_page(name: str, results: dict[str, Result]) -> None:
+    result = results[name]
+    copy = pickle.loads(pickle.dumps(result))
+    assert str(copy) == str(result)
+    assert type(copy.view()) is type(result.view())
+    assert len(copy.to_frame()) == len(result.to_frame())
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_page_of_a_result_is_a_document_without_network(name: str, results: dict[str, Result]) -> None:
+    page = results[name].to_html()
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert not re.search(r"""(src|href)=["']?https?:""", page)
+
+
+def test_script_prints_a_line_of_checkup_and_watch_on_a_terminal_without_unicode() -> None:
+    environment = {"PYTHONIOENCODING": "ascii:strict", "OMP_NUM_THREADS": "1", "PATH": ""}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, env=environment, check=True
+    )
+    checkup, watch = run.stderr.splitlines()
+    assert checkup.startswith("nbdebug checkup: 1 error")
+    assert "L201 softmax-before-cross-entropy" in checkup
+    assert watch.startswith("nbdebug watch: 8 steps, loss 0.")
+    assert "L201" in watch
+    assert "-> int64" in run.stdout
+
+
+def test_text_for_a_terminal_has_substitutes_only_where_the_encoding_needs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "loss 0.5 → 0.3 · × 10 · Größe 語"
+    assert encodable_text(text) == text
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    assert encodable_text(text) == "loss 0.5 -> 0.3 - x 10 - Größe \\u8a9e"
+
+
+def test_rules_that_were_not_checked_are_one_line_of_the_text(results: dict[str, Result]) -> None:
+    report: Any = results["checkup"]
+    assert report.not_checked
+    assert f"{len(report.not_checked)} rules not checked" in str(report).splitlines()[-1]
+    assert report.not_checked[0].why not in str(report)
