@@ -26,6 +26,7 @@ _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIE
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
 _MAX_SHIFT = 16
+_SAMPLED_PARTS = 2_048
 _MIN_NEIGHBORS, _MAX_NEIGHBORS, _TARGET_BINS = 20, 300, 10
 
 
@@ -262,12 +263,24 @@ def _match_windows(train: SplitTable, val: SplitTable, axis: int) -> SharedWindo
             (train_windows[:, shift:], val_windows[:, :-shift]),
             (train_windows[:, :-shift], val_windows[:, shift:]),
         ):
-            pairs = {
-                val_row: train_row
-                for train_row, val_row in _match_positions(_get_window_keys(train_part), _get_window_keys(val_part))
-            } | pairs
+            matches = _match_parts(train_part, val_part)
+            pairs = {val_row: train_row for train_row, val_row in matches} | pairs
         max_shift = shift if len(pairs) > previous_count else max_shift
     return SharedWindows([(train.indices[i], val.indices[j]) for j, i in pairs.items()], len(val), length, max_shift)
+
+
+def _match_parts(train_part: Tensor, val_part: Tensor) -> list[tuple[int, int]]:
+    """Return the rows of equal parts of windows; nothing if no row of a random sample of validation parts has one."""
+    sampled_rows = _random_indices(len(val_part), _SAMPLED_PARTS)
+    if len(val_part) > _SAMPLED_PARTS and not _match_parts(train_part, val_part[sampled_rows]):
+        return []
+    train_values, val_values = train_part.flatten(1), val_part.flatten(1)
+    column = max(range(train_values.shape[1]), key=lambda i: len(train_values[:_SAMPLED_PARTS, i].unique()))
+    train_column, val_column = train_values[:, column].contiguous(), val_values[:, column].contiguous()
+    train_rows = torch.isin(train_column, val_column).nonzero().flatten()  # equal in their most varied value
+    val_rows = torch.isin(val_column, train_column[train_rows]).nonzero().flatten()
+    keys = _get_window_keys(train_part[train_rows]), _get_window_keys(val_part[val_rows])
+    return [(int(train_rows[i]), int(val_rows[j])) for i, j in _match_positions(*keys)]
 
 
 def _get_window_keys(part: Tensor) -> list[Any]:

@@ -23,6 +23,8 @@ from nbdebug.setup.loaders import (
 from nbdebug.setup.unpacking import collate_error
 from nbdebug.tensors.pytree import tree_tensors
 
+_MAX_SHUFFLED_ROWS = 100_000
+
 
 def read_random_batches(
     setup: Setup,
@@ -58,7 +60,10 @@ def _iterate_batches(
     visited = get_visited_indices(loader)
     is_sampled = as_sampled and not isinstance(visited, range)
     order = list(islice(iterate_sampler_indices(loader), MAX_SAMPLER_INDICES) if is_sampled else visited)
-    random.Random(0).shuffle(order)
+    if len(order) > _MAX_SHUFFLED_ROWS:
+        order = random.Random(0).sample(order, min(max_rows, len(order)))
+    else:
+        random.Random(0).shuffle(order)
     order = order[:max_rows]
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]

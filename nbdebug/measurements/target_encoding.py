@@ -13,6 +13,7 @@ from nbdebug.measurements.registry import measurement
 
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
+_SAMPLED_ROWS, _SAMPLED_VALUES = 4_096, 64
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,10 @@ def _find_encodings(flat: Tensor, target: Tensor, index: int, has_validation: bo
     Categories with equal means share a value, and the mean over all their rows is the same. So the relation is exact.
     """
     encodings = []
-    for column in range(flat.shape[1]):
-        values, groups, counts = flat[:, column].unique(  # type: ignore[no-untyped-call]
+    for column, column_values in enumerate(flat.t().contiguous()):
+        if not _may_be_encoded(column_values, target):
+            continue
+        values, groups, counts = column_values.unique(  # type: ignore[no-untyped-call]
             return_inverse=True, return_counts=True
         )
         if not _MIN_DISTINCT_VALUES <= len(values) < len(flat) / 2:
@@ -82,11 +85,25 @@ def _find_encodings(flat: Tensor, target: Tensor, index: int, has_validation: bo
     return encodings
 
 
-def _is_linear(values: Tensor, means: Tensor) -> bool:
+def _may_be_encoded(column: Tensor, target: Tensor) -> bool:
+    """Return whether the mean target is a linear function of some sampled values, which is fast to compute."""
+    sampled = column[:: max(len(column) // _SAMPLED_ROWS, 1)].unique()  # type: ignore[no-untyped-call]
+    if len(sampled) < _MIN_DISTINCT_VALUES:
+        return False
+    sampled = sampled[:: max(len(sampled) // _SAMPLED_VALUES, 1)]
+    positions = torch.searchsorted(sampled, column).clamp_(max=len(sampled) - 1)
+    rows = (sampled[positions] == column).nonzero().flatten()
+    groups = positions[rows]
+    counts = groups.bincount(minlength=len(sampled))
+    means = torch.zeros(len(sampled), dtype=torch.double).index_add_(0, groups, target[rows]) / counts
+    return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
+
+
+def _is_linear(values: Tensor, means: Tensor, max_relative_error: float = _MAX_RELATIVE_ERROR) -> bool:
     """Return whether the means are a linear function of the values, up to rounding."""
     scale = float(means.max() - means.min())
     if not scale > 0 or not bool(values.isfinite().all()):
         return False
     centered, deviations = values - values.mean(), means - means.mean()
     slope = float((centered * deviations).sum() / centered.square().sum())
-    return float((slope * centered - deviations).abs().max()) < _MAX_RELATIVE_ERROR * scale
+    return float((slope * centered - deviations).abs().max()) < max_relative_error * scale
