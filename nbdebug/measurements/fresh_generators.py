@@ -166,11 +166,13 @@ def _assignment_line(code: CodeType, name: str) -> SourceLine | None:
     """Return the last line that assigns the result of a call to a name in a function, else the first assignment."""
     name = name.removeprefix(_ATTRIBUTE_PREFIX)
     syntax = find_function(code)
+    nodes = ast.walk(syntax) if syntax is not None else ()
     statements = [
         node
-        for node in (ast.walk(syntax) if syntax is not None else ())
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign))
-        if any(getattr(target, "id", getattr(target, "attr", None)) == name for target in assignment_targets(node))
+        for node in nodes
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+        for target in ([node.target] if isinstance(node, ast.NamedExpr) else assignment_targets(node))
+        if getattr(target, "id", getattr(target, "attr", None)) == name
     ]
     calls = [node.lineno for node in statements if isinstance(node.value, ast.Call)]
     number = max(calls) if calls else min((node.lineno for node in statements), default=None)
