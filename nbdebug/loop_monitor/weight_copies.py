@@ -219,6 +219,8 @@ class WeightCopyMonitor:
             history = self.histories.get(name)
             if history is not None and history.module() is module:
                 history.stale_statistics = self.stale_statistics(history, module)
+            elif self.has_other_name(name, module):
+                continue
             elif (source := self.source_of(module)) is not None:
                 weights, statistics = list(module.parameters()), self.statistics(module)
                 sampled_tensors = (
@@ -228,6 +230,10 @@ class WeightCopyMonitor:
                 )
                 self.histories[name] = CopyHistory(weakref.ref(module), weakref.ref(source), *sampled_tensors)
                 self.write_trace.open(weights)
+
+    def has_other_name(self, name: str, module: nn.Module) -> bool:
+        """Return whether a copy is observed under another name, as the attribute of an object and in a variable."""
+        return any(other != name and history.module() is module for other, history in self.histories.items())
 
     def source_of(self, module: nn.Module) -> nn.Module | None:
         """Return what a module is a copy of: the model, or for a part of it another part that has gradients.

@@ -17,6 +17,7 @@ from torch import Tensor
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.source.assignments import find_function
 from nbdebug.source.location import SourceLine, get_line_from_frame, is_debugger_code, is_library_code
+from nbdebug.source.search import assignment_targets
 
 _MAX_VARIABLES = 50  # of a function or an object that are inspected
 _ATTRIBUTE_PREFIX = "self."  # an attribute may have the name of a variable
@@ -162,11 +163,17 @@ def _describe_kind(generator: Any) -> str:
 
 
 def _assignment_line(code: CodeType, name: str) -> SourceLine | None:
-    """Return the line of a function that assigns a variable or an attribute; None if there is none."""
+    """Return the last line that assigns the result of a call to a name in a function, else the first assignment."""
     name = name.removeprefix(_ATTRIBUTE_PREFIX)
     syntax = find_function(code)
-    for node in ast.walk(syntax) if syntax is not None else ():
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(getattr(target, "id", getattr(target, "attr", None)) == name for target in targets):
-            return SourceLine(code.co_filename, node.lineno, code.co_name)  # type: ignore[attr-defined]
-    return None
+    nodes = ast.walk(syntax) if syntax is not None else ()
+    statements = [
+        node
+        for node in nodes
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+        for target in ([node.target] if isinstance(node, ast.NamedExpr) else assignment_targets(node))
+        if getattr(target, "id", getattr(target, "attr", None)) == name
+    ]
+    calls = [node.lineno for node in statements if isinstance(node.value, ast.Call)]
+    number = max(calls) if calls else min((node.lineno for node in statements), default=None)
+    return SourceLine(code.co_filename, number, code.co_name) if number is not None else None

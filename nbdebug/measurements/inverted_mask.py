@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
+from nbdebug.measurements.call_operands import padding_mask_location
 from nbdebug.measurements.padding import change_embedded, find_trailing_padding
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
@@ -23,8 +25,8 @@ _MAX_OWN_POSITIONS = 1  # a real position may be read directly, such as a summar
 class PositionInfluence:
     """Changed positions of one row padded with ``token``, and those of them that change the output elsewhere.
 
-    ``mask_call`` is the call whose result is true at the real positions, or else at the padded ones; None if no call
-    has such a result.
+    ``where`` is the location of the module that receives the mask, with the line of the call whose result is true at
+    the real positions, or else at the padded ones.
     """
 
     token: int
@@ -32,7 +34,7 @@ class PositionInfluence:
     influential_real: int
     padded: int
     influential_padded: int
-    mask_call: TorchCall | None
+    where: Location
 
     @property
     def is_inverted(self) -> bool:
@@ -58,7 +60,7 @@ def position_influence(eval_outputs: EvalOutputs) -> PositionInfluence:
             int(reaches[: len(real)].sum()),
             len(padded),
             int(reaches[len(real) :].sum()),
-            _find_mask_call(eval_outputs, padding[1]),
+            _mask_location(eval_outputs, padding[1]),
         )
     raise NotChecked("no token fills the ends of the rows")
 
@@ -91,6 +93,11 @@ def _reaches_other_positions(copies: EvalOutputs, tokens: Tensor, positions: Ten
         is_other = ~(changed | padded).to(differs.device)
         differs = differs.movedim(axis, 1) & is_other.reshape(*changed.shape, *[1] * (differs.dim() - 2))
     return differs.reshape(len(positions), -1).any(1)
+
+
+def _mask_location(answers: EvalOutputs, padded: Tensor) -> Location:
+    mask_call = _find_mask_call(answers, padded)
+    return padding_mask_location(answers, mask_call.line if mask_call else None)
 
 
 def _find_mask_call(answers: EvalOutputs, padded: Tensor) -> TorchCall | None:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from nbdebug.autograd import Graph
+from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
 from nbdebug.autograd.graph import build_graph
+from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
 from nbdebug.setup import Setup
@@ -18,6 +20,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_tensors
 
 _SELECTIONS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
+_REVERSED = -0.999  # correlation: a linear map of the targets
 _REDUCTIONS = ("Mean", "Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze")
 
 
@@ -73,3 +76,32 @@ def producing_line(graph: Graph) -> SourceLine | None:
     if root is None or root.line is None or node is None or node.line is None:
         return root.line if root else None
     return root.line if node.line.function == root.line.function else node.line
+
+
+def reversing_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
+    """Return the first line of the loss that makes of the targets alone values in the opposite order.
+
+    A loss that falls in the wrong direction has such a line if the labels are mapped to the wrong signs.
+    """
+    calls: list[TorchCall] = []
+    try:
+        with torch.no_grad(), CallRecorder(ModuleStack(), calls.append):
+            setup.loss(first_pass.output, first_pass.batch)
+    except Exception:  # a loss of other arguments, or one that needs gradients
+        return None
+    target = first_pass.batch.target
+    derived = {id(target)} if isinstance(target, Tensor) and target.numel() > 1 else set[int]()
+    for call in calls:
+        if not call.inputs or any(id(tensor) not in derived for tensor in call.inputs if tensor.dim()):
+            continue
+        if call.line and any(_is_reversed(tensor, target) for tensor in call.outputs):
+            return call.line
+        derived.update(id(tensor) for tensor in call.outputs)
+    return None
+
+
+def _is_reversed(values: Tensor, target: Tensor) -> bool:
+    if values.numel() != target.numel() or values.dtype == torch.bool:
+        return False
+    pair = torch.stack([values.detach().flatten().double(), target.detach().flatten().double()])
+    return float(torch.corrcoef(pair)[0, 1]) < _REVERSED

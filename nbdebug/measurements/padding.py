@@ -60,7 +60,8 @@ class Padding:
     ``has_mask_or_lengths`` is True if the model gets a mask or lengths. ``padded_positions`` is the number of padded
     positions; ``affected`` of ``real`` output rows or positions changed. ``mixing_call`` is the call that mixes padded
     positions with real ones. ``relative_effect`` is the change of the outputs by the padding of a row over that by its
-    content, the median of the rows; None if it was not measured.
+    content, the median of the rows; None if it was not measured. ``reading_call`` is the first call whose values at
+    real positions depend on padding, also in a model that masks none.
     """
 
     has_mask_or_lengths: bool
@@ -70,6 +71,7 @@ class Padding:
     real: int
     mixing_call: TorchCall | None = None
     relative_effect: float | None = None
+    reading_call: TorchCall | None = None
 
 
 @measurement
@@ -103,7 +105,8 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
                 return result
             call = _find_packing_call(eval_outputs) or _find_unmasked_call(eval_outputs, module, padded)
             effect = _compare_with_content(eval_outputs, after, module, padded)
-            return replace(result, mixing_call=call, relative_effect=effect)
+            reading_call = call or _find_reading_call(eval_outputs, module, padded)
+            return replace(result, mixing_call=call, relative_effect=effect, reading_call=reading_call)
     raise NotChecked("no mask, no lengths and no padding_idx identify padded positions")
 
 
@@ -151,15 +154,22 @@ def _find_unmasked_call(answers: EvalOutputs, embedding: nn.Module, padded: Tens
     A recurrent layer that reads the padding before a masked attention is a common shortcut, and None.
     """
     row = int(padded.sum(1).argmax())
-    pair, padded_pair = replace(answers, batch=answers.batch.take_samples([row, row])), padded[[row, row]]
-    if not masks_padding(record_pass(pair, pair.batch), padded_pair):
+    pair = replace(answers, batch=answers.batch.take_samples([row, row]))
+    if not masks_padding(record_pass(pair, pair.batch), padded[[row, row]]):
         return None
+    call = _find_reading_call(answers, embedding, padded)
+    return None if call is None or call.name in _RECURRENT_CALLS else call
+
+
+def _find_reading_call(answers: EvalOutputs, embedding: nn.Module, padded: Tensor) -> TorchCall | None:
+    """Return the call where embedded padding first changes values of real positions, or that reads padded ones."""
+    row = int(padded.sum(1).argmax())
+    pair, padded_pair = replace(answers, batch=answers.batch.take_samples([row, row])), padded[[row, row]]
     with change_embedded(embedding, torch.zeros_like(padded_pair)):  # so that both passes make the same calls
         calls = record_pass(pair, pair.batch)
     with change_embedded(embedding, padded_pair):
         changed_calls = record_pass(pair, pair.batch)
-    call = find_content_call(calls, changed_calls, ~padded[row], ())
-    return None if call is None or call.name in _RECURRENT_CALLS else call
+    return find_content_call(calls, changed_calls, ~padded[row], ())
 
 
 def _measure_effect(

@@ -214,7 +214,7 @@ def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
 def _producer(line: SourceLine, value: ast.expr, position: int | None) -> tuple[ast.expr, int | None] | None:
     """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-        returned = _returned_by_function(line.file, value.func.id)
+        returned = returned_by_function(line.file, value.func.id)
         return (returned, position) if returned is not None else None
     if attribute := _attribute_of_rows(value):
         return _assigned_attribute(line, attribute)
@@ -283,16 +283,7 @@ def called_attribute_line(line: SourceLine | None, class_names: Container[str]) 
     return SourceLine(line.file, lines.pop()) if line and len(lines) == 1 else None
 
 
-def returned_line(line: SourceLine) -> SourceLine | None:
-    """Return the line of what the function returns whose call an assignment stores as it is; None for others."""
-    statement = covering_statement(line)
-    value = getattr(statement, "value", None)
-    name = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
-    returned = _returned_by_function(line.file, name) if isinstance(statement, ast.Assign) else None
-    return SourceLine(line.file, returned.lineno, name) if returned is not None else None
-
-
-def _returned_by_function(file: str, name: str) -> ast.expr | None:
+def returned_by_function(file: str, name: str) -> ast.expr | None:
     """Return what the only function of a file with a name returns."""
     tree = syntax_tree(file)
     functions = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.FunctionDef)]

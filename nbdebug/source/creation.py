@@ -147,7 +147,17 @@ def _contradicts(creation: Creation, created: object) -> bool:
             return True
         if argument is not None and _is_other_class(argument, inspect.getattr_static(created, name, None)):
             return True
-    return is_complete and _contradicts_order(creation, created)
+    return _contradicts_groups(creation, created) or (is_complete and _contradicts_order(creation, created))
+
+
+def _contradicts_groups(creation: Creation, created: object) -> bool:
+    """Check whether a call creates an optimizer with another number of parameter groups than an optimizer has."""
+    groups = inspect.getattr_static(created, "param_groups", None)
+    argument = creation.argument(created, "params") if isinstance(groups, list) else None
+    items = argument.elts if isinstance(argument, (ast.List, ast.Tuple)) else []
+    if not isinstance(groups, list) or not items or not all(isinstance(item, ast.Dict) for item in items):
+        return False
+    return len(items) > len(groups)  # a program may add groups later
 
 
 def _is_other_class(argument: ast.expr, part: object) -> bool:

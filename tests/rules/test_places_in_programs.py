@@ -126,7 +126,8 @@ def build_setup(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
     module = load_module(tmp_path / "program_with_a_fault.py", HEADER + text)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     loaders = module.loader, getattr(module, "val_loader", None)
-    setup = Setup(module.model, *loaders, loss_fn=nn.CrossEntropyLoss(), optimizers=(module.optimizer,))
+    loss_fn = getattr(module, "loss_fn", nn.CrossEntropyLoss())
+    setup = Setup(module.model, *loaders, loss_fn=loss_fn, optimizers=(module.optimizer,))
     setup.files = {str(module.__file__)}
     return setup
 

@@ -15,7 +15,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.loss_places import producing_line
+from nbdebug.measurements.loss_places import producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.records import Record
@@ -102,7 +102,8 @@ def loss_wrong_sign(
         raise NotChecked("a constant has a lower loss than the targets and their opposite: outputs are no predictions")
     direction = "up" if maximizes else "down"
     name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
-    line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else _root_line(graph)
+    reverses = reversing_line(setup, first_pass) if isinstance(first_pass, ForwardPass) and not maximizes else None
+    line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else reverses or _root_line(graph)
     yield Finding(
         where=get_location(line),
         message=f"The optimizer drives the loss {direction}: it is {perfect_loss:.4g} for a perfect prediction and "

@@ -78,7 +78,7 @@ def nll_without_log_softmax(
         probabilities, axes = call.inputs[0].float().exp(), range(call.inputs[0].dim())
         sums = [probabilities.sum(axis) for axis in axes] + [probabilities.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
-            yield _kl_div_finding(call, float(sums[-1].mean()))
+            yield _kl_div_finding(call, graph, float(sums[-1].mean()))
 
 
 def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
@@ -105,16 +105,23 @@ def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
     )
 
 
-def _kl_div_finding(call: TorchCall, total: float) -> Finding:
+def _kl_div_finding(call: TorchCall, graph: Graph, total: float) -> Finding:
+    producer = next(filter(None, (_made_by(node, call.inputs[0]) for node in graph.nodes)), None)
     return Finding(
         message=f"The first argument of kl_div is not log-probabilities: its exponentials sum to {total:.3g} "
         "instead of 1.",
-        where=call.where,
+        where=producer.where if producer else call.where,
         cause="The first argument must be log-probabilities of the model; the second argument is probabilities.",
         fix="F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
         evidence={"sum of exponentials": total, "fed": "kl_div"},
         explains=_CONSEQUENCES,
     )
+
+
+def _made_by(node: Node, values: Tensor) -> Node | None:
+    """Return an operation with a known line if it makes some probabilities."""
+    result = node.get_saved("result") if node.line and node.name in _PROBABILITIES.producer else None
+    return node if isinstance(result, Tensor) and torch.equal(result.detach(), values) else None
 
 
 def _input_location(node: Node, source: Node | None) -> Location:

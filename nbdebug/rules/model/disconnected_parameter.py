@@ -14,6 +14,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
+from nbdebug.measurements.call_operands import lost_result_line
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
 from nbdebug.measurements.loss_places import early_return_line, is_returned, producing_line
@@ -132,7 +133,9 @@ def _findings_in_batches(
             groups.setdefault(re.sub(r"\d+", "*", path), []).append((path, entry))
     for similar in groups.values():
         path = similar[0][0]
-        unused = _lost_by_loss(setup, graph, first_pass, similar[0][1]) or _unused_part(setup, first_pass, path)
+        unused = _lost_by_loss(setup, graph, first_pass, similar[0][1]) or _unused_part(
+            setup, first_pass, path, [entry.parameter for _, entry in similar]
+        )
         yield _finding([entry for _, entry in similar], *unused, path)
 
 
@@ -241,14 +244,18 @@ def _lost_by_loss(
     )
 
 
-def _unused_part(setup: Setup, first_pass: ForwardPass, path: str) -> tuple[str, SourceLine | None, str, str]:
+def _unused_part(
+    setup: Setup, first_pass: ForwardPass, path: str, tensors: list[Tensor]
+) -> tuple[str, SourceLine | None, str, str]:
     """Reason, line, cause and fix for a part that is called without using the result, or never called."""
     fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
     if path and path in first_pass.trace.call_counts and setup.step_fn is None:
         line = find_module_call_line(setup, first_pass.batch, path)
-        losing_line = find_unused_result(line) if line else None
+        losing_line = (find_unused_result(line) if line else None) or lost_result_line(setup, first_pass.batch, tensors)
         cause = "Their module is called, but its result is not used."
         return "their output never reaches the loss", losing_line or line, cause, fix
+    if setup.step_fn is None and (losing_line := lost_result_line(setup, first_pass.batch, tensors)):
+        return "what is computed from them never reaches the loss", losing_line, "The result of this line is lost.", fix
     line = find_module_definition_line(setup.eager_model, path)
     return "the forward pass never uses them", line, "Their module is registered, but never called.", fix
 

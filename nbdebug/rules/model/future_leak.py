@@ -10,6 +10,8 @@ from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.finding import Finding, Location
+from nbdebug.measurements.call_operands import operand_location
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import MASKING_CALLS, PRODUCT_CALLS, FutureInfluence, NextTokenOffset
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -27,7 +29,7 @@ _ATTENTION_CALLS = {
 
 @rule("M305", "error")
 def future_leak(
-    setup: Setup, next_token_offset: NextTokenOffset, future_influence: FutureInfluence
+    setup: Setup, next_token_offset: NextTokenOffset, future_influence: FutureInfluence, eval_outputs: EvalOutputs
 ) -> Iterator[Finding]:
     """The output at a position depends on later inputs, which it is trained to predict.
 
@@ -62,7 +64,7 @@ def future_leak(
         message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
         f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
         f"{call} is the first call that reads them.",
-        where=_location(setup, cause) if cause else Location(),
+        where=_location(setup, eval_outputs, cause) if cause else Location(),
         cause=f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
         fix=_causal_fix(call),
         evidence={
@@ -74,12 +76,13 @@ def future_leak(
     )
 
 
-def _location(setup: Setup, cause: TorchCall) -> Location:
-    """Return the location of the call; for a padded convolution, the line that sets its padding."""
+def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
+    """Return the location of the call, or of the operand at fault; for a padded convolution, of its padding."""
     module = setup.eager_model.get_submodule(cause.module or "")
     padding = getattr(module, "padding", None)
-    line = option_line(setup, module, "padding", padding) if padding else None
-    return line.where(cause.module) if line else cause.where
+    is_padded = any(padding) if isinstance(padding, tuple) else bool(padding)
+    line = option_line(setup, module, "padding", padding) if is_padded else None
+    return line.where(cause.module) if line else operand_location(answers, cause)
 
 
 def _causal_fix(name: str) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import OutputSpread
+from nbdebug.measurements.call_operands import lost_sequence_line
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
 from nbdebug.measurements.sequence_order import PermutationSensitivity
 from nbdebug.rule_engine.rule_registry import rule
@@ -31,6 +32,7 @@ def order_ignored(
     permutation_sensitivity: PermutationSensitivity | NotChecked,
     constant_positions: ConstantPositions | NotChecked | None,
     output_spread: OutputSpread,
+    eval_outputs: EvalOutputs,
 ) -> Iterator[Finding]:
     """Permuting the tokens does not change the output of a model with attention.
 
@@ -70,7 +72,7 @@ def order_ignored(
     yield Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
-        where=_location(permutation_sensitivity.entry_node),
+        where=_location(eval_outputs, permutation_sensitivity),
         cause="Attention does not depend on positions, and no position information is added to its input.",
         fix=_FIXES[permutation_sensitivity.kind],
         evidence={
@@ -95,9 +97,11 @@ def _constant_finding(positions: ConstantPositions) -> Finding:
     )
 
 
-def _location(entry: Node) -> Location:
+def _location(answers: EvalOutputs, sensitivity: PermutationSensitivity) -> Location:
     """The line that loses a result, such as a position embedding, else the one where the sequence enters."""
+    entry = sensitivity.entry_node
     line = find_unused_result(entry.line) if entry.line else None
+    line = line or lost_sequence_line(answers, sensitivity.length)
     return get_location(line, entry.module) if line else entry.where
 
 

@@ -78,7 +78,7 @@ def padding_changes_output(
     yield Finding(
         message=f"Changing the content of {padding.padded_positions} padded positions (identified by {padding.source}) "
         f"changes {padding.affected} of {padding.real} outputs for real input.{effect}",
-        where=padding.mixing_call.where if padding.mixing_call else Location(),
+        where=call.where if (call := padding.mixing_call or padding.reading_call) else Location(),
         cause="Padded positions take part in an attention, a mean or a state as if they were real.",
         fix="x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
@@ -88,12 +88,11 @@ def padding_changes_output(
 
 
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
-    call = influence.mask_call
     return Finding(
         message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, "
         f"changing the content of {influence.influential_padded} of {influence.padded} padded positions changes the "
         f"output, and of {influence.influential_real} of {influence.real} real positions.",
-        where=call.where if call else Location(),
+        where=influence.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix=f"src_key_padding_mask = tokens == {influence.token}   # true at padding; the weights of a mean are the "
         "opposite",

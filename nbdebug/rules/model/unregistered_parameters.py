@@ -15,8 +15,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import returned_line
 from nbdebug.source.location import get_location
+from nbdebug.source.makers import made_line
 from nbdebug.source.search import find_assignments
 
 _REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
@@ -105,13 +105,13 @@ def _describe_container(item: UnregisteredAttribute) -> str:
 def _assignment_location(item: UnregisteredAttribute) -> Location:
     """The line that sets the attribute, preferably one that does not register anything.
 
-    If a function makes what the attribute stores, that is its return statement.
+    If a function or a method makes what the attribute stores, that is what it returns.
     """
     lines = find_assignments(item.owner, item.attribute)
     unregistering = [line for line in lines if not _REGISTERING.search(line.text)]
     if not unregistering:
         return Location(module=item.path or None)
-    return get_location(returned_line(unregistering[0]) or unregistering[0], item.path or None)
+    return get_location(made_line(unregistering[0], item.owner, item.attribute), item.path or None)
 
 
 def _registration_fix(item: UnregisteredAttribute) -> str:

@@ -22,6 +22,7 @@ from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement
 
 _MAX_MODULES = 3
+_PARAMETRIZING_CALLS = {"weight_norm", "spectral_norm", "orthogonal", "register_parametrization"}  # replace weights
 
 
 @rule("O503", "error", origin="parameters", asked_again=True)
@@ -149,7 +150,10 @@ def _unfreezes(node: ast.AST) -> bool:
 
 def _parameter_location(setup: Setup, module: str, first: ParameterEntry) -> Location:
     """The parameter, with the line that assigned its module from outside the model, else that of the only optimizer."""
-    line = find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
+    context = user_written_objects(setup)
+    line = find_unique_line(matches_replacement(module.rpartition(".")[2]), context)
+    if line is None and ".parametrizations." in f".{first.name}":
+        line = find_unique_line(lambda node: call_name(node) in _PARAMETRIZING_CALLS, context)
     if line is None and len(setup.optimizers) == 1:
         line = creation_line(setup, setup.optimizers[0])
     return get_location(line, module, first.name)

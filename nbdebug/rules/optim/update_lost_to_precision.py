@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import torch
@@ -23,7 +24,7 @@ from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, find_unique_line
+from nbdebug.source.search import call_name, find_unique_line, search_files
 
 _WINDOW_RATIO, _COMPENSATED_GROWTH = 8, 2.0  # compensated: eight times as many steps, twice as many changes
 _TRAINED_SHARE = 0.7  # of the loss of a constant prediction; a new head is at 1 or above
@@ -181,16 +182,27 @@ def _loop_finding(setup: Setup, loop: LoopSummary, unchanged: dict[str, list[Upd
 
 
 def _cast_line(setup: Setup, dtype: torch.dtype) -> SourceLine | None:
-    """The only line of the user's code that casts to a type of fewer than 32 bits."""
-    name = str(dtype).removeprefix("torch.")
+    """The only line of the user's code that casts to a type of fewer than 32 bits, also by the name of a constant."""
+    name, context = str(dtype).removeprefix("torch."), user_written_objects(setup)
     methods = {name, "half"} if dtype == torch.float16 else {name}
+    constants = _constants_of(dtype, search_files(context))
 
     def is_cast(node: ast.AST) -> bool:
         arguments = node.args + [keyword.value for keyword in node.keywords] if isinstance(node, ast.Call) else []
-        is_named = any(getattr(argument, "attr", None) == name for argument in arguments)
-        return call_name(node) in methods or (is_named and call_name(node) != "autocast")
+        names = {getattr(argument, "attr", None) for argument in arguments}
+        names |= {getattr(argument, "id", None) for argument in arguments}
+        return call_name(node) in methods or (
+            not names.isdisjoint({name, *constants}) and call_name(node) != "autocast"
+        )
 
-    return find_unique_line(is_cast, user_written_objects(setup))
+    return find_unique_line(is_cast, context)
+
+
+def _constants_of(dtype: torch.dtype, files: Collection[str]) -> set[str]:
+    """The names of the global variables of some files that hold a type."""
+    modules = [module for module in [*sys.modules.values()] if getattr(module, "__file__", None) in files]
+    variables = [vars(module) for module in modules] or [vars(sys.modules["__main__"])]
+    return {name for scope in variables for name, value in [*scope.items()] if value is dtype}
 
 
 def _finding(setup: Setup, unchanged: list[RoundedUpdate], weights: int) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.records import Record
@@ -19,6 +20,9 @@ from nbdebug.records.layer_signals import get_layer_signal
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import read_names, search_files, syntax_tree
 
 _MOMENTUM_GAIN = 10.0  # a momentum of 0.9 sums ten gradients
 
@@ -70,7 +74,7 @@ def unchanged_parameter(
         yield Finding(
             message=f"{format_names(unchanged)} had a gradient in each of {changes.inspected_steps} inspected steps "
             f"but did not change in {changes.steps} steps; {changes.changed_count} other parameters did.",
-            where=Location(unchanged[0].module or None, unchanged[0].name),
+            where=get_location(_rebinding_line(setup), unchanged[0].module or None, unchanged[0].name),
             cause="The optimizer writes its update to another tensor, or other code reverts it.",
             fix="with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself, not on p.reshape(-1)",
             evidence={
@@ -80,6 +84,26 @@ def unchanged_parameter(
             },
             explains=("G409", "T601", "T606", "T608", "E709", "O502", "T610", "T614"),
         )
+
+
+def _rebinding_line(setup: Setup) -> SourceLine | None:
+    """Return the only line of the user's code that assigns a step to a variable instead of changing its tensor."""
+    lines = {
+        SourceLine(file, node.lineno)
+        for file in search_files(user_written_objects(setup))
+        for node in ast.walk(syntax_tree(file) or ast.Module([], []))
+        if isinstance(node, ast.Assign) and _rebinds_step(node)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _rebinds_step(node: ast.Assign) -> bool:
+    """Match an assignment such as ``p = p - rate * p.grad``."""
+    if not isinstance(node.value, ast.BinOp) or len(node.targets) != 1:
+        return False
+    name = getattr(node.targets[0], "id", "")
+    reads_gradient = any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(node.value))
+    return reads_gradient and name in read_names(node.value)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,258 @@
+"""Tests of the line that findings name: the one that makes the value at fault, not the one where it is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import train
+from tests.rules.rule_findings import rule_faults, rule_findings
+from tests.rules.test_places_in_programs import FOOTER, assert_place, build_setup
+
+TEXT = """\
+tokens = torch.randint(1, 11, (96, 11))
+loader = DataLoader(TensorDataset(tokens[:, :-1], tokens[:, 1:]), batch_size=16)
+def loss_fn(scores, target):
+    return F.cross_entropy(scores.flatten(0, 1), target.flatten())
+"""
+DECODER = """\
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.look = nn.MultiheadAttention(8, 2, batch_first=True)
+        {setup}
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        {mask}
+        return self.head(x + self.look(x, x, x, attn_mask=mask, need_weights=False)[0])
+"""
+CONVOLUTION = """\
+class Convolution(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.mix = nn.Conv1d(8, 8, 3)
+    def widen(self, x):
+        {widen}
+    def forward(self, tokens):
+        x = self.widen(self.embed(tokens).transpose(1, 2))
+        return self.head(self.mix(x).transpose(1, 2))
+"""
+PADDED = """\
+lengths = 3 + torch.arange(96) % 8
+tokens = torch.randint(1, 11, (96, 10)) * (torch.arange(10) < lengths[:, None])
+loader = DataLoader(TensorDataset(tokens, tokens[:, 0] % 3), batch_size=16)
+"""
+READER = """\
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8, padding_idx=0), nn.Linear(12, 3)
+        self.cells = nn.GRU(8, 12, batch_first=True)
+    def last(self, states):
+        {last}
+    def forward(self, tokens):
+        return self.head(self.last(self.cells(self.embed(tokens))[0]))
+"""
+PATCHES = """\
+loader = DataLoader(TensorDataset(torch.randint(0, 11, (96, 6)), y), batch_size=16)
+class Patches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 3)
+        self.{name} = nn.Parameter(torch.randn(6, 8))
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    {method}
+    def forward(self, tokens):
+        return self.head(self.block(self.enter(self.embed(tokens))).mean(1))
+"""
+PAIRS = """\
+y = torch.arange(96) % 2
+loader = DataLoader(TensorDataset(x, y.float()), batch_size=16)
+model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
+"""
+
+# By code and name: a program whose line with "here" is at fault.
+PROGRAMS = {
+    "M305 mask of a function": (
+        f"{TEXT}def allowed(size):\n    ones = torch.ones(size, size)\n    return torch.triu(ones, 1)  # here\n"
+        f"{DECODER.format(setup='pass', mask='mask = allowed(tokens.shape[1])')}model = Decoder()\n{FOOTER}"
+    ),
+    "M305 mask of a buffer": TEXT
+    + DECODER.format(
+        setup="self.register_buffer('mask', torch.full((10, 10), 1e-9).triu(1))  # here",
+        mask="mask = self.mask[: tokens.shape[1], : tokens.shape[1]]",
+    )
+    + f"model = Decoder()\n{FOOTER}",
+    "M305 padding on both sides": (
+        f"{TEXT}{CONVOLUTION.format(widen='return F.pad(x, (1, 1))  # here')}model = Convolution()\n{FOOTER}"
+    ),
+    "M305 padding by concatenation": TEXT
+    + CONVOLUTION.format(
+        widen="edge = torch.zeros_like(x[..., :1])\n        return torch.cat([edge, x, edge], dim=2)  # here"
+    )
+    + f"model = Convolution()\n{FOOTER}",
+    "M310 last state": f"{PADDED}{READER.format(last='return states[:, -1]  # here')}model = Reader()\n{FOOTER}",
+    "M310 last state of other axes": (
+        f"{PADDED}{READER.format(last='return states.transpose(0, 1)[-1]  # here')}model = Reader()\n{FOOTER}"
+    ),
+    "M303 tensor of a method": (
+        "class Scaled(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.body, self.scale = body(), self.start()\n"
+        "    def start(self):\n        return torch.ones(3, requires_grad=True)  # here\n"
+        f"    def forward(self, x):\n        return self.body(x) * self.scale\nmodel = Scaled()\n{FOOTER}"
+    ),
+    "L204 softmax on an earlier line": (
+        "loader = DataLoader(TensorDataset(x, torch.softmax(x[:, :3], 1)), batch_size=16)\nmodel = body()\n"
+        "def loss_fn(scores, wanted):\n    answers = F.softmax(scores / 2, dim=1)  # here\n"
+        f"    return F.kl_div(answers, wanted, reduction='batchmean')\n{FOOTER}"
+    ),
+    "L204 softmax of a function": (
+        "loader = DataLoader(TensorDataset(x, torch.softmax(x[:, :3], 1)), batch_size=16)\nmodel = body()\n"
+        "def soften(scores):\n    return scores.softmax(-1)  # here\nclass Distance(nn.Module):\n"
+        "    def forward(self, scores, wanted):\n        return nn.KLDivLoss(reduction='batchmean')(soften(scores), "
+        f"wanted)\nloss_fn = Distance()\n{FOOTER}"
+    ),
+    "L213 signs of a function": (
+        f"{PAIRS}def signs(label):\n    return 1 - 2 * label  # here\n"
+        f"def loss_fn(scores, label):\n    return F.softplus(-signs(label) * scores).mean()\n{FOOTER}"
+    ),
+    "L213 signs of a choice": (
+        f"{PAIRS}def loss_fn(scores, label):\n    sign = torch.where(label > 0, -1.0, 1.0)  # here\n"
+        f"    return -F.logsigmoid(sign * scores).mean()\n{FOOTER}"
+    ),
+    "M301 result of a method": (
+        PATCHES.format(name="table", method="def enter(self, x):\n        x.add(self.table)  # here\n        return x")
+        + f"model = Patches()\n{FOOTER}"
+    ),
+    "M301 result of a function": (
+        "def place(x, table):\n    torch.add(x, table)  # here\n    return x\n"
+        + PATCHES.format(name="rows", method="def enter(self, x):\n        return place(x, self.rows)")
+        + f"model = Patches()\n{FOOTER}"
+    ),
+    "M311 result of a function": (
+        "def place(x):\n    torch.add(x, torch.arange(6.0)[:, None])  # here\n    return x\n"
+        + PATCHES.format(name="unused", method="def enter(self, x):\n        return place(x) + 0 * self.unused.sum()")
+        + f"model = Patches()\n{FOOTER}"
+    ),
+    "O503 one of two optimizers of a program": (
+        "model, margin = body(), nn.Linear(3, 3)\nclass Margin(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.rows = nn.Parameter(torch.randn(3, 3))\n"
+        "    def forward(self, scores, label):\n        return F.cross_entropy(scores @ self.rows, label)\n"
+        "loss_fn = Margin()\ndef both():\n"
+        "    return torch.optim.Adam([{'params': model.parameters()}, {'params': loss_fn.parameters()}], lr=0.01)\n"
+        "def one():\n    return torch.optim.Adam(model.parameters(), lr=0.01)  # here\noptimizer = one()\n"
+    ),
+    "O503 weights that are parametrized later": (
+        f"model = body()\n{FOOTER}for layer in model:\n    if isinstance(layer, nn.Linear):\n"
+        "        nn.utils.parametrizations.weight_norm(layer)  # here\n"
+    ),
+    "O517 type by a constant": (
+        "KIND = torch.bfloat16\nmodel = body(64).to(KIND)  # here\n"
+        "loader = DataLoader(TensorDataset(x.to(torch.bfloat16), y), batch_size=16)\n"
+        "optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)\n"
+    ).replace("x.to(torch.bfloat16)", "x.type(model[0].weight.dtype)"),
+    "O517 type of a method": (
+        "model = body(64).bfloat16()  # here\n"
+        "loader = DataLoader(TensorDataset(x.type(model[0].weight.dtype), y), batch_size=16)\n"
+        "optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)\n"
+    ),
+    "D105 permutation in a collate function": (
+        "def stir(rows):\n    inputs, labels = torch.stack([a for a, _ in rows]), torch.stack([b for _, b in rows])\n"
+        "    order = torch.randperm(len(rows))\n    return inputs[order], labels  # here\n"
+        f"loader = DataLoader(TensorDataset(x, y), batch_size=16, collate_fn=stir)\nmodel = body()\n{FOOTER}"
+    ),
+    "D105 permuted labels in an object": (
+        "class Collate:\n    def __call__(self, rows):\n        inputs, labels = map(torch.stack, zip(*rows))\n"
+        "        labels = labels[torch.randperm(len(labels))]  # here\n        return inputs, labels\n"
+        f"loader = DataLoader(TensorDataset(x, y), batch_size=16, collate_fn=Collate())\nmodel = body()\n{FOOTER}"
+    ),
+    "D117 generator beside a stored one": (
+        "import numpy as np\nclass Noisy(torch.utils.data.Dataset):\n    def __init__(self):\n"
+        "        self.generator = np.random.default_rng(0)\n    def __len__(self):\n        return 96\n"
+        "    def __getitem__(self, i):\n        generator = self.generator\n        if i >= 0:\n"
+        "            generator = np.random.RandomState(3)  # here\n"
+        "        return x[i] + torch.from_numpy(generator.normal(size=8)).float(), y[i]\n"
+        f"loader = DataLoader(Noisy(), batch_size=16)\nmodel = body()\n{FOOTER}"
+    ),
+}
+OWN_STEP = """\
+class Own(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, dict(lr=lr))
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group['params']:
+                {step}
+model = body()
+optimizer = Own(model.parameters(), lr=0.1)
+"""
+# The same of findings on a run.
+RUNS = {
+    "G414 variable of a loop": OWN_STEP.format(
+        step="if p.dim() < 2:\n                    p -= group['lr'] * p.grad\n                else:\n"
+        "                    p = p - group['lr'] * p.grad  # here"
+    ),
+    "G414 variable with another name": OWN_STEP.format(
+        step="weights = p\n                if p.dim() > 1:\n"
+        "                    weights = weights - weights.grad * group['lr']  # here\n                else:\n"
+        "                    p.sub_(p.grad)"
+    ),
+}
+# By code and name: a sound program that does what the faulty ones do, and on which the rule stays silent.
+HEALTHY = {
+    "M305 mask of minus infinity": TEXT
+    + DECODER.format(
+        setup="self.register_buffer('mask', torch.full((10, 10), float('-inf')).triu(1))",
+        mask="mask = self.mask[: tokens.shape[1], : tokens.shape[1]]",
+    )
+    + f"model = Decoder()\n{FOOTER}",
+    "M305 padding on the left": (
+        f"{TEXT}{CONVOLUTION.format(widen='return F.pad(x, (2, 0))')}model = Convolution()\n{FOOTER}"
+    ),
+    "L213 signs of labels": (
+        f"{PAIRS}def loss_fn(scores, label):\n    return F.softplus((1 - 2 * label) * scores).mean()\n{FOOTER}"
+    ),
+    "L213 opposite signs of scores": (
+        f"{PAIRS}def loss_fn(scores, label):\n    return -F.logsigmoid((2 * label - 1) * scores).mean()\n{FOOTER}"
+    ),
+    "D105 one permutation for both": (
+        "def stir(rows):\n    inputs, labels = map(torch.stack, zip(*rows))\n    order = torch.randperm(len(rows))\n"
+        "    return inputs[order], labels[order]\n"
+        f"loader = DataLoader(TensorDataset(x, y), batch_size=16, collate_fn=stir)\nmodel = body()\n{FOOTER}"
+    ),
+    "D105 samples permuted first": (
+        "def stir(rows):\n    return map(torch.stack, zip(*[rows[i] for i in torch.randperm(len(rows)).tolist()]))\n"
+        f"loader = DataLoader(TensorDataset(x, y), batch_size=16, collate_fn=stir)\nmodel = body()\n{FOOTER}"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_finding_names_the_line_that_makes_the_value_at_fault(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = name.split()[0]
+    assert_place(rule_findings(build_setup(PROGRAMS[name], tmp_path, monkeypatch), code), code)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_finding_on_a_run_names_the_line_that_makes_the_value_at_fault(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    debugger = Debugger.of(build_setup(RUNS[name], tmp_path, monkeypatch))
+    with debugger.watch():
+        train(debugger.setup, epochs=4)
+    code = name.split()[0]
+    assert_place([finding for finding in debugger.findings if finding.code == code], code)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_sound_program_that_makes_such_a_value_is_silent(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rule_faults(build_setup(HEALTHY[name], tmp_path, monkeypatch), name.split()[0]) == []
