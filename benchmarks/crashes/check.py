@@ -15,6 +15,7 @@ import contextlib
 import io
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -184,6 +185,7 @@ def _run_and_send(source: str, path: str, sender: Connection) -> None:
         own = tuple(frame.lineno or 0 for frame in frames if frame.filename == path)
         from_torch = f"{os.sep}torch{os.sep}" in frames[-1].filename
         outcome = (type(error).__name__, str(error), own, from_torch)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # A loader's handler would raise here after a worker's death.
     sender.send((*outcome, sum(passes.values())))
     sender.close()
 

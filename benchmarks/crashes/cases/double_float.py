@@ -52,4 +52,43 @@ for _ in range(3):
         ),
         says=("float64|double", "float32", "cell"),
     ),
+    crash(
+        "dataset_of_arrays",
+        "a data set hands out rows of a float64 array",
+        kind="double_float",
+        style="custom_parts",
+        source="discuss.pytorch.org, custom dataset gives DoubleTensor",
+        program="""
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Signals(Dataset):
+    def __init__(self, n, length):
+        t = np.linspace(0, 1, length)
+        self.frequency = np.arange(n) % 5 + 1
+        self.signals = np.stack([np.sin(2 * np.pi * f * t) for f in self.frequency])[:, None, :]
+
+    def __len__(self):
+        return len(self.signals)
+
+    def __getitem__(self, index):
+        return self.signals[index], self.frequency[index] - 1
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv1d(1, 8, 7), nn.ReLU(), nn.AdaptiveMaxPool1d(4), nn.Flatten(), nn.Linear(32, 5))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for signals, classes in DataLoader(Signals(40, 50), batch_size=10):
+    loss = nn.functional.cross_entropy(model(signals), classes)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("return self.signals[index], ", "return self.signals[index].astype(np.float32), "),),
+        line=("return self.signals[index], ", "model(signals), classes)", "self.signals = np.stack("),
+        says=("float64|double", "float32|float()"),
+    ),
 )

@@ -39,4 +39,109 @@ for start in range(0, 500, 100):
         line=("output, state = lstm(chunk[:-1], state)",),
         says=("state", "detach"),
     ),
+    crash(
+        "losses_summed_over_steps",
+        "the running sum of losses is differentiated in every step",
+        kind="backward_twice",
+        style="functional",
+        source="discuss.pytorch.org, total_loss += loss",
+        program="""
+import torch
+from torch import nn
+
+
+def run(model, batches, lr=0.01):
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    total = 0
+    for x, y in batches:
+        loss = nn.functional.mse_loss(model(x), y)
+        total = total + loss
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+    return total / len(batches)
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+batches = [(torch.randn(10, 4), torch.randn(10, 1)) for _ in range(4)]
+print(run(model, batches))
+""",
+        repair=(("total = total + loss", "total = total + loss.detach()"), ("total.backward()", "loss.backward()")),
+        line=("total = total + loss", "total.backward()"),
+        says=("total",),
+    ),
+    crash(
+        "features_computed_once",
+        "features with a graph are computed once, before the loop",
+        kind="backward_twice",
+        style="notebook_cells",
+        source="Kaggle notebook, precomputed embeddings",
+        program="""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+texts = torch.randint(50, (40, 6))
+labels = torch.randint(2, (40,)).float()
+embedding = nn.Embedding(50, 8)
+scorer = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+# %%
+features = torch.tanh(embedding(texts)).mean(dim=1)
+# %%
+optimizer = torch.optim.Adam(scorer.parameters(), lr=0.01)
+for epoch in range(4):
+    logits = scorer(features).squeeze(1)
+    loss = nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("torch.tanh(embedding(texts)).mean(dim=1)", "torch.tanh(embedding(texts)).mean(dim=1).detach()"),),
+        says=("features",),
+    ),
+    crash(
+        "normalized_weights_outside_loop",
+        "a weight is normalized once and used in every step",
+        kind="backward_twice",
+        style="reshape_by_hand",
+        source="GitHub issue, weight computed in the constructor",
+        program="""
+import torch
+from torch import nn
+
+
+class CosineHead(nn.Module):
+    def __init__(self, dim, classes):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(classes, dim))
+        self.directions = self.weight / self.weight.norm(dim=1, keepdim=True)
+
+    def forward(self, x):
+        b, h, d = x.shape
+        flat = nn.functional.normalize(x.reshape(b * h, d), dim=1)
+        return (flat @ self.directions.T).reshape(b, h, -1)
+
+
+torch.manual_seed(0)
+head = CosineHead(8, 5)
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+for _ in range(3):
+    x, y = torch.randn(4, 6, 8), torch.randint(5, (4, 6))
+    loss = nn.functional.cross_entropy(head(x).reshape(24, 5), y.reshape(24))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(
+            ("        self.directions = self.weight / self.weight.norm(dim=1, keepdim=True)\n", ""),
+            (
+                "        b, h, d = x.shape\n",
+                "        b, h, d = x.shape\n        directions = self.weight / self.weight.norm(dim=1, keepdim=True)\n",
+            ),
+            ("flat @ self.directions.T", "flat @ directions.T"),
+        ),
+        line=("self.directions = self.weight",),
+        says=("directions",),
+    ),
 )

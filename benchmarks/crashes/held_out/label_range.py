@@ -35,4 +35,87 @@ for epoch in range(5):
         line=("torch.from_numpy(y)", "rng.integers(1, 4, size=90)", "loss = criterion(outputs, y)", "nn.Linear(10, 3)"),
         says=("3", "label|target|class", "0"),
     ),
+    crash(
+        "one_output_two_classes",
+        "two classes, but one output for the cross entropy",
+        kind="label_range",
+        style="lightning_like",
+        source="Stack Overflow, Target 1 is out of bounds",
+        program="""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class SpamFilter(nn.Module):
+    def __init__(self, n_words=40, hidden=12):
+        super().__init__()
+        self.hidden = nn.Linear(n_words, hidden)
+        self.output = nn.Linear(hidden, 1)
+
+    def forward(self, counts):
+        return self.output(torch.tanh(self.hidden(counts)))
+
+    def training_step(self, batch, batch_idx):
+        counts, is_spam = batch
+        return F.cross_entropy(self(counts), is_spam)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+torch.manual_seed(0)
+module = SpamFilter()
+optimizer = module.configure_optimizers()
+for i in range(4):
+    batch = torch.poisson(torch.ones(10, 40)), torch.arange(10) % 2
+    loss = module.training_step(batch, i)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("nn.Linear(hidden, 1)", "nn.Linear(hidden, 2)"),),
+        line=("nn.Linear(hidden, 1)", "F.cross_entropy(self(counts), is_spam)"),
+        says=("1", "2|binary_cross_entropy", "output"),
+    ),
+    crash(
+        "classes_counted_in_subset",
+        "the number of classes was counted as the number of distinct labels",
+        kind="label_range",
+        style="functional",
+        source="discuss.pytorch.org, labels with gaps",
+        program="""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def make_data(n):
+    torch.manual_seed(0)
+    digits = torch.tensor([0, 1, 2, 5, 7, 9])[torch.randint(6, (n,))]
+    return torch.randn(n, 10) + F.one_hot(digits, 10) * 2, digits
+
+
+def make_model(n_classes):
+    return nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, n_classes))
+
+
+def train(x, y, steps=3):
+    model = make_model(n_classes=len(set(y.tolist())))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        log_probabilities = F.log_softmax(model(x), dim=1)
+        loss = F.nll_loss(log_probabilities, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+train(*make_data(80))
+""",
+        repair=(("n_classes=len(set(y.tolist()))", "n_classes=int(y.max()) + 1"),),
+        line=("n_classes=len(set(y.tolist()))", "loss = F.nll_loss(log_probabilities, y)", "nn.Linear(32, n_classes)"),
+        says=("6", "7|9", "label|class|target"),
+    ),
 )
