@@ -129,4 +129,36 @@ for i in range(4):
         repair=(("self.cell(x, self.memory)", "self.cell(x, self.memory.detach())"),),
         says=("memory", "detach"),
     ),
+    crash(
+        "style_features_with_graph",
+        "the features of the style image are computed once and keep their graph",
+        kind="backward_twice",
+        style="notebook_cells",
+        source="GitHub pull request, style transfer: features of the style image computed anew",
+        program="""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+extractor = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.ReLU())
+style = torch.rand(1, 3, 12, 12)
+picture = torch.rand(1, 3, 12, 12).requires_grad_()
+# %%
+def gram(maps):
+    flat = maps.flatten(2)
+    return flat @ flat.transpose(1, 2) / flat.shape[2]
+
+
+style_gram = gram(extractor(style))
+# %%
+optimizer = torch.optim.Adam([picture], lr=0.05)
+for step in range(4):
+    loss = nn.functional.mse_loss(gram(extractor(picture)), style_gram)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("style_gram = gram(extractor(style))", "style_gram = gram(extractor(style)).detach()"),),
+        says=("style_gram", "detach|no_grad"),
+    ),
 )

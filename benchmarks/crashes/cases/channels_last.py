@@ -46,4 +46,42 @@ for rows in permutation.split(40):
         line=("net(train_images[rows])", "train_images = torch.rand(120, 28, 28)"),
         says=("channel", "unsqueeze", "conv1"),
     ),
+    crash(
+        "video_channels_last",
+        "frames of a video with the channels last",
+        kind="channels_last",
+        style="trainer",
+        source="discuss.pytorch.org, Conv3d expects N, C, D, H, W",
+        program="""
+import torch
+from torch import nn
+
+
+class ClipTrainer:
+    def __init__(self):
+        self.net = nn.Sequential(
+            nn.Conv3d(3, 6, kernel_size=3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(6, 4)
+        )
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.05)
+
+    def prepare(self, frames):
+        return frames.float() / 255
+
+    def step(self, frames, action):
+        loss = nn.functional.cross_entropy(self.net(self.prepare(frames)), action)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+torch.manual_seed(0)
+trainer = ClipTrainer()
+for _ in range(3):
+    frames = torch.randint(0, 256, (2, 5, 12, 16, 3), dtype=torch.uint8)
+    trainer.step(frames, torch.randint(4, (2,)))
+""",
+        repair=(("return frames.float() / 255", "return frames.permute(0, 4, 1, 2, 3).float() / 255"),),
+        line=("return frames.float() / 255", "self.net(self.prepare(frames))", "frames = torch.randint("),
+        says=("channel", "permute|movedim"),
+    ),
 )

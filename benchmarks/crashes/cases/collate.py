@@ -140,4 +140,50 @@ for images, centers in DataLoader(make(24), batch_size=6, collate_fn=collate):
         line=("torch.stack([sample.boxes for sample in samples])",),
         says=("boxes", "1", "2"),
     ),
+    crash(
+        "portrait_and_landscape",
+        "portraits and landscapes are stacked by an own collate object",
+        kind="collate",
+        style="reshape_by_hand",
+        source="GitHub issue, got [24, 32, 64] at entry 0 and [24, 64, 32] at entry 1",
+        program="""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Patches:
+    def __init__(self, patch):
+        self.patch = patch
+
+    def split(self, image):
+        c, h, w = image.shape
+        p = self.patch
+        return image.reshape(c, h // p, p, w // p, p).permute(1, 3, 0, 2, 4).reshape(h // p, w // p, c * p * p)
+
+    def __call__(self, samples):
+        images, labels = zip(*samples)
+        grids = [self.split(image) for image in images]
+        return torch.stack(grids), torch.tensor(labels)
+
+
+torch.manual_seed(0)
+photos = [(torch.rand(1, 8, 16) if i % 3 else torch.rand(1, 16, 8), i % 2) for i in range(1, 25)]
+model = nn.Sequential(nn.Linear(16, 10), nn.ReLU(), nn.Linear(10, 2))
+optimizer = torch.optim.Adam(model.parameters())
+for grids, labels in DataLoader(photos, batch_size=6, collate_fn=Patches(4)):
+    loss = nn.functional.cross_entropy(model(grids).flatten(1, -2).mean(1), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(
+            (
+                "grids = [self.split(image) for image in images]",
+                "grids = [self.split(image).flatten(0, 1) for image in images]",
+            ),
+        ),
+        line=("grids = [self.split(image) for image in images]", "return torch.stack(grids)"),
+        says=("grids|stack|size", "2", "4"),
+    ),
 )

@@ -91,4 +91,36 @@ for signals, classes in DataLoader(Signals(40, 50), batch_size=10):
         line=("return self.signals[index], ", "model(signals), classes)", "self.signals = np.stack("),
         says=("float64|double", "float32|float()"),
     ),
+    crash(
+        "binary_targets_double",
+        "the binary targets come from NumPy as float64",
+        kind="double_float",
+        style="functional",
+        source="Stack Overflow, Found dtype Double but expected Float",
+        program="""
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+rng = np.random.default_rng(0)
+X = torch.from_numpy(rng.normal(size=(60, 4)).astype(np.float32))
+labels = torch.from_numpy((rng.random(60) > 0.5).astype(np.float64))
+weight = torch.zeros(4, 1, requires_grad=True)
+
+
+def score(x):
+    return torch.sigmoid(x @ weight).squeeze(1)
+
+
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(4):
+    loss = F.binary_cross_entropy(score(X), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("astype(np.float64)", "astype(np.float32)"),),
+        line=("astype(np.float64)", "loss = F.binary_cross_entropy(score(X), labels)"),
+        says=("float64|double", "float32|float()"),
+    ),
 )

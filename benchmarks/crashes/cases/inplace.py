@@ -204,4 +204,46 @@ for chunk in series:
         line=("rnn(chunk[:, :-1], hidden)", "loss.backward(retain_graph=True)"),
         says=("hidden", "detach"),
     ),
+    crash(
+        "tanh_then_added_in_place",
+        "a residual is added in place to the output that tanh needs",
+        kind="inplace",
+        style="lightning_like",
+        source="discuss.pytorch.org, out += residual",
+        program="""
+import torch
+from torch import nn
+
+
+class Residual(nn.Module):
+    def __init__(self, dim=10):
+        super().__init__()
+        self.linear = nn.Linear(dim, dim)
+        self.head = nn.Linear(dim, 2)
+
+    def forward(self, x):
+        out = torch.tanh(self.linear(x))
+        out += x
+        return self.head(out)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        return nn.functional.cross_entropy(self(x), y)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+torch.manual_seed(0)
+module = Residual()
+optimizer = module.configure_optimizers()
+for i in range(3):
+    loss = module.training_step((torch.randn(8, 10), torch.randint(2, (8,))), i)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("out += x", "out = out + x"),),
+        says=("in place|in-place|inplace", "out"),
+    ),
 )

@@ -237,4 +237,32 @@ for step in range(3):
         line=("width = dim + n_continuous", "self.first = nn.Linear"),
         says=("23", "11", "first"),
     ),
+    crash(
+        "layer_norm_sizes",
+        "a normalization layer has the width of another layer",
+        kind="linear_size",
+        style="script",
+        source="Stack Overflow, Given normalized_shape, expected input with shape",
+        program="""
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+model = nn.Sequential(
+    nn.Linear(10, 48),
+    nn.LayerNorm(32),
+    nn.GELU(),
+    nn.Linear(48, 3),
+)
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(3):
+    x, y = torch.randn(20, 10), torch.randint(3, (20,))
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("nn.LayerNorm(32)", "nn.LayerNorm(48)"),),
+        says=("48", "32"),
+    ),
 )

@@ -109,4 +109,36 @@ for step in range(3):
         line=("for p in model.parameters():", "p.requires_grad = False"),
         says=("requires_grad|frozen",),
     ),
+    crash(
+        "threshold_predictions",
+        "a soft score is thresholded before the loss",
+        kind="no_grad_fn",
+        style="reshape_by_hand",
+        source="Stack Overflow, dice loss of thresholded masks",
+        program="""
+import torch
+from torch import nn
+
+
+def dice(prediction, target):
+    p = prediction.reshape(prediction.shape[0], -1)
+    t = target.reshape(target.shape[0], -1)
+    return 1 - (2 * (p * t).sum(1) / (p.sum(1) + t.sum(1) + 1e-6)).mean()
+
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 1, 1), nn.Sigmoid())
+optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+for _ in range(3):
+    image = torch.rand(4, 1, 12, 12)
+    mask = (net(image) > 0.5).float()
+    loss = dice(mask, (image > 0.6).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("mask = (net(image) > 0.5).float()", "mask = net(image)"),),
+        line=("mask = (net(image) > 0.5).float()",),
+        says=(">|compar|threshold",),
+    ),
 )

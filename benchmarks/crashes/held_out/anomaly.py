@@ -43,4 +43,38 @@ for _ in range(3):
         line=("scores[groups == group].std()", "torch.tensor([0, 0, 0, 1, 1, 1, 2])"),
         says=("nan", "std|deviation"),
     ),
+    crash(
+        "log_of_probability",
+        "the logarithm of a probability that is exactly zero",
+        kind="anomaly",
+        style="functional",
+        source="Stack Overflow, Function 'LogBackward0' / 'MulBackward0' returned nan values",
+        program="""
+import torch
+from torch import nn
+
+
+def entropy(probabilities):
+    return -(probabilities * torch.log(probabilities)).sum(dim=1).mean()
+
+
+def confident_loss(model, x, y):
+    probabilities = torch.softmax(1000 * model(x), dim=1)
+    return nn.functional.cross_entropy(model(x), y) + 0.01 * entropy(probabilities)
+
+
+torch.manual_seed(0)
+model = nn.Linear(5, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with torch.autograd.detect_anomaly():
+    for _ in range(3):
+        loss = confident_loss(model, torch.randn(40, 5), torch.randint(3, (40,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        repair=(("torch.log(probabilities)", "torch.log(probabilities.clamp(min=1e-9))"),),
+        line=("torch.log(probabilities)", "torch.softmax(1000 * model(x), dim=1)"),
+        says=("nan|finite", "log", "0"),
+    ),
 )

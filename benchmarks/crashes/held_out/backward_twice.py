@@ -144,4 +144,97 @@ for _ in range(3):
         line=("self.directions = self.weight",),
         says=("directions",),
     ),
+    crash(
+        "ppo_old_log_probs",
+        "the log-probabilities of the old policy keep their graph over several updates",
+        kind="backward_twice",
+        style="typed",
+        source="GitHub issue, PPO and backward through the graph a second time",
+        program="""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical
+
+
+@dataclass
+class PPOConfig:
+    updates: int = 3
+    clip: float = 0.2
+
+
+def collect(policy: nn.Module, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    states = torch.randn(n, 4)
+    choice = Categorical(logits=policy(states))
+    actions = choice.sample()
+    return states, actions, choice.log_prob(actions), torch.randn(n)
+
+
+torch.manual_seed(0)
+config = PPOConfig()
+policy = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
+states, actions, old_log_probs, advantages = collect(policy, 32)
+for _ in range(config.updates):
+    log_probs = Categorical(logits=policy(states)).log_prob(actions)
+    ratio = (log_probs - old_log_probs).exp()
+    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+    loss = -torch.min(ratio * advantages, clipped * advantages).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("choice.log_prob(actions), torch.randn(n)", "choice.log_prob(actions).detach(), torch.randn(n)"),),
+        line=(
+            "choice.log_prob(actions), torch.randn(n)",
+            "ratio = (log_probs - old_log_probs).exp()",
+            "= collect(policy, 32)",
+        ),
+        says=("old_log_probs|log_prob", "detach"),
+    ),
+    crash(
+        "regularizer_computed_once",
+        "a penalty of the weights is computed once, before the loop",
+        kind="backward_twice",
+        style="custom_parts",
+        source="Stack Overflow, L2 penalty and retain_graph",
+        program="""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Penalty(nn.Module):
+    def __init__(self, model, strength):
+        super().__init__()
+        self.model, self.strength = [model], strength
+
+    def forward(self):
+        return self.strength * sum((p**2).sum() for p in self.model[0].parameters())
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 1))
+penalty = Penalty(model, 1e-3)
+loader = DataLoader(TensorDataset(torch.randn(40, 6), torch.randn(40, 1)), batch_size=10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+extra = penalty()
+for x, y in loader:
+    loss = nn.functional.mse_loss(model(x), y) + extra
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(
+            (
+                "    loss = nn.functional.mse_loss(model(x), y) + extra",
+                "    loss = nn.functional.mse_loss(model(x), y) + penalty()",
+            ),
+        ),
+        line=("extra = penalty()", "nn.functional.mse_loss(model(x), y) + extra"),
+        says=("extra",),
+    ),
 )

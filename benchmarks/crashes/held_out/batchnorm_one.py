@@ -38,4 +38,54 @@ Trainer(TensorDataset(torch.randn(65, 6), torch.randint(2, (65,))), batch_size=1
         line=("shuffle=True)", "batch_size=16).fit()", "self.model(x), y)"),
         says=("drop_last|batch size|batch_size|eval", "batch"),
     ),
+    crash(
+        "pretraining_single_step",
+        "a step of pre-training with one sample per step",
+        kind="batchnorm_one",
+        style="lightning_like",
+        source="discuss.pytorch.org, batch size 1 with BatchNorm1d",
+        program="""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Projector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(10, 16)
+        self.projector = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
+
+    def forward(self, x):
+        return self.projector(torch.relu(self.encoder(x)))
+
+    def training_step(self, batch, batch_idx):
+        (x,) = batch
+        return nn.functional.mse_loss(self(x), self(x + 0.1 * torch.randn_like(x)))
+
+    def train_dataloader(self):
+        return DataLoader(TensorDataset(torch.randn(24, 10)))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+torch.manual_seed(0)
+module = Projector()
+optimizer = module.configure_optimizers()
+for i, batch in enumerate(module.train_dataloader()):
+    loss = module.training_step(batch, i)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(
+            (
+                "DataLoader(TensorDataset(torch.randn(24, 10)))",
+                "DataLoader(TensorDataset(torch.randn(24, 10)), batch_size=8)",
+            ),
+        ),
+        line=("DataLoader(TensorDataset(torch.randn(24, 10)))", "nn.BatchNorm1d(8)", "nn.functional.mse_loss(self(x)"),
+        says=("batch", "projector", "1"),
+    ),
 )

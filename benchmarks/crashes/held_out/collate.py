@@ -145,4 +145,57 @@ for x, y in loader:
         line=("Pictures(), batch_size=4", "for x, y in loader", "return picture, i % 2"),
         says=("image", "tensor"),
     ),
+    crash(
+        "crop_one_pixel_smaller",
+        "a resize that rounds makes some images one pixel smaller",
+        kind="collate",
+        style="lightning_like",
+        source="GitHub issue, got [3, 224, 224] at entry 0 and [3, 224, 223] at entry 6",
+        program="""
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+
+
+class Slides(Dataset):
+    sizes = [(40, 40), (30, 30), (20, 20), (40, 39), (20, 20), (30, 30)]
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __getitem__(self, i):
+        slide = torch.full((1, 3, *self.sizes[i]), i / 6)
+        scale = 16 / self.sizes[i][0]
+        slide = F.interpolate(slide, scale_factor=scale)
+        return slide[0], i % 2
+
+
+class Grader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 14 * 14, 2))
+
+    def training_step(self, batch):
+        return F.cross_entropy(self.net(batch[0]), batch[1])
+
+
+torch.manual_seed(0)
+module = Grader()
+optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+for batch in DataLoader(Slides(), batch_size=3):
+    loss = module.training_step(batch)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("F.interpolate(slide, scale_factor=scale)", "F.interpolate(slide, size=(16, 16))"),),
+        line=(
+            "F.interpolate(slide, scale_factor=scale)",
+            "scale = 16 / self.sizes[i][0]",
+            "return slide[0], i % 2",
+            "for batch in DataLoader(",
+        ),
+        says=("16", "15"),
+    ),
 )

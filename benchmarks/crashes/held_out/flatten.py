@@ -54,4 +54,40 @@ run(LitLeNet(), loader)
         repair=(("torch.flatten(x)", "torch.flatten(x, 1)"),),
         says=("flatten", "batch", "864"),
     ),
+    crash(
+        "squeeze_instead_of_flatten",
+        "squeeze does not flatten maps that are larger than one pixel",
+        kind="flatten",
+        style="functional",
+        source="discuss.pytorch.org, squeeze after average pooling",
+        program="""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def make(width=8):
+    conv = nn.Conv2d(3, width, 3, stride=2)
+    head = nn.Linear(width * 4, 5)
+    return conv, head
+
+
+def forward(conv, head, images):
+    pooled = F.adaptive_avg_pool2d(F.relu(conv(images)), 2).squeeze()
+    return head(pooled)
+
+
+torch.manual_seed(0)
+conv, head = make()
+optimizer = torch.optim.SGD([*conv.parameters(), *head.parameters()], lr=0.1)
+for _ in range(3):
+    loss = F.cross_entropy(forward(conv, head, torch.rand(7, 3, 15, 15)), torch.randint(5, (7,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=((".squeeze()", ".flatten(1)"),),
+        line=(".squeeze()", "return head(pooled)"),
+        says=("flatten", "32"),
+    ),
 )

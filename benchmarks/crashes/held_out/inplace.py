@@ -136,4 +136,39 @@ for step in range(3):
         line=("nn.ReLU6(inplace=True)", "h = self.act(h)"),
         says=("inplace", "act"),
     ),
+    crash(
+        "diagonal_filled",
+        "the diagonal of the distances is filled in place, before their root is differentiated",
+        kind="inplace",
+        style="functional",
+        source="Stack Overflow, sqrt and in-place modification",
+        program="""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def spread_loss(z):
+    squared = (z.unsqueeze(0) - z.unsqueeze(1)).pow(2).sum(2) + 1e-6
+    distances = squared.sqrt()
+    distances.fill_diagonal_(10.0)
+    return F.relu(1.0 - distances).mean()
+
+
+def train(encoder, steps):
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=0.01)
+    for _ in range(steps):
+        loss = spread_loss(encoder(torch.randn(14, 6)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+torch.manual_seed(0)
+train(nn.Linear(6, 2), 3)
+""",
+        repair=(("    distances.fill_diagonal_(10.0)\n", "    distances = distances + 10.0 * torch.eye(len(z))\n"),),
+        line=("distances.fill_diagonal_(10.0)", "distances = squared.sqrt()"),
+        says=("in place|in-place|inplace", "distances|fill_diagonal_"),
+    ),
 )

@@ -118,4 +118,47 @@ train(*make_data(80))
         line=("n_classes=len(set(y.tolist()))", "loss = F.nll_loss(log_probabilities, y)", "nn.Linear(32, n_classes)"),
         says=("6", "7|9", "label|class|target"),
     ),
+    crash(
+        "labels_in_target_table_too_few",
+        "a target is scattered into a table that has too few columns",
+        kind="label_range",
+        style="trainer",
+        source="GitHub issue, index is out of bounds for dimension 1 in scatter_",
+        program="""
+import torch
+from torch import nn
+
+
+class SoftTrainer:
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+        self.model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, n_classes))
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+
+    def smooth(self, labels, epsilon=0.1):
+        table = torch.full((len(labels), self.n_classes), epsilon / self.n_classes)
+        return table.scatter_(1, labels.unsqueeze(1), 1 - epsilon)
+
+    def step(self, x, labels):
+        log_p = self.model(x).log_softmax(1)
+        loss = -(self.smooth(labels) * log_p).sum(1).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+torch.manual_seed(0)
+trainer = SoftTrainer(n_classes=6)
+for _ in range(4):
+    trainer.step(torch.randn(30, 5), torch.randint(0, 7, (30,)))
+""",
+        repair=(("SoftTrainer(n_classes=6)", "SoftTrainer(n_classes=7)"),),
+        line=(
+            "SoftTrainer(n_classes=6)",
+            "table.scatter_(1, labels.unsqueeze(1)",
+            "torch.randint(0, 7, (30,))",
+            "table = torch.full(",
+        ),
+        says=("6", "label|class|scatter"),
+    ),
 )

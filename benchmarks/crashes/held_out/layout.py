@@ -50,4 +50,37 @@ AudioTrainer(build()).train(DataLoader(TensorDataset(spectrograms, labels), batc
         line=("self.model(spectrogram)", "spectrograms = torch.rand(32, 40, 64)"),
         says=("channel", "unsqueeze", "16"),
     ),
+    crash(
+        "series_into_conv1d",
+        "plain series without an axis of channels go into Conv1d",
+        kind="layout",
+        style="notebook_cells",
+        source="Stack Overflow, Conv1d for time series of one variable",
+        program="""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+windows = torch.randn(60, 32).cumsum(1)
+labels = (windows[:, -1] > 0).long()
+# %%
+net = nn.Sequential(
+    nn.Conv1d(1, 6, kernel_size=5),
+    nn.ReLU(),
+    nn.AdaptiveAvgPool1d(1),
+    nn.Flatten(),
+    nn.Linear(6, 2),
+)
+optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+# %%
+for rows in torch.arange(60).split(15):
+    loss = nn.functional.cross_entropy(net(windows[rows]), labels[rows])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("net(windows[rows])", "net(windows[rows].unsqueeze(1))"),),
+        line=("net(windows[rows])", "windows = torch.randn(60, 32)"),
+        says=("channel", "unsqueeze", "15"),
+    ),
 )

@@ -78,4 +78,33 @@ for _ in range(3):
         ),
         says=("lazy|uninitialized", "batch|forward|once|input"),
     ),
+    crash(
+        "lazy_norms_logged",
+        "the norms of lazy weights are logged before the first batch",
+        kind="lazy",
+        style="notebook_cells",
+        source="Stack Overflow, LazyLinear print weight norm",
+        program="""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.LazyConv1d(6, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(1))
+x = torch.randn(20, 2, 11)
+y = x.mean((1, 2)).unsqueeze(1)
+# %%
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+start = {name: p.detach().norm().item() for name, p in model.named_parameters()}
+# %%
+for epoch in range(3):
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print({name: p.norm().item() - start[name] for name, p in model.named_parameters()})
+""",
+        repair=(("start = {name:", "model(x[:1])\nstart = {name:"),),
+        line=("start = {name:", "nn.LazyConv1d(6, 3)"),
+        says=("lazy|uninitialized", "batch|forward|once|input"),
+    ),
 )

@@ -96,4 +96,52 @@ fit(Tagger(), data)
         repair=(("nn.Linear(hidden, tags)", "nn.Linear(2 * hidden, tags)"),),
         says=("64", "32", "head"),
     ),
+    crash(
+        "adaptive_pool_removed",
+        "the pooling before the head was removed and the maps have grown",
+        kind="linear_size",
+        style="custom_parts",
+        source="GitHub issue, 224 pixels instead of 32",
+        program="""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Squares(Dataset):
+    def __init__(self, n, size):
+        self.n, self.size = n, size
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, index):
+        image = torch.zeros(1, self.size, self.size)
+        side = 2 + index % 6
+        image[:, :side, :side] = 1
+        return image, float(side)
+
+
+class Head(nn.Module):
+    def __init__(self, channels, side):
+        super().__init__()
+        self.regress = nn.Linear(channels * side * side, 1)
+
+    def forward(self, maps):
+        return self.regress(maps.reshape(maps.shape[0], -1)).squeeze(1)
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.ReLU(), Head(4, side=8))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for images, sides in DataLoader(Squares(32, size=20), batch_size=8):
+    loss = nn.functional.mse_loss(model(images), sides.float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("Head(4, side=8)", "Head(4, side=10)"),),
+        line=("Head(4, side=8)", "self.regress = nn.Linear(", "Squares(32, size=20)"),
+        says=("400", "256", "2.regress|regress"),
+    ),
 )

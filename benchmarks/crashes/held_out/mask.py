@@ -57,4 +57,85 @@ for _ in range(2):
         line=("src_mask=self.causal)",),
         says=("mask", "64", "20"),
     ),
+    crash(
+        "padding_mask_of_length_by_batch",
+        "a padding mask of length by batch",
+        kind="mask",
+        style="trainer",
+        source="Stack Overflow, src_key_padding_mask shape",
+        program="""
+import torch
+from torch import nn
+
+
+class Translator(nn.Module):
+    def __init__(self, vocab=30, dim=16):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, dim, padding_idx=0)
+        layer = nn.TransformerEncoderLayer(dim, 2, 32, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.head = nn.Linear(dim, 3)
+
+    def forward(self, tokens):
+        padding = (tokens == 0).T
+        x = self.encoder(self.embed(tokens), src_key_padding_mask=padding)
+        return self.head(x[:, 0])
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(self, tokens, labels):
+        loss = nn.functional.cross_entropy(self.model(tokens), labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+torch.manual_seed(0)
+trainer = Trainer(Translator())
+for _ in range(3):
+    tokens = torch.randint(1, 30, (6, 11))
+    tokens[3:, 8:] = 0
+    trainer.step(tokens, torch.randint(3, (6,)))
+""",
+        repair=(("padding = (tokens == 0).T", "padding = tokens == 0"),),
+        line=("padding = (tokens == 0).T", "src_key_padding_mask=padding"),
+        says=("mask", "6", "11"),
+    ),
+    crash(
+        "mask_flattened_on_one_side",
+        "the predictions are flattened, the mask of the positives is not",
+        kind="mask",
+        style="reshape_by_hand",
+        source="GitHub issue, The shape of the mask [4, 34125] does not match the indexed tensor",
+        program="""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def box_loss(predicted, boxes, positive):
+    losses = F.smooth_l1_loss(predicted.flatten(0, 1), boxes.flatten(0, 1), reduction="none")
+    return losses[positive].sum() / positive.sum().clamp(min=1)
+
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+for _ in range(3):
+    images = torch.rand(2, 3, 9, 9)
+    predicted = net(images).permute(0, 2, 3, 1).reshape(2, 81, 4)
+    boxes, positive = torch.rand(2, 81, 4), torch.rand(2, 81) < 0.1
+    loss = box_loss(predicted, boxes, positive)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("losses[positive].sum()", "losses[positive.flatten()].sum()"),),
+        line=("losses[positive].sum()", "losses = F.smooth_l1_loss("),
+        says=("mask|positive", "162", "81"),
+    ),
 )

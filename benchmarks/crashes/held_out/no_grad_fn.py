@@ -175,4 +175,47 @@ train(nn.Linear(4, 2), torch.randn(30, 4), torch.randn(30, 2), RunConfig())
         line=("torch.set_grad_enabled(False)",),
         says=("set_grad_enabled|gradients are off|no_grad|grad mode|switched off",),
     ),
+    crash(
+        "sampled_action_loss",
+        "the loss is made of sampled actions, which have no gradient",
+        kind="no_grad_fn",
+        style="lightning_like",
+        source="discuss.pytorch.org, policy gradient without log_prob",
+        program="""
+import torch
+from torch import nn
+from torch.distributions import Categorical
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(3, 12), nn.ReLU(), nn.Linear(12, 4))
+
+    def forward(self, states):
+        return Categorical(logits=self.net(states))
+
+    def training_step(self, states, rewards):
+        policy = self(states)
+        actions = policy.sample()
+        gained = rewards.gather(1, actions.unsqueeze(1)).squeeze(1)
+        return -(actions * gained).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+torch.manual_seed(0)
+module = Policy()
+optimizer = module.configure_optimizers()
+for _ in range(3):
+    loss = module.training_step(torch.randn(10, 3), torch.randn(10, 4))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("-(actions * gained).mean()", "-(policy.log_prob(actions) * gained).mean()"),),
+        line=("-(actions * gained).mean()", "actions = policy.sample()"),
+        says=("sample|actions",),
+    ),
 )

@@ -75,4 +75,39 @@ Learner().fit(torch.randn(25, 5), torch.randn(25, 1), epochs=3)
         repair=(("output.backward()", "loss.backward()"),),
         says=("scalar|25|one value|single", "output|loss"),
     ),
+    crash(
+        "gradient_of_ones_with_axis",
+        "the gradients given to autograd have an axis that the losses do not have",
+        kind="scalar_backward",
+        style="functional",
+        source="GitHub issue, Mismatch in shape: grad_output[0] has a shape of torch.Size([1])",
+        program="""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def angle_losses(features, heads, angles):
+    return [F.mse_loss(head(features).squeeze(1), angles[:, i]) for i, head in enumerate(heads)]
+
+
+def backward_all(losses):
+    seeds = [torch.ones(1) for _ in losses]
+    torch.autograd.backward(losses, seeds)
+
+
+torch.manual_seed(0)
+body = nn.Sequential(nn.Linear(8, 12), nn.ReLU())
+heads = nn.ModuleList([nn.Linear(12, 1) for _ in range(3)])
+optimizer = torch.optim.Adam([*body.parameters(), *heads.parameters()], lr=1e-3)
+for _ in range(3):
+    losses = angle_losses(body(torch.randn(10, 8)), heads, torch.randn(10, 3))
+    optimizer.zero_grad()
+    backward_all(losses)
+    optimizer.step()
+""",
+        repair=(("torch.ones(1) for _ in losses", "torch.ones_like(loss) for loss in losses"),),
+        line=("torch.ones(1) for _ in losses", "torch.autograd.backward(losses, seeds)"),
+        says=("shape|scalar|[1]|(1", "seeds|grad"),
+    ),
 )

@@ -86,4 +86,33 @@ for _ in range(4):
         line=("warm_up = [lambda step: min(1.0, (step + 1) / 3)]", "LambdaLR(optimizer, warm_up)"),
         says=("2", "1", "group"),
     ),
+    crash(
+        "cyclic_momentum_of_adagrad",
+        "a cyclic schedule of the momentum for an optimizer without momentum",
+        kind="scheduler",
+        style="notebook_cells",
+        source="Stack Overflow, optimizer must support momentum with cycle_momentum option enabled",
+        program="""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.randn(50, 4)
+y = x.abs().sum(1, keepdim=True)
+model = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 1))
+# %%
+optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01)
+scheduler = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.001, max_lr=0.05, step_size_up=3)
+# %%
+for step in range(6):
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+""",
+        repair=(("step_size_up=3)", "step_size_up=3, cycle_momentum=False)"),),
+        line=("step_size_up=3)", "torch.optim.Adagrad("),
+        says=("momentum", "cycle_momentum"),
+    ),
 )

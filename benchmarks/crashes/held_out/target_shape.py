@@ -81,4 +81,55 @@ for xb, yb in minibatches(X, Y, 24):
         line=("objective(xb, Y)", "return F.cross_entropy(x @ w + b, y)"),
         says=("24", "96"),
     ),
+    crash(
+        "classes_of_other_data_set",
+        "the targets of a heat map have another number of classes than the output",
+        kind="target_shape",
+        style="typed",
+        source="GitHub issue, The size of tensor a (15) must match the size of tensor b (11)",
+        program="""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class HeatConfig:
+    n_classes: int = 15
+    n_labels: int = 11
+
+
+def focal(predicted: Tensor, target: Tensor) -> Tensor:
+    p = predicted.sigmoid().clamp(1e-4, 1 - 1e-4)
+    positive = target.eq(1).float()
+    found = torch.log(p) * (1 - p) ** 2 * positive
+    missed = torch.log(1 - p) * p**2 * (1 - positive)
+    return -(found + missed).mean()
+
+
+torch.manual_seed(0)
+config = HeatConfig()
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, config.n_classes, 1))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+for _ in range(3):
+    images = torch.rand(2, 3, 10, 10)
+    heat = (torch.rand(2, config.n_labels, 10, 10) > 0.95).float()
+    loss = focal(net(images), heat)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("n_classes: int = 15", "n_classes: int = 11"),),
+        line=(
+            "n_classes: int = 15",
+            "n_labels: int = 11",
+            "found = torch.log(p)",
+            "nn.Conv2d(8, config.n_classes, 1)",
+            "loss = focal(net(images), heat)",
+        ),
+        says=("15", "11"),
+    ),
 )
