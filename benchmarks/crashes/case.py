@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import zlib
 from dataclasses import dataclass
 from typing import Literal
@@ -29,7 +31,8 @@ class Crash:
 
     ``line`` holds pieces of text: each stands in exactly one line of ``faulty``, and each of these lines is an
     acceptable answer to "which line is to be changed". A right explanation contains every entry of ``says``;
-    where an entry has alternatives, they are separated by ``|`` and one of them is enough.
+    where an entry has alternatives, they are separated by ``|`` and one of them is enough. An entry that is a number
+    has to stand there as a whole number: 6 is not part of 16.
     """
 
     id: str
@@ -49,6 +52,19 @@ class Crash:
         return frozenset(number for number, line in lines if any(text in line for text in self.line))
 
     @property
+    def repaired_line_numbers(self) -> frozenset[int]:
+        """The numbers (from 1) of the lines of ``faulty`` that the repair changes, or before which it puts lines.
+
+        This is stricter than ``line_numbers``: other repairs may be as good.
+        """
+        matcher = difflib.SequenceMatcher(None, self.faulty.splitlines(), self.fixed.splitlines(), autojunk=False)
+        numbers: set[int] = set()
+        for tag, start, end, _, _ in matcher.get_opcodes():
+            if tag != "equal":
+                numbers.update(range(start + 1, max(end, start + 1) + 1))
+        return frozenset(numbers)
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """The faulty program as the cells of a notebook; one cell where it is not split."""
         return tuple(self.faulty.split(_CELL_MARK))
@@ -61,7 +77,7 @@ class Crash:
     def is_explained_by(self, text: str) -> bool:
         """Whether an explanation names the cause of this crash."""
         lowered = text.lower()
-        return all(any(word in lowered for word in entry.split("|")) for entry in self.says)
+        return all(any(_stands_in(word, lowered) for word in entry.split("|")) for entry in self.says)
 
 
 @dataclass(frozen=True)
@@ -121,6 +137,12 @@ def crash(
         line=line,
         says=says,
     )
+
+
+def _stands_in(word: str, text: str) -> bool:
+    if re.fullmatch(r"-?\d+", word):
+        return re.search(rf"(?<!\d){word}(?!\d)", text) is not None
+    return word in text
 
 
 def half(case: Crash) -> Half:

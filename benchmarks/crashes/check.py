@@ -110,6 +110,10 @@ def _problems_of_form(crashes: list[Crash]) -> list[str]:
         for text in case.line:
             if (count := sum(text in line for line in lines)) != 1:
                 problems.append(f"{case.id}: the text {text!r} stands in {count} lines")
+        if not case.line_numbers & case.repaired_line_numbers:
+            problems.append(
+                f"{case.id}: the repair changes lines {sorted(case.repaired_line_numbers)}, none is acceptable"
+            )
         if case.style not in STYLES:
             problems.append(f"{case.id}: unknown style {case.style!r}")
         if len(lines) > LONGEST_PROGRAM:
@@ -130,6 +134,8 @@ def _problems_of_run(case: Crash, folder: Path, is_listed: bool) -> list[str]:
         problems.append(f"{case.id}: the faulty program does not raise")
     elif not faulty.own_lines:
         problems.append(f"{case.id}: no line of the faulty program is in the traceback")
+    elif case.is_explained_by(faulty.message.split("Original Traceback")[0]):
+        problems.append(f"{case.id}: torch's own message has all of {case.says}; an explanation says more")
     if is_listed:
         shown = "at the cause" if case.line_numbers & set(faulty.own_lines) else "elsewhere"
         origin = "torch" if faulty.from_torch else "program"

@@ -66,6 +66,10 @@ with torch.autograd.detect_anomaly():
             ("ratio = torch.where(", "rate = rate + 1e-3\n        count = count + 1e-6\n        ratio = torch.where("),
         ),
         line=("ratio = torch.where(", "nn.Sequential(nn.Linear(4, 1), nn.ReLU())"),
-        says=("nan", "log|where|div"),
+        says=(
+            "nan",
+            "log",
+            "where(|zero| 0 |infinit",
+        ),
     ),
 )

@@ -84,7 +84,10 @@ for _ in range(3):
 """,
         repair=(("attention_mask=attention_mask)", "mask=attention_mask)"),),
         line=("attention_mask=attention_mask)", "def forward(self, input_ids, mask=None)"),
-        says=("attention_mask", "mask"),
+        says=(
+            "attention_mask",
+            "`mask`|'mask'|\"mask\"|mask=|input_ids|accepts",
+        ),
     ),
     crash(
         "decoder_without_memory",
@@ -127,7 +130,10 @@ for _ in range(3):
     trainer.step(torch.randn(4, 9, 16), torch.randint(40, (4, 7)))
 """,
         repair=(("self.decoder(self.embed(words))", "self.decoder(self.embed(words), image)"),),
-        says=("memory", "decoder"),
+        says=(
+            "memory",
+            "encoder|self.decoder|`decoder`|image",
+        ),
     ),
     crash(
         "loss_called_without_targets",
@@ -225,6 +231,9 @@ torch.manual_seed(0)
 train(mlp([4, 16, 8]), 3)
 """,
         repair=(("nn.Linear(sizes[-1])", "nn.Linear(sizes[-1], 1)"),),
-        says=("out_features", "linear"),
+        says=(
+            "out_features",
+            "nn.linear(|sizes|how many|number of outputs",
+        ),
     ),
 )

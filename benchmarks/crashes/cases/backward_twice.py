@@ -84,7 +84,7 @@ for _ in range(3):
 """,
         repair=(("    loss_kind.backward()\n    loss_size.backward()\n", "    (loss_kind + loss_size).backward()\n"),),
         line=("loss_kind.backward()", "loss_size.backward()"),
-        says=("loss_kind|loss_size|retain_graph", "retain_graph|add|sum|+|together"),
+        says=("loss_kind|loss_size|two losses|both losses",),
     ),
     crash(
         "state_kept_in_module",

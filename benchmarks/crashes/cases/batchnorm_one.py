@@ -110,6 +110,9 @@ for step in range(3):
             "nn.Conv2d(8, 16, 4, stride=4)",
             "cross_entropy(encoder(x), y)",
         ),
-        says=("1", "spatial|pixel|1 × 1|1x1|one value|map|norm"),
+        says=(
+            "instancenorm|instance norm|module 4|`4`",
+            "spatial|pixel|1 × 1|1x1",
+        ),
     ),
 )

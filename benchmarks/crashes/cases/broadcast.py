@@ -135,6 +135,10 @@ for n_objects in (3, 8, 11):
 """,
         repair=(("detector = Detector()", "detector = Detector(n_queries=12)"),),
         line=("detector = Detector()", "n_queries=8, n_classes=4", "target[row, : len(objects)] = objects"),
-        says=("8", "11"),
+        says=(
+            "8",
+            "11",
+            "target[|`target`|queries|objects",
+        ),
     ),
 )

@@ -184,6 +184,10 @@ for grids, labels in DataLoader(photos, batch_size=6, collate_fn=Patches(4)):
             ),
         ),
         line=("grids = [self.split(image) for image in images]", "return torch.stack(grids)"),
-        says=("grids|stack|size", "2", "4"),
+        says=(
+            "2",
+            "4",
+            "grids|sample|image",
+        ),
     ),
 )

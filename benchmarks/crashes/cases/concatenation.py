@@ -91,7 +91,11 @@ for _ in range(3):
 """,
         repair=(("coarse = F.avg_pool2d(fine, 2)", "coarse = F.interpolate(F.avg_pool2d(fine, 2), scale_factor=2)"),),
         line=("coarse = F.avg_pool2d(fine, 2)", "torch.cat([fine, coarse], dim=2)"),
-        says=("144", "36"),
+        says=(
+            "144",
+            "36",
+            "coarse|fine|pool",
+        ),
     ),
     crash(
         "one_hot_condition_joined",

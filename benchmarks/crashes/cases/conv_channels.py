@@ -38,7 +38,11 @@ for step in range(4):
 """,
         repair=(("nn.Conv2d(3, 6, 5)", "nn.Conv2d(1, 6, 5)"),),
         line=("nn.Conv2d(3, 6, 5)", "torch.rand(32, 1, 28, 28)"),
-        says=("channel", "3", "1"),
+        says=(
+            "channel",
+            "1",
+            "gray|grey|in_channels|conv2d(",
+        ),
     ),
     crash(
         "unet_decoder_channels",
@@ -170,6 +174,11 @@ for step in range(3):
 """,
         repair=(("torch.randn(3, 8, 3, 3)", "torch.randn(8, 3, 3, 3)"),),
         line=("torch.randn(3, 8, 3, 3)", "F.conv2d(images, kernel, padding=1)"),
-        says=("channel", "8", "3"),
+        says=(
+            "channel",
+            "8",
+            "3",
+            "kernel",
+        ),
     ),
 )

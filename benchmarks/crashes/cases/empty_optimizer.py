@@ -29,7 +29,10 @@ torch.manual_seed(0)
 fit(nn.Linear(3, 1), torch.randn(20, 3), torch.randn(20, 1))
 """,
         repair=(("model.weight, lr=0.1", "[model.weight], lr=0.1"),),
-        says=("list|iterable|parameters()", "weight|tensor"),
+        says=(
+            "weight",
+            "list|parameters()|iterable",
+        ),
     ),
     crash(
         "nothing_left_to_train",

@@ -244,6 +244,9 @@ for i in range(3):
     optimizer.step()
 """,
         repair=(("out += x", "out = out + x"),),
-        says=("in place|in-place|inplace", "out"),
+        says=(
+            "in place|in-place|inplace",
+            "+=|`out`|'out'|out = out",
+        ),
     ),
 )

@@ -44,7 +44,10 @@ for counts, labels in DataLoader(Reviews(), batch_size=5):
 """,
         repair=(("for word in WORDS]), label", "for word in WORDS], dtype=torch.float32), label"),),
         line=("for word in WORDS]), label", "classifier(counts), labels)"),
-        says=("int64|long|integer", "float"),
+        says=(
+            "int64|long|integer",
+            "counts|float32|.float()",
+        ),
     ),
     crash(
         "byte_images",
@@ -70,7 +73,10 @@ for i in range(0, 48, 12):
 """,
         repair=(("batch = images[i : i + 12]", "batch = images[i : i + 12] / 255"),),
         line=("batch = images[i : i + 12]", "dtype=torch.uint8", "model(batch)"),
-        says=("uint8|unsigned char|byte", "float"),
+        says=(
+            "uint8|unsigned char|byte",
+            "float32|.float()|255",
+        ),
     ),
     crash(
         "mean_of_integers",
@@ -102,7 +108,10 @@ for epoch in range(5):
 """,
         repair=(("x = standardize(ages)", "x = standardize(ages.float())"),),
         line=("x = standardize(ages)", "return (column - column.mean())", "ages = torch.randint(18, 90, (200, 1))"),
-        says=("int64|long|integer", "float"),
+        says=(
+            "int64|long|integer",
+            "column|ages|.float()|float32",
+        ),
     ),
     crash(
         "integer_parameter",

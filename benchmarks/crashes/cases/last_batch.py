@@ -86,6 +86,10 @@ for a, b in DataLoader(data, batch_size=BATCH, shuffle=True):
             "DataLoader(data, batch_size=BATCH, shuffle=True)",
             'self.register_buffer("pairs"',
         ),
-        says=("12", "4", "batch"),
+        says=(
+            "12",
+            "4",
+            "pairs|last batch|drop_last|smaller",
+        ),
     ),
 )

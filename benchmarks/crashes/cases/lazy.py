@@ -41,6 +41,9 @@ train(make(), [(torch.randn(10, 7), torch.randint(3, (10,))) for _ in range(3)])
 """,
         repair=(("    net.apply(initialize)\n", "    net(torch.zeros(1, 7))\n    net.apply(initialize)\n"),),
         line=("net.apply(initialize)", "nn.LazyLinear(16)", "module.weight.data ="),
-        says=("lazy|uninitialized", "batch|forward|once|input"),
+        says=(
+            "lazy|uninitialized",
+            "0.weight|module 0|lazylinear|`0`",
+        ),
     ),
 )

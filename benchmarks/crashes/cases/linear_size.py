@@ -191,7 +191,11 @@ for epoch in range(3):
 """,
         repair=(("n_inputs = table.shape[1] - 1", "n_inputs = encoded.shape[1]"),),
         line=("n_inputs = table.shape[1] - 1", "net = nn.Sequential("),
-        says=("6", "3"),
+        says=(
+            "6",
+            "3",
+            "n_inputs|linear|module 1|`1`",
+        ),
     ),
     crash(
         "tabular_embedding_width",
@@ -263,6 +267,10 @@ for step in range(3):
     optimizer.step()
 """,
         repair=(("nn.LayerNorm(32)", "nn.LayerNorm(48)"),),
-        says=("48", "32"),
+        says=(
+            "48",
+            "32",
+            "layernorm|module 1|`1`",
+        ),
     ),
 )

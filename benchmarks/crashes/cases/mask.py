@@ -43,7 +43,10 @@ for _ in range(3):
 """,
         repair=(("masked_fill(self.future,", "masked_fill(self.future.bool(),"),),
         line=("masked_fill(self.future,", 'self.register_buffer("future"'),
-        says=("bool", "float32|float", "future|mask"),
+        says=(
+            "bool",
+            "future|.bool()|!= 0|== 0",
+        ),
     ),
     crash(
         "attn_mask_per_sample",
@@ -117,7 +120,12 @@ for _ in range(3):
 """,
         repair=(("losses[mask].mean()", "losses[mask[:, 1:]].mean()"),),
         line=("losses[mask].mean()", "tokens, tokens != 0)"),
-        says=("mask", "9", "8"),
+        says=(
+            "mask",
+            "9",
+            "8",
+            "losses|tokens|targets|mask[:, 1:]",
+        ),
     ),
     crash(
         "integer_mask_attention",
@@ -153,6 +161,10 @@ for _ in range(3):
 """,
         repair=(("dtype=torch.long", "dtype=torch.bool"),),
         line=("dtype=torch.long", "attn_mask=causal(x.shape[1])"),
-        says=("mask", "bool", "int64|long|integer"),
+        says=(
+            "mask",
+            "bool",
+            "causal|torch.bool|.bool()|torch.ones",
+        ),
     ),
 )

@@ -86,6 +86,9 @@ for _ in range(4):
 """,
         repair=(("def loss(self, scores", "def forward(self, scores"),),
         line=("def loss(self, scores", "loss = criterion(", "class HingeLoss(nn.Module)"),
-        says=("forward", "hingeloss|loss"),
+        says=(
+            "forward",
+            "def loss|`loss`|'loss'|method loss|renam|loss(",
+        ),
     ),
 )

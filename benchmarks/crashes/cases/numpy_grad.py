@@ -67,7 +67,10 @@ for epoch in range(3):
 print(np.stack(history).std(axis=0).mean())
 """,
         repair=(("np.array(net[0].weight)", "np.array(net[0].weight.detach())"),),
-        says=("detach",),
+        says=(
+            "detach",
+            "weight",
+        ),
     ),
     crash(
         "metric_module_numpy",

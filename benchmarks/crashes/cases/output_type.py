@@ -171,6 +171,9 @@ Trainer().fit(3)
             ),
         ),
         line=("loss = self.criterion(outputs, y)", "outputs = self.model(x)", "return self.main(h), self.auxiliary(h)"),
-        says=("tuple",),
+        says=(
+            "tuple",
+            "outputs|[0]|auxiliary|main",
+        ),
     ),
 )

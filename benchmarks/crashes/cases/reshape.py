@@ -84,7 +84,10 @@ for _ in range(3):
 """,
         repair=(("mixed.view(b, n, d)", "mixed.reshape(b, n, d)"),),
         line=("mixed.view(b, n, d)", "mixed = (weights @ h).transpose(1, 2)"),
-        says=("contiguous|reshape",),
+        says=(
+            "contiguous|reshape",
+            "transpose|mixed",
+        ),
     ),
     crash(
         "patches_do_not_divide_image",

@@ -29,7 +29,10 @@ for epoch in range(4):
     scheduler.step()
 """,
         repair=(("scheduler.step()", "scheduler.step(loss.item())"),),
-        says=("metric", "plateau"),
+        says=(
+            "metric",
+            "loss",
+        ),
     ),
     crash(
         "one_cycle_steps_per_batch",
@@ -111,6 +114,9 @@ train(nn.Linear(3, 1), Resume())
             ),
         ),
         line=("optimizer = torch.optim.SGD(model.parameters(), lr=config.lr)", "last_epoch=config.epoch)"),
-        says=("initial_lr", "last_epoch|resum"),
+        says=(
+            "initial_lr",
+            "5|cosineannealinglr|last_epoch=",
+        ),
     ),
 )

@@ -93,7 +93,11 @@ for _ in range(3):
             ),
         ),
         line=("weights = OldNet().state_dict()", "self.classifier = nn.Linear(4, 3)", "self.model.load_state_dict("),
-        says=("fc", "classifier"),
+        says=(
+            "fc",
+            "classifier",
+            "renam|map|->|→|replace|same size|same shape",
+        ),
     ),
     crash(
         "whole_checkpoint_loaded",
@@ -138,7 +142,7 @@ second = nn.Linear(3, 1)
 train(second, 4 - resume(second, data))
 """,
         repair=(("load_state_dict(checkpoint)", 'load_state_dict(checkpoint["model"])'),),
-        says=("model", "checkpoint|epoch|optimizer"),
+        says=("[\"model\"]|['model']|inside|nested|whole checkpoint|under ",),
     ),
     crash(
         "optimizer_state_of_other_model",

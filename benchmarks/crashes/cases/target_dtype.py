@@ -35,7 +35,10 @@ for epoch in range(5):
 """,
         repair=(("torch.from_numpy(rows[:, 2])", "torch.from_numpy(rows[:, 2]).long()"),),
         line=("torch.from_numpy(rows[:, 2])", "loss = loss_fn(model(x), y)"),
-        says=("long|int64", "float"),
+        says=(
+            "long()|int64|class",
+            "float",
+        ),
     ),
     crash(
         "int32_class_targets",
@@ -126,6 +129,9 @@ for _ in range(4):
 """,
         repair=(("(is_positive - was_positive).abs().float()", "(is_positive ^ was_positive).float()"),),
         line=("(is_positive - was_positive).abs().float()",),
-        says=("bool", "^|logical_xor|float|!="),
+        says=(
+            "bool",
+            "is_positive|was_positive",
+        ),
     ),
 )

@@ -41,7 +41,11 @@ for _ in range(3):
 """,
         repair=(("scores[groups == group].std()", "scores[groups == group].var(correction=0)"),),
         line=("scores[groups == group].std()", "torch.tensor([0, 0, 0, 1, 1, 1, 2])"),
-        says=("nan", "std|deviation"),
+        says=(
+            "nan",
+            "std|deviation",
+            "one value|single|one element|1 element|only one|one sample|1 value|group",
+        ),
     ),
     crash(
         "log_of_probability",
@@ -75,6 +79,10 @@ with torch.autograd.detect_anomaly():
 """,
         repair=(("torch.log(probabilities)", "torch.log(probabilities.clamp(min=1e-9))"),),
         line=("torch.log(probabilities)", "torch.softmax(1000 * model(x), dim=1)"),
-        says=("nan|finite", "log", "0"),
+        says=(
+            "nan|finite",
+            "log",
+            "zero|clamp|eps|probabilit",
+        ),
     ),
 )

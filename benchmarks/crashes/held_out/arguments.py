@@ -28,7 +28,10 @@ for step in range(3):
     optimizer.step()
 """,
         repair=(("model(user, item)", "model(torch.cat([user, item], dim=1))"),),
-        says=("sequential", "cat|one input|one argument|argument"),
+        says=(
+            "sequential",
+            "cat(|one input|single input|concat|user|item",
+        ),
     ),
     crash(
         "super_not_called",

@@ -94,7 +94,11 @@ for _ in range(3):
     optimizer.step()
 """,
         repair=(('"bi,ijk,bi->bk"', '"bi,ijk,bj->bk"'),),
-        says=("einsum", "4", "6"),
+        says=(
+            "4",
+            "6",
+            "right|bj|letter|ijk",
+        ),
     ),
     crash(
         "sample_weights_as_row",

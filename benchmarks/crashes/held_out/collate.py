@@ -52,7 +52,11 @@ for photos, classes in DataLoader(Album(24), batch_size=8):
             "for photos, classes in DataLoader",
             "self.photos = [",
         ),
-        says=("3", "1", "6"),
+        says=(
+            "3",
+            "1",
+            "sample|channel|gray|grey|photo|rgb",
+        ),
     ),
     crash(
         "lists_of_unequal_length",
@@ -143,7 +147,10 @@ for x, y in loader:
 """,
         repair=(("Pictures(), batch_size=4", "Pictures(to_tensor), batch_size=4"),),
         line=("Pictures(), batch_size=4", "for x, y in loader", "return picture, i % 2"),
-        says=("image", "tensor"),
+        says=(
+            "image",
+            "transform|to_tensor|picture|sample|__getitem__",
+        ),
     ),
     crash(
         "crop_one_pixel_smaller",
@@ -196,6 +203,10 @@ for batch in DataLoader(Slides(), batch_size=3):
             "return slide[0], i % 2",
             "for batch in DataLoader(",
         ),
-        says=("16", "15"),
+        says=(
+            "16",
+            "15",
+            "sample|slide|interpolate|pad|resize",
+        ),
     ),
 )

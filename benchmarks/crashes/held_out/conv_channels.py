@@ -45,7 +45,12 @@ for _ in range(3):
 """,
         repair=(("torch.cat(list(self.frames), dim=1)", "torch.cat(list(self.frames), dim=0)"),),
         line=("torch.cat(list(self.frames), dim=1)", "logits = policy(stack.observation()"),
-        says=("channel", "4", "1"),
+        says=(
+            "channel",
+            "4",
+            "1",
+            "dim=|cat|stack|observation|conv2d(",
+        ),
     ),
     crash(
         "grouped_convolution_channels",
@@ -128,7 +133,12 @@ for epoch in range(3):
 """,
         repair=(("np.asarray(picture, dtype=np.float32)", 'np.asarray(picture.convert("RGB"), dtype=np.float32)'),),
         line=("np.asarray(picture, dtype=np.float32)", "nn.Conv2d(3, 8, 3)", "cross_entropy(net(images), labels)"),
-        says=("channel", "4", "3"),
+        says=(
+            "channel",
+            "4",
+            "3",
+            "alpha|rgb|in_channels|conv2d(",
+        ),
     ),
     crash(
         "batchnorm_of_layer_before",

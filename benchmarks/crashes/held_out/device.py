@@ -123,7 +123,10 @@ for _ in range(2):
             "state = self.init_hidden(",
             "self.lstm(self.embed(text), state)",
         ),
-        says=("state|hidden", "cpu", "device"),
+        says=(
+            "cpu",
+            "init_hidden|zeros|device=",
+        ),
     ),
     crash(
         "plain_attribute_not_buffer",

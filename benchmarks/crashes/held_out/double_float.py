@@ -107,6 +107,9 @@ for _ in range(3):
 """,
         repair=(("logits = model(x)", "logits = model(x.to(precision.dtype))"),),
         line=("logits = model(x)", "x = torch.randn(n, 12)", ".to(precision.dtype)"),
-        says=("bfloat16", "float32|float"),
+        says=(
+            "bfloat16",
+            "input|batch|weight|.to(",
+        ),
     ),
 )

@@ -30,7 +30,10 @@ for epoch in range(4):
 """,
         repair=(("torch.Tensor(sentences)", "torch.tensor(sentences)"),),
         line=("torch.Tensor(sentences)", "cross_entropy(model(inputs), labels)"),
-        says=("long|int64", "float"),
+        says=(
+            "long|int64",
+            "torch.tensor(|inputs|.long()|0.weight|module 0",
+        ),
     ),
     crash(
         "slice_at_a_fraction",
@@ -107,6 +110,9 @@ for _ in range(2):
 """,
         repair=(("config.dim / config.reduction", "config.dim // config.reduction"),),
         line=("config.dim / config.reduction", "self.down = nn.Linear(config.dim, inner)"),
-        says=("8.0|float", "//|int"),
+        says=(
+            "8.0|inner|reduction",
+            "//|int(|integer",
+        ),
     ),
 )

@@ -28,7 +28,10 @@ for _ in range(3):
 """,
         repair=(('print("parameters:"', 'model(x)\nprint("parameters:"'),),
         line=('print("parameters:"', "nn.LazyLinear(10)"),
-        says=("lazy|uninitialized", "batch|forward|once|input"),
+        says=(
+            "lazy|uninitialized",
+            "3.weight|module 3|lazylinear|`3`",
+        ),
     ),
     crash(
         "lazy_regularization",
@@ -76,7 +79,10 @@ for _ in range(3):
             "p.pow(2).sum()",
             "penalty = self.penalty * self.size_of_weights()",
         ),
-        says=("lazy|uninitialized", "batch|forward|once|input"),
+        says=(
+            "lazy|uninitialized",
+            "0.weight|module 0|lazyconv2d|`0`",
+        ),
     ),
     crash(
         "lazy_norms_logged",
@@ -105,6 +111,9 @@ print({name: p.norm().item() - start[name] for name, p in model.named_parameters
 """,
         repair=(("start = {name:", "model(x[:1])\nstart = {name:"),),
         line=("start = {name:", "nn.LazyConv1d(6, 3)"),
-        says=("lazy|uninitialized", "batch|forward|once|input"),
+        says=(
+            "lazy|uninitialized",
+            "0.weight|module 0|lazyconv1d|lazylinear|`0`",
+        ),
     ),
 )

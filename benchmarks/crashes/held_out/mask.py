@@ -55,7 +55,11 @@ for _ in range(2):
 """,
         repair=(("src_mask=self.causal)", "src_mask=self.causal[:length, :length])"),),
         line=("src_mask=self.causal)",),
-        says=("mask", "64", "20"),
+        says=(
+            "64",
+            "20",
+            "causal|length|max_len|[:",
+        ),
     ),
     crash(
         "padding_mask_of_length_by_batch",
@@ -103,7 +107,11 @@ for _ in range(3):
 """,
         repair=(("padding = (tokens == 0).T", "padding = tokens == 0"),),
         line=("padding = (tokens == 0).T", "src_key_padding_mask=padding"),
-        says=("mask", "6", "11"),
+        says=(
+            "6",
+            "11",
+            "padding|transpose|.t",
+        ),
     ),
     crash(
         "mask_flattened_on_one_side",
@@ -136,6 +144,10 @@ for _ in range(3):
 """,
         repair=(("losses[positive].sum()", "losses[positive.flatten()].sum()"),),
         line=("losses[positive].sum()", "losses = F.smooth_l1_loss("),
-        says=("mask|positive", "162", "81"),
+        says=(
+            "162",
+            "81",
+            "flatten|positive|losses|reshape|view",
+        ),
     ),
 )

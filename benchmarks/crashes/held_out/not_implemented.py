@@ -117,6 +117,9 @@ for x, y in DataLoader(Squares(40), batch_size=10, shuffle=True):
     optimizer.step()
 """,
         repair=(("__get_item__", "__getitem__"),),
-        says=("__getitem__",),
+        says=(
+            "__getitem__",
+            "__get_item__|squares|misspel",
+        ),
     ),
 )

@@ -31,7 +31,10 @@ for epoch in range(5):
     print(epoch, np.abs(curve - y.numpy()).max())
 """,
         repair=(("prediction.numpy()", "prediction.detach().numpy()"),),
-        says=("detach",),
+        says=(
+            "detach",
+            "prediction|curve",
+        ),
     ),
     crash(
         "embedding_plot_numpy",

@@ -39,7 +39,10 @@ for _ in range(3):
 """,
         repair=(("torch.randn(8, 1, 3, 3)", "torch.randn(9, 1, 3, 3)"),),
         line=("torch.randn(8, 1, 3, 3)", "x = x.view(b, c // factor**2", "depth_to_space(F.conv2d("),
-        says=("8|1152", "view|reshape|9|shape"),
+        says=(
+            "8|1152",
+            "kernel|channels|factor|divi|multiple",
+        ),
     ),
     crash(
         "time_distributed_reshape",
@@ -85,6 +88,9 @@ for _ in range(3):
 """,
         repair=(("features.view(clips.shape[0], self.steps, 4)", "features.view(clips.shape[0], clips.shape[1], 4)"),),
         line=("features.view(clips.shape[0], self.steps, 4)", "steps=8", "torch.rand(5, 6, 1, 9, 9)"),
-        says=("8", "120|6"),
+        says=(
+            "8",
+            "steps|features|clips",
+        ),
     ),
 )

@@ -88,7 +88,11 @@ for i in range(3):
 """,
         repair=(("scale_factor=2)", "size=c1.shape[2:])"),),
         line=("scale_factor=2)", "return self.head(c1 + up)", "torch.rand(2, 3, 50, 50)"),
-        says=("25", "26"),
+        says=(
+            "25",
+            "26",
+            "c1|c2|interpolate|upsampl|scale_factor|odd",
+        ),
     ),
     crash(
         "causal_padding_not_removed",

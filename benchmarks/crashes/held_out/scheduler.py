@@ -38,7 +38,10 @@ torch.manual_seed(0)
 train(nn.Linear(4, 2), 4)
 """,
         repair=(("StepLR(model,", "StepLR(optimizer,"),),
-        says=("optimizer", "linear|model"),
+        says=(
+            "optimizer",
+            "steplr|scheduler",
+        ),
     ),
     crash(
         "one_lambda_for_two_groups",
@@ -113,6 +116,9 @@ for step in range(6):
 """,
         repair=(("step_size_up=3)", "step_size_up=3, cycle_momentum=False)"),),
         line=("step_size_up=3)", "torch.optim.Adagrad("),
-        says=("momentum", "cycle_momentum"),
+        says=(
+            "momentum",
+            "adagrad|cycle_momentum=false",
+        ),
     ),
 )

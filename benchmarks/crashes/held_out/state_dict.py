@@ -46,7 +46,12 @@ for _ in range(3):
             ),
         ),
         line=("model.load_state_dict(pretrained)", "model = Classifier(n_classes=5)"),
-        says=("fc", "100", "5"),
+        says=(
+            "fc",
+            "100",
+            "5",
+            "classes|strict|head|leave|drop|without|skip|except",
+        ),
     ),
     crash(
         "submodule_weights_into_whole",
@@ -92,6 +97,9 @@ for _ in range(2):
     optimizer.step()
 """,
         repair=(("model.load_state_dict(pretrained)", "model.encoder.load_state_dict(pretrained)"),),
-        says=("encoder", "conv1"),
+        says=(
+            "encoder",
+            "prefix|encoder.load_state_dict|model.encoder|submodule|belong",
+        ),
     ),
 )

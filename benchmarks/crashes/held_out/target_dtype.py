@@ -41,7 +41,10 @@ BinaryTrainer(nn.Linear(6, 1)).train(loader)
 """,
         repair=(("self.criterion(logits, y)", "self.criterion(logits, y.float())"),),
         line=("self.criterion(logits, y)", "y = (x[:, 0] + x[:, 1] > 0).long()"),
-        says=("float", "long|int64|integer"),
+        says=(
+            "long|int64|integer",
+            "target|label|.float()|float32|`y`",
+        ),
     ),
     crash(
         "one_hot_integer_targets",
@@ -83,6 +86,6 @@ for i in range(3):
 """,
         repair=(("F.one_hot(y, num_classes=10)", "F.one_hot(y, num_classes=10).float()"),),
         line=("F.one_hot(y, num_classes=10)", "F.cross_entropy(self(x), target)"),
-        says=("float|class indices", "one-hot|one_hot|probabilit"),
+        says=("one_hot|one-hot|class ind|class num|.float()|float32",),
     ),
 )

@@ -79,7 +79,11 @@ for xb, yb in minibatches(X, Y, 24):
 """,
         repair=(("objective(xb, Y)", "objective(xb, yb)"),),
         line=("objective(xb, Y)", "return F.cross_entropy(x @ w + b, y)"),
-        says=("24", "96"),
+        says=(
+            "24",
+            "96",
+            "yb|whole|full|entire|all the|data set",
+        ),
     ),
     crash(
         "classes_of_other_data_set",
@@ -130,6 +134,10 @@ for _ in range(3):
             "nn.Conv2d(8, config.n_classes, 1)",
             "loss = focal(net(images), heat)",
         ),
-        says=("15", "11"),
+        says=(
+            "15",
+            "11",
+            "n_classes|positive|channel|heat|label|target",
+        ),
     ),
 )

@@ -40,7 +40,10 @@ for x, y in DataLoader(Archive(), batch_size=4, num_workers=1):
 """,
         repair=(("            os._exit(1)\n", "            index = 12\n"),),
         line=("os._exit(1)", "for x, y in DataLoader("),
-        says=("worker",),
+        says=(
+            "worker",
+            "num_workers=0|died|main process|killed|code 1|_exit",
+        ),
     ),
     crash(
         "open_file_in_dataset",
