@@ -114,8 +114,8 @@ def _called_module(model: nn.Module, path: str | None) -> str | None:
 
 def _returning_line(answers: EvalOutputs, mask: Tensor) -> SourceLine | None:
     """Return where a function of the user's returns an input that has the values of a mask."""
-    given = [tensor for tensor in answers.inputs.values() if tensor.shape == mask.shape]
-    masks = [tensor for tensor in given if torch.equal(tensor.bool(), mask.bool())] if len(given) else []
+    candidates = [tensor for tensor in answers.inputs.values() if tensor.shape == mask.shape]
+    masks = [tensor for tensor in candidates if torch.equal(tensor.bool(), mask.bool())]
     return find_returning_line(
         lambda: answers.predict(answers.batch), lambda result: any(result is tensor for tensor in masks)
     )

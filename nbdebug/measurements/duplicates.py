@@ -275,7 +275,8 @@ def _match_parts(train_part: Tensor, val_part: Tensor) -> list[tuple[int, int]]:
     if len(val_part) > _SAMPLED_PARTS and not _match_parts(train_part, val_part[sampled_rows]):
         return []
     train_values, val_values = train_part.flatten(1), val_part.flatten(1)
-    column = max(range(train_values.shape[1]), key=lambda i: len(train_values[:_SAMPLED_PARTS, i].unique()))
+    distinct_counts = [len(set(values)) for values in train_values[:_SAMPLED_PARTS].t().tolist()]
+    column = distinct_counts.index(max(distinct_counts))
     train_column, val_column = train_values[:, column].contiguous(), val_values[:, column].contiguous()
     train_rows = torch.isin(train_column, val_column).nonzero().flatten()  # equal in their most varied value
     val_rows = torch.isin(val_column, train_column[train_rows]).nonzero().flatten()

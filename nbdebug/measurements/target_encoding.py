@@ -71,9 +71,7 @@ def _find_encodings(flat: Tensor, target: Tensor, index: int, has_validation: bo
     for column, column_values in enumerate(flat.t().contiguous()):
         if not _may_be_encoded(column_values, target):
             continue
-        values, groups, counts = column_values.unique(  # type: ignore[no-untyped-call]
-            return_inverse=True, return_counts=True
-        )
+        values, groups, counts = column_values.unique(return_inverse=True, return_counts=True)
         if not _MIN_DISTINCT_VALUES <= len(values) < len(flat) / 2:
             continue
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
