@@ -122,6 +122,11 @@ def _problems_of_form(crashes: list[Crash]) -> list[str]:
             problems.append(f"{case.id}: says {case.says}")
         if (case.style == "notebook_cells") != (len(case.cells) > 1):
             problems.append(f"{case.id}: of style {case.style}, but in {len(case.cells)} cells")
+        for number, cell in enumerate([*case.cells, *case.fixed_cells]):
+            try:
+                compile(cell, case.id, "exec", dont_inherit=True)
+            except SyntaxError as error:
+                problems.append(f"{case.id}: part {number} is no cell of its own: {error}")
         if len(case.cells) != len(case.fixed_cells):
             problems.append(f"{case.id}: the twins differ in their number of cells")
     return problems

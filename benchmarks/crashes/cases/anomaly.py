@@ -72,4 +72,44 @@ with torch.autograd.detect_anomaly():
             "where(|zero| 0 |infinit",
         ),
     ),
+    crash(
+        "acos_of_one",
+        "the angle between equal directions has no finite derivative",
+        kind="anomaly",
+        style="hand_written_model",
+        source="GitHub issue, gradient of acos at 1",
+        program="""
+import torch
+from torch import nn
+
+
+class AngularLoss(nn.Module):
+    def forward(self, a, b):
+        cosine = (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1))
+        angle = torch.acos(cosine.clamp(-1, 1))
+        return (angle * angle).mean()
+
+
+class Rotation(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.matrix = nn.Parameter(torch.eye(2))
+
+    def forward(self, x):
+        return x @ self.matrix
+
+
+torch.autograd.set_detect_anomaly(True)
+model, criterion = Rotation(), AngularLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(3):
+    x = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    loss = criterion(model(x), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("clamp(-1, 1)", "clamp(-0.999, 0.999)"),),
+        says=("nan", "acos", "1|one|clamp"),
+    ),
 )

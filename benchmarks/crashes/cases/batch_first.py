@@ -97,4 +97,90 @@ for i in range(3):
         line=("self.transformer = nn.Transformer(", "dropout=0.0", "self.transformer(self.embed(source)"),
         says=("batch_first", "transformer"),
     ),
+    crash(
+        "decoder_state_axes",
+        "the state of a decoder has the batch first, which batch_first does not change",
+        kind="batch_first",
+        style="trainer",
+        source="discuss.pytorch.org, batch_first does not apply to the hidden state",
+        program="""
+import torch
+from torch import nn
+
+
+class Forecaster(nn.Module):
+    def __init__(self, n_in=4, hidden=10):
+        super().__init__()
+        self.start = nn.Linear(n_in, hidden)
+        self.gru = nn.GRU(n_in, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, n_in)
+
+    def forward(self, series):
+        state = torch.tanh(self.start(series[:, 0])).unsqueeze(1)
+        states, _ = self.gru(series, state)
+        return self.head(states)
+
+
+class Trainer:
+    def __init__(self):
+        self.model = Forecaster()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+    def step(self, series):
+        loss = nn.functional.mse_loss(self.model(series[:, :-1]), series[:, 1:])
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+torch.manual_seed(0)
+trainer = Trainer()
+for _ in range(3):
+    trainer.step(torch.randn(6, 15, 4))
+""",
+        repair=((".unsqueeze(1)", ".unsqueeze(0)"),),
+        line=(".unsqueeze(1)", "states, _ = self.gru(series, state)"),
+        says=("state|hidden", "6", "unsqueeze|transpose|first axis|layers|batch_first|batch"),
+    ),
+    crash(
+        "cell_unroll_axes",
+        "a recurrent layer without batch_first gets sequences with the batch first, by functional helpers",
+        kind="batch_first",
+        style="functional",
+        source="Stack Overflow, Expected hidden size (1, 12, 8), got [1, 5, 8]",
+        program="""
+import torch
+from torch import nn
+
+
+def make():
+    return nn.RNN(3, 8), nn.Linear(8, 2)
+
+
+def initial(batch):
+    return torch.zeros(1, batch, 8)
+
+
+def classify(rnn, head, x):
+    _, last = rnn(x, initial(x.shape[0]))
+    return head(last[0])
+
+
+def train(rnn, head, steps):
+    optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.1)
+    for _ in range(steps):
+        x, y = torch.randn(5, 12, 3), torch.randint(2, (5,))
+        loss = nn.functional.cross_entropy(classify(rnn, head, x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+torch.manual_seed(0)
+train(*make(), steps=3)
+""",
+        repair=(("nn.RNN(3, 8)", "nn.RNN(3, 8, batch_first=True)"),),
+        line=("nn.RNN(3, 8)", "_, last = rnn(x, initial(x.shape[0]))"),
+        says=("batch_first|transpose", "5", "12"),
+    ),
 )
