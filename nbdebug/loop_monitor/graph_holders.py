@@ -15,6 +15,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.references import Referrer, find_references, frame_variables, user_files, user_frames
 from nbdebug.source.search import (
     assignment_targets,
+    enclosing_scope,
     iterate_names,
     paired_targets,
     read_names,
@@ -24,7 +25,7 @@ from nbdebug.source.search import (
 from nbdebug.tensors.pytree import tree_tensors
 
 STORING_METHODS = {"append", "appendleft", "add", "extend", "update", "put", "insert", "setdefault"}
-_DETACHING_CALLS = {"item", "detach", "tolist", "numpy", "float", "int"}
+_DETACHING_CALLS = {"item", "detach", "tolist", "numpy", "float", "int", "len"}
 _COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>"}
 _EMPTY_CONTAINERS = {"list", "dict", "deque", "set", "defaultdict"}
 _MAX_NODES = 2000  # nodes of one graph that are searched for a marked one
@@ -90,18 +91,48 @@ def storing_line(reference: Referrer, files: set[str], frame: FrameType | None =
         have_graphs = [(line, _has_graph(value, line, frame)) for line, value in stores]
         certain_lines = [line for line, has_graph in have_graphs if has_graph]
         possible_lines = {line for line, has_graph in have_graphs if has_graph is not False}
+        possible_lines |= {line for line, value in stores if _may_get_graph(value, line)}
         lines = {min(certain_lines, key=lambda line: (line.file, line.number))} if certain_lines else possible_lines
+    if len(lines) > 1:
+        lines -= {line for line, value in stores if _is_number(value, line)}
     return lines.pop() if len(lines) == 1 else None
 
 
 def _has_graph(value: ast.expr, line: SourceLine, frame: FrameType) -> bool | None:
-    """Return whether a stored variable has a graph now, or a tensor in it; None if it is not on the stack."""
-    variables = [frame_variables(item) for item in user_frames(frame) if item.f_code.co_filename == line.file]
+    """Return whether a stored variable has a graph now, or a tensor in it; None if its function is not running."""
+    name = getattr(enclosing_scope(line), "name", "<module>")
+    frames = [item for item in user_frames(frame) if item.f_code.co_filename == line.file]
+    variables = [frame_variables(item) for item in frames if item.f_code.co_name in (name, "<module>")]
     names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name) and not _is_converted(node, value)]
     known = [scope[name] for name in names for scope in variables if name in scope]
     if not known:
         return None
     return any(tensor.grad_fn is not None for tensor in tree_tensors(known))
+
+
+def _is_number(value: ast.expr, line: SourceLine) -> bool:
+    """Return whether a stored value is computed from variables that only numbers are assigned and added to."""
+    assigned = _assigned_values(value, line)
+    return bool(assigned) and all(
+        parts and all(isinstance(part, ast.Constant) or not _keeps_graph(part) for part in parts) for parts in assigned
+    )
+
+
+def _may_get_graph(value: ast.expr, line: SourceLine) -> bool:
+    """Return whether the result of a call, which may have a graph, is assigned or added to a stored variable."""
+    assigned = _assigned_values(value, line)
+    return any(isinstance(part, ast.Call) and _keeps_graph(part) for parts in assigned for part in parts)
+
+
+def _assigned_values(value: ast.expr, line: SourceLine) -> list[list[ast.expr]]:
+    """Return the values that the function around a line assigns or adds to each variable in a stored value."""
+    scope = enclosing_scope(line)
+    statements = [node for node in ast.walk(scope) if isinstance(node, (ast.Assign, ast.AugAssign))] if scope else []
+    names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name) and not _is_converted(node, value)]
+    return [
+        [node.value for node in statements if any(getattr(t, "id", "") == name for t in assignment_targets(node))]
+        for name in names
+    ]
 
 
 def _is_converted(node: ast.Name, value: ast.expr) -> bool:
