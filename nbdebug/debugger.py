@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import torch
 from torch import nn
 
+from nbdebug.exceptions import SetupError
 from nbdebug.options import check_option_names
 from nbdebug.report import Report, ReportLog, merge_reports
 from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
+from nbdebug.setup.notebook_names import NotebookNames
 from nbdebug.tool_methods import ToolMethods, without_self
 from nbdebug.views.live import print_in_script
 from nbdebug.watching.watch import Watch
@@ -72,14 +75,31 @@ class Debugger(ToolMethods):
         device: torch.device | str | None = None,
         extra_state: Iterable[Any] = (),
     ) -> None:
-        self.setup = Setup.of(**without_self(locals()))
+        self._take(without_self(locals()))
+
+    def _take(self, arguments: Mapping[str, Any]) -> None:
+        """Make the setup from the arguments of a Debugger, and note their names in the notebook."""
+        self.setup = Setup.of(**arguments)
+        self.notebook_names = NotebookNames.of(arguments, sys._getframe(1))
         self.begin()
+
+    def refresh(self) -> Debugger:
+        """Take the objects that the names of the setup hold now, forget all results, and return this Debugger.
+
+        Raises SetupError without names in a notebook, such as in a script or for objects made in a function.
+        """
+        if not (arguments := self.notebook_names.refreshed_arguments()):
+            raise SetupError("the setup has no names in a notebook; expected some. Create another Debugger.")
+        names = self.notebook_names.names
+        self._take(arguments)
+        self.notebook_names.names = {**self.notebook_names.names, **names}
+        return self
 
     @classmethod
     def of(cls, setup: Setup) -> Debugger:
         """Create a Debugger of an existing setup."""
         self = cls.__new__(cls)
-        self.setup = setup
+        self.setup, self.notebook_names = setup, NotebookNames()
         self.begin()
         return self
 
@@ -121,7 +141,7 @@ class Debugger(ToolMethods):
             options: Options of rules by code, such as ``{"L208": {"excess": 2.0}}``.
         """
         keep = partial(self.reports.__setitem__, "checkup")
-        report = checkups.checkup(self.setup, keep, budget=budget, select=select, ignore=ignore, options=options)
+        report = checkups.checkup(self._use_setup(), keep, budget=budget, select=select, ignore=ignore, options=options)
         print_in_script(report.headline)
         return report
 
@@ -132,7 +152,7 @@ class Debugger(ToolMethods):
         """
         from nbdebug.tools.summary import summary
 
-        return self._keep("summary", summary(self.setup, self.findings if self.reports else None), judge=False)
+        return self._keep("summary", summary(self._use_setup(), self.findings if self.reports else None), judge=False)
 
     @check_option_names()
     def watch(
@@ -162,14 +182,16 @@ class Debugger(ToolMethods):
             on_finding: A function called with each new finding, or "pause".
             final_tests: Test the trained model when the loop has ended, for up to two seconds a test.
         """
-        self.watched = Watch(self.setup, self.reports, **without_self(locals()))
+        options = without_self(locals())
+        self.watched = Watch(self._use_setup(), self.reports, notice=self.notebook_names.notice(self), **options)
         return self.watched
 
     @property
     def findings(self) -> Report:
         """All findings so far, by rank and without repetition; those about the loss at its line in a watched loop."""
         line = self.watched.loss_line if self.watched else None
-        report = replace(merge_reports(self.reports.values()), title="Findings")
+        notice = self.notebook_names.notice(self) if self.reports else None
+        report = replace(merge_reports(self.reports.values()), title="Findings", subject=str(notice or ""))
         return report.with_loss_location(line.where()) if line else report
 
     def __repr__(self) -> str:

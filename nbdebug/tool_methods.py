@@ -12,6 +12,7 @@ from nbdebug.report import ReportLog
 from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
+from nbdebug.setup.notebook_names import NotebookNames
 from nbdebug.watching.watch import Watch
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ class ToolMethods:
     results: dict[str, Result]
     watched: Watch | None
     log: list[str]
+    notebook_names: NotebookNames
+
+    def _use_setup(self) -> Setup:
+        """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""
+        if (notice := self.notebook_names.notice(self)) is not None:
+            print(notice)
+        return self.setup
 
     def _keep(self, name: str, result: _AnyResult, *, judge: bool = True) -> _AnyResult:
         self.results[name] = result
@@ -59,7 +67,7 @@ class ToolMethods:
         """
         from nbdebug.tools.overfit import overfit
 
-        return self._keep("overfit", overfit(self.setup, examples=examples, steps=steps, seed=seed))
+        return self._keep("overfit", overfit(self._use_setup(), examples=examples, steps=steps, seed=seed))
 
     @check_option_names()
     def lr_range(
@@ -98,7 +106,7 @@ class ToolMethods:
         from nbdebug.tools.lr_range import SweepPlan, lr_range
 
         plan = SweepPlan("lr", start, end, steps, seeds, mode, val, groups, accumulate, max_norm, confirm)
-        return self._keep("lr_range", lr_range(self.setup, plan, optimizer, self.log.append))
+        return self._keep("lr_range", lr_range(self._use_setup(), plan, optimizer, self.log.append))
 
     @check_option_names()
     def momentum_range(self, start: float = 0.5, end: float = 0.99, steps: int = 100, *, seeds: int = 3) -> LrRange:
@@ -113,7 +121,7 @@ class ToolMethods:
         from nbdebug.tools.lr_range import SweepPlan, lr_range
 
         plan = SweepPlan("momentum", start, end, steps, seeds, "linear", groups="same")
-        return self._keep("momentum_range", lr_range(self.setup, plan, log=self.log.append), judge=False)
+        return self._keep("momentum_range", lr_range(self._use_setup(), plan, log=self.log.append), judge=False)
 
     @check_option_names()
     def weight_decay_range(self, start: float = 1e-6, end: float = 1.0, steps: int = 100, *, seeds: int = 3) -> LrRange:
@@ -128,7 +136,7 @@ class ToolMethods:
         from nbdebug.tools.lr_range import SweepPlan, lr_range
 
         plan = SweepPlan("weight_decay", start, end, steps, seeds)
-        return self._keep("weight_decay_range", lr_range(self.setup, plan, log=self.log.append), judge=False)
+        return self._keep("weight_decay_range", lr_range(self._use_setup(), plan, log=self.log.append), judge=False)
 
     @check_option_names()
     def compare_optimizers(
@@ -161,7 +169,7 @@ class ToolMethods:
         options = without_self(locals())
         from nbdebug.tools.compare_optimizers import compare_optimizers
 
-        return self._keep("compare_optimizers", compare_optimizers(self.setup, **options), judge=False)
+        return self._keep("compare_optimizers", compare_optimizers(self._use_setup(), **options), judge=False)
 
     @check_option_names()
     def treatments(self, *, steps: int = 150, seeds: int = 3) -> Treatments:
@@ -174,7 +182,9 @@ class ToolMethods:
         from nbdebug.tools.treatments import treatments
 
         trained_steps = self.watched.result.steps if self.watched and self.watched.result else 0
-        return self._keep("treatments", treatments(self.setup, steps=steps, seeds=seeds, trained_steps=trained_steps))
+        return self._keep(
+            "treatments", treatments(self._use_setup(), steps=steps, seeds=seeds, trained_steps=trained_steps)
+        )
 
     @check_option_names()
     def batch_size(
@@ -193,7 +203,7 @@ class ToolMethods:
         options = without_self(locals())
         from nbdebug.tools.batch_size import batch_size
 
-        return self._keep("batch_size", batch_size(self.setup, **options), judge=False)
+        return self._keep("batch_size", batch_size(self._use_setup(), **options), judge=False)
 
     @check_option_names()
     def errors(
@@ -225,7 +235,7 @@ class ToolMethods:
         options = without_self(locals())
         from nbdebug.tools.errors import errors
 
-        return self._keep("errors", errors(self.setup, **options))
+        return self._keep("errors", errors(self._use_setup(), **options))
 
     @check_option_names()
     def explain(
@@ -284,7 +294,7 @@ class ToolMethods:
         options = without_self(locals())
         from nbdebug.tools.explain import explain
 
-        return self._keep("explain", explain(self.setup, **options), judge=False)
+        return self._keep("explain", explain(self._use_setup(), **options), judge=False)
 
     @check_option_names()
     def importance(
@@ -318,7 +328,7 @@ class ToolMethods:
         options = without_self(locals())
         from nbdebug.tools.importance import importance
 
-        return self._keep("importance", importance(self.setup, **options))
+        return self._keep("importance", importance(self._use_setup(), **options))
 
 
 def without_self(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ SMALL_BY_NATURE = {
     "nbdebug.tools.lr_range.bracket": "one search, apart from the runs that it compares",
     "nbdebug.tools.lr_range.data": "the plain data that all steps of the range test share",
     "nbdebug.views.images": "two encoders",
+    "nbdebug.watching.other_models": "one question about the optimizers of a loop",
     "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",
 }
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base_cls"}

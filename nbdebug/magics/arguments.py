@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
-TOPICS = ("summary", "rule", "rules", "restore", "help")
+TOPICS = ("summary", "runs", "rule", "rules", "restore", "help")
 
 
 def parse_line(magic: str, line: str) -> tuple[Any, dict[str, Any]]:

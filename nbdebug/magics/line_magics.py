@@ -163,9 +163,10 @@ def _is_option_value(words: list[str], word: str) -> bool:
 
 
 def nbdebug(line: str) -> Any:
-    """Show the model summary, the rules, or restore changed objects.
+    """Show the model summary, the running tools or the rules, or restore changed objects.
 
     %nbdebug summary     a row for each submodule, of a Debugger that may be named
+    %nbdebug runs        the tools that run now, shown once more, and the last ones; %nbdebug runs 2 shows the second
     %nbdebug rule L201   the page of a rule, by its code or name
     %nbdebug rules       all rules, one per line
     %nbdebug restore     undo what an interrupted tool has left changed
@@ -180,6 +181,8 @@ def nbdebug(line: str) -> Any:
         if len(rest) > 1:
             raise usage_error(f"summary got {', '.join(rest)}; expected one Debugger. Pass one at a time.")
         return find_debugger("nbdebug summary", *rest).summary()
+    if topic == "runs":
+        return _show_runs(rest)
     texts = {"rules": _rule_list, "restore": _restore_text, "help": _help_text}
     if topic == "rule":
         _show_markdown(_rule_page(rest[0]))
@@ -201,6 +204,21 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "%watch": watch,
     "nbdebug": nbdebug,
 }
+
+
+def _show_runs(numbers: list[str]) -> None:
+    """List the recent runs of tools, and display the running ones, or those with the given numbers."""
+    from nbdebug.views.live_page import recent_pages
+
+    pages = dict(enumerate(recent_pages(), 1))
+    if unknown := [number for number in numbers if not number.isdigit() or int(number) not in pages]:
+        choices = f"a number from 1 to {len(pages)}" if pages else "none, as no tool has run"
+        raise usage_error(f"run is {unknown[0]!r}; expected {choices}. List the runs with %nbdebug runs.")
+    if not numbers:
+        print("\n".join(f"{number}  {page}" for number, page in pages.items()) or "No tool has run in this kernel.")
+    for number, page in pages.items():
+        if str(number) in numbers or (not numbers and page.is_running):
+            page.show()
 
 
 def _rule_page(code: str) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 import anywidget
 import traitlets
 
-from nbdebug.views.live import in_kernel, running_shell
+from nbdebug.views.notebook_kernel import (
+    call_repeatedly,
+    in_kernel,
+    listen_on_control_channel,
+    receive_while_busy,
+    run_on_main_thread,
+    watch_connections,
+)
 from nbdebug.views.page import PACKAGE_FOLDER, inline_module
 
 
@@ -24,10 +31,15 @@ class _PageResponder(Protocol):
         ...
 
 
+_Answer = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+_ANNOUNCEMENT_PAUSES = (0.3, 1.5, 3.0, 6.0)  # seconds after a page has connected, until it answers
+
 _results: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _names: set[str] = set()
+_bridge_numbers = count(1)
 _bridge: Any = None
 _current_request: Mapping[str, Any] = {}  # the request in progress
+_run_requests: _Answer | None = None
 
 
 def register_result(result: object) -> str | None:
@@ -51,16 +63,53 @@ def _open_bridge() -> None:
     """Open the bridge, once."""
     global _bridge
     if _bridge is None:
+        listen_on_control_channel(_on_request)
         _bridge = _Bridge()
-        _bridge.on_msg(lambda _, request, __: _run_on_main_thread(lambda: _send_response(request)))
 
 
-def _run_on_main_thread(callback: Callable[[], None]) -> None:
-    """Run a callback on the main thread; some kernels deliver messages on another one while a cell runs."""
-    if threading.current_thread() is threading.main_thread():
-        callback()
-    else:
-        running_shell().kernel.io_loop.add_callback(callback)
+def answer_run_requests(answer: _Answer, is_needed: Callable[[], bool]) -> None:
+    """Open the bridge for pages of running tools; ``answer`` responds at once, also while a cell runs.
+
+    It returns None for a request that does not concern a run. While ``is_needed``, a page that connects to the busy
+    kernel receives the bridge again, as it cannot ask for it.
+    """
+    global _run_requests
+    is_first, _run_requests = _run_requests is None, answer
+    _open_bridge()
+    if is_first:
+        watch_connections(lambda: _announce_until_answered(is_needed))
+
+
+def send_to_pages(message: Mapping[str, Any], buffers: list[bytes] | None = None) -> None:
+    """Send a message to the pages that are named in it."""
+    if _bridge is not None:
+        _bridge.send(message, buffers)
+
+
+def _announce_until_answered(is_needed: Callable[[], bool]) -> None:
+    """Open another bridge for a page that is loading, repeatedly, until it answers."""
+    announced: list[_Bridge] = []
+
+    def is_waiting() -> bool:
+        return is_needed() and not any(bridge.is_connected for bridge in announced)
+
+    def announce() -> None:
+        global _bridge
+        _bridge = _Bridge()  # pages that had the previous one leave it
+        announced.append(_bridge)
+
+    call_repeatedly(announce, _ANNOUNCEMENT_PAUSES, is_waiting)
+
+
+def _on_request(request: Mapping[str, Any]) -> None:
+    """Respond to a request: at once if it concerns a run, otherwise between cells."""
+    if request.get("kind") == "connected":
+        _bridge.is_connected = True
+    response = _run_requests(request) if _run_requests is not None else None
+    if response:
+        send_to_pages({"to": request.get("to"), "ask": request.get("ask"), "kind": request.get("kind"), **response})
+    elif response is None and request.get("to") in _names:
+        run_on_main_thread(lambda: _send_response(request))
 
 
 def report_progress(**fields: Any) -> None:
@@ -73,9 +122,7 @@ def report_progress(**fields: Any) -> None:
 
 def _send_response(request: Mapping[str, Any]) -> None:
     global _current_request
-    name = request.get("to")
-    if name not in _names:
-        return
+    name = str(request.get("to"))
     _current_request = request
     try:
         response = get_response(_results.get(name), request)
@@ -100,6 +147,11 @@ class _Bridge(anywidget.AnyWidget):
     """A widget that is never displayed, so that nothing of it is saved; the front end creates it with the kernel."""
 
     _esm = traitlets.Unicode().tag(sync=True)
+    session = traitlets.Unicode(secrets.token_hex(4)).tag(sync=True)
+    number = traitlets.Int().tag(sync=True)
 
     def __init__(self) -> None:
-        super().__init__(_esm=inline_module(PACKAGE_FOLDER / "views/kernel_bridge.js"))
+        self.is_connected = False
+        super().__init__(number=next(_bridge_numbers), _esm=inline_module(PACKAGE_FOLDER / "views/kernel_bridge.js"))
+        self.on_msg(lambda _, request, __: _on_request(request))
+        receive_while_busy(self.comm)

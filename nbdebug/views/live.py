@@ -9,25 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Event, RLock, Timer
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
 from nbdebug.views.line_chart import pack_rows
+from nbdebug.views.notebook_kernel import execution_count, in_kernel, outputs_share_page
 from nbdebug.views.page import View, module_source, static_html, style_sheets
+
+if TYPE_CHECKING:
+    from nbdebug.views.live_page import LivePage
 
 _RESEND_SECONDS = (1.5, 6.0)
 _displayed_results: list[_DisplayedResult] = []
-
-
-def running_shell() -> Any:
-    """Return the running IPython, or None; never imports it."""
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython else None
-
-
-def in_kernel() -> bool:
-    """Return whether this runs in a notebook kernel."""
-    return getattr(running_shell(), "kernel", None) is not None
 
 
 @dataclass
@@ -66,6 +59,9 @@ class Screen:
     def finish(self, result: Any) -> None:
         """Replace the live view by the static view of ``result``."""
 
+    def show(self) -> None:
+        """Display the view once more, under the running cell."""
+
     def __enter__(self) -> Screen:
         return self
 
@@ -87,6 +83,7 @@ class LiveScreen(Screen):
         self._pressed, self._lock = Event(), RLock()
         self._clicks: list[dict[str, Any]] = []
         self._live: Any = None
+        self.page: LivePage | None = None
         self._handle: Any = None
         self._timer: Timer | None = None
         self._opened_at = clock()
@@ -129,8 +126,13 @@ class LiveScreen(Screen):
         if handle is not None and self._attempt(lambda: self._replace(_bundle(result))):
             collapse_earlier_results(result)
             _displayed_results.append(
-                _DisplayedResult(weakref.ref(result), _execution_count(), _collapsed_headline(result), handle)
+                _DisplayedResult(weakref.ref(result), execution_count(), _collapsed_headline(result), handle)
             )
+
+    def show(self) -> None:
+        """Display the view once more, under the running cell; it stays live."""
+        if self.page is not None:
+            self._attempt(self.page.show)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Leave a static view of the last state if no result has replaced it; exceptions propagate."""
@@ -140,24 +142,33 @@ class LiveScreen(Screen):
     def _open(self) -> None:
         from IPython.display import display
 
-        from nbdebug.views.live_widget import LiveWidget
+        if outputs_share_page():
+            from nbdebug.views.live_page import LivePage
 
-        live = LiveWidget(module_source(self._view), style_sheets(*self._view.sheets), self._snapshot)
-        live.on_msg(self._on_message)
-        self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
-        self._live = live
+            self.page = LivePage(self._view.heading, lambda: self._view, self._snapshot, self._on_message)
+            bundle, metadata = self.page.picture(), self.page.metadata
+            self._handle = display(bundle, metadata=metadata, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self.page.is_displayed = True
+            self._live = self.page
+        else:
+            from nbdebug.views.live_widget import LiveWidget
+
+            live = LiveWidget(module_source(self._view), style_sheets(*self._view.sheets), self._snapshot)
+            live.on_msg(lambda _, content, __: self._on_message(content))
+            self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
+            self._live = live
 
     def _replace_by_static(self) -> None:
-        self._replace({"text/plain": type(self._view).__name__, "text/html": static_html(self._view)})
+        self._replace({"text/plain": self._view.heading, "text/html": static_html(self._view)})
 
     def _snapshot(self) -> dict[str, Any]:
         with self._lock:
             return self._view.snapshot()
 
-    def _on_message(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
+    def _on_message(self, content: Mapping[str, Any]) -> None:
         """Record a button press; may run on another thread, and therefore does nothing else."""
-        if content.get("kind") == "whole":
-            self._needs_full_state, self._resend_times = True, ()
+        if content.get("kind") in ("whole", "hello"):  # a page has the complete state, or needs it
+            self._needs_full_state, self._resend_times = content["kind"] == "whole", ()
             return
         with self._lock:
             self._clicks.append(dict(content))
@@ -225,8 +236,11 @@ class LiveScreen(Screen):
     def _replace(self, bundle: dict[str, str]) -> None:
         with self._lock:
             handle, live, self._handle, self._live = self._handle, self._live, None, None
+        metadata = self.page.metadata if self.page is not None else {}
         try:
-            handle.update(bundle, raw=True)
+            if self.page is not None:
+                bundle = self.page.end(bundle)
+            handle.update(bundle, raw=True, metadata=metadata)
         finally:
             if live is not None:
                 live.close()
@@ -249,10 +263,21 @@ def show_view(view: View, *, clock: Callable[[], float] = time.monotonic, every:
 def display_result(result: Any) -> None:
     """Display the static view of ``result`` under the cell in a notebook kernel, without a live view before it."""
     if in_kernel():
+        _display_bundle(_bundle(result))
+        _displayed_results.append(_DisplayedResult(weakref.ref(result), execution_count()))
+
+
+def _display_bundle(bundle: dict[str, str]) -> None:
+    """Display an output, also in pages that were opened while its cell ran."""
+    if not outputs_share_page():
         from IPython.display import display
 
-        display(_bundle(result), raw=True)  # type: ignore[no-untyped-call]
-        _displayed_results.append(_DisplayedResult(weakref.ref(result), _execution_count()))
+        return display(bundle, raw=True)  # type: ignore[no-untyped-call, no-any-return]
+    from nbdebug.views.live_page import LivePage
+
+    page = LivePage(final_bundle=bundle)
+    page.show()
+    page.close()
 
 
 def print_in_script(headline: str) -> None:
@@ -285,13 +310,9 @@ def _collapsed_headline(result: Any) -> str:
 
 def _results_of_this_cell() -> list[_DisplayedResult]:
     """Return the results displayed under the running cell."""
-    now = _execution_count()
+    now = execution_count()
     _displayed_results[:] = [displayed for displayed in _displayed_results if displayed.cell == now]
     return list(_displayed_results)
-
-
-def _execution_count() -> int:
-    return int(getattr(running_shell(), "execution_count", -1))
 
 
 def _bundle(result: Any) -> dict[str, str]:
@@ -309,6 +330,11 @@ class ProgressView(View):
     done: int = 0
     total: int | None = None
     stoppable: bool = True
+
+    @property
+    def progress_text(self) -> str:
+        """How far the tool is."""
+        return self.status
 
     @property
     def status(self) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from nbdebug.views.notebook_kernel import receive_while_busy
+
 
 class LiveWidget(anywidget.AnyWidget):
     """Hosts one view. Its state is built whenever a page asks for it, and so is complete after a reload."""
@@ -21,10 +23,4 @@ class LiveWidget(anywidget.AnyWidget):
         """Create a widget that runs the JavaScript text ``module``; ``build`` returns the current state."""
         self.build = build
         super().__init__(_esm=module, _css=css)
-        _receive_while_busy(self.comm)
-
-
-def _receive_while_busy(comm: Any) -> None:
-    """Keep messages on the thread that the page asked for; the kernel would route them to the busy one."""
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda data, default: default
+        receive_while_busy(self.comm)

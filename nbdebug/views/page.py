@@ -34,7 +34,8 @@ if (el) {{
   const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
   const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};{asks}
   try {{
-    await (await import(url)).default.render({{model, el}});
+    const view = (await import(url)).default;
+    await view.render({{model, el}});{live}
   }} catch (error) {{
     console.error(error);
     plain.className = "";
@@ -49,6 +50,11 @@ _REQUESTS_TEMPLATE = """
   model.send = (asked) => dispatchEvent(new CustomEvent("nbdebug-ask", {{detail: {{...asked, to}}}}));
   addEventListener("nbdebug-answer", ({{detail}}) => {{ if (detail.to === to) hear(detail); }});
   for (const kind of ["opened", "closed"]) addEventListener(`nbdebug-${{kind}}`, () => hear({{kind}}));"""
+_NOTE_TEMPLATE = '<div class="nbdebug" data-run="{run}"><p class="nb-note">{note}</p></div>\n'
+_LIVE_TEMPLATE = """
+    const page = {{run: "{run}", el, view, note: el.previousElementSibling}};
+    (globalThis.nbdebugPages ??= new Set()).add(page);
+    dispatchEvent(new CustomEvent("nbdebug-page", {{detail: page}}));"""
 _MAX_PLAIN_MODULE_LENGTH = 15_000
 _LOADER_TEMPLATE = """const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
 const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -70,6 +76,16 @@ class View:
     sheets: ClassVar[tuple[str, ...]] = ()
     height: ClassVar[int] = 0
     count: int = field(default=0, init=False, repr=False)
+
+    @property
+    def heading(self) -> str:
+        """The title, if there is one."""
+        return str(getattr(self, "title", "")) or type(self).__name__
+
+    @property
+    def progress_text(self) -> str:
+        """How far a running tool is, as text."""
+        return f"step {self.count:,}" if self.count else ""
 
     def state(self) -> dict[str, Any]:
         """Return what the module draws, ready for JSON."""
@@ -141,21 +157,23 @@ def style_sheets(*folders: str) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in sheets)
 
 
-def static_html(view: View, name: str | None = None) -> str:
+def static_html(view: View, name: str | None = None, run: str | None = None, note: str = "") -> str:
     """Return ``view`` as standalone HTML, drawn by its module, or readable as plain HTML without scripts.
 
-    With a ``name``, clicks reach the result in a live kernel.
+    With a ``name``, clicks reach the result in a live kernel. With a ``run``, the page goes live when it reaches the
+    tool that runs there; until then a ``note`` stands above it.
     """
     plain_html, state = view.html(), to_script_json(view.state())
-    key = blake2s((plain_html + state + (name or "")).encode(), digest_size=6).hexdigest()
-    requests = _REQUESTS_TEMPLATE.format(name=name) if name else ""
+    key = blake2s((plain_html + state + (name or "") + note).encode(), digest_size=6).hexdigest()
     parts = {
         "css": style_sheets(*view.sheets),
         "state": state,
         "module": to_script_json(module_source(view)),
-        "asks": requests,
+        "asks": _REQUESTS_TEMPLATE.format(name=name) if name else "",
+        "live": _LIVE_TEMPLATE.format(run=run) if run else "",
     }
-    return _PAGE_TEMPLATE.format(key=key, height=view.height, plain=plain_html, **parts)
+    page = _PAGE_TEMPLATE.format(key=key, height=view.height, plain=plain_html, **parts)
+    return _NOTE_TEMPLATE.format(run=run, note=escape(note)) + page if run else page
 
 
 def standalone_page(view: View, title: str) -> str:

@@ -26,7 +26,8 @@ class WatchResult(Result):
 
     ``overhead`` is the share of the run time that watching took, and ``loss_only_steps`` the number of steps that
     recorded only their loss to stay within a budget set by the user; ``errors`` lists what could not be watched, and
-    why. ``test_seconds`` is the time that the tests of the trained model took after the run.
+    why. ``test_seconds`` is the time that the tests of the trained model took after the run. ``warning`` says
+    why nothing was judged, if the loop trained another model.
     """
 
     record: Record
@@ -37,6 +38,7 @@ class WatchResult(Result):
     errors: str = ""
     loss_only_steps: int = 0
     test_seconds: float = 0.0
+    warning: str = ""
 
     @property
     def loss(self) -> list[tuple[int, float]]:
@@ -74,7 +76,10 @@ class WatchResult(Result):
         samples_note = f"not measured: {reason}" if reason else ""
         shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
         return "\n\n".join(
-            filter(None, [self._run_text, shape_note, error_note, samples_note, *map(str, self.report.faults)])
+            filter(
+                None,
+                [self.warning, self._run_text, shape_note, error_note, samples_note, *map(str, self.report.faults)],
+            )
         )
 
     @property
@@ -91,7 +96,9 @@ class WatchResult(Result):
 
     @property
     def status(self) -> str:
-        """One line: steps and cost."""
+        """One line: a warning, or steps and cost."""
+        if self.warning:
+            return self.warning
         return f"{self.steps} steps{', interrupted' if self.interrupted else ''}; {self.cost}"
 
     @property

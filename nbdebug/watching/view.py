@@ -206,6 +206,12 @@ class LayersView(View):
         self._sender = _RecordSender()
         self._told: dict[str, Any] = {}
 
+    @property
+    def progress_text(self) -> str:
+        """The last recorded step."""
+        steps = self.record.run.steps
+        return f"step {int(steps[-1]) if len(steps) else 0:,}"
+
     def answer(self, click: Mapping[str, Any]) -> None:
         """Acknowledge a click, and store its effect."""
         kind, factor = click["kind"], float(click.get("factor", 1.0))

@@ -23,10 +23,12 @@ from nbdebug.report import Report, ReportLog, merge_reports
 from nbdebug.rule_engine.checkup import judge_heads, judge_run, locate_findings
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
+from nbdebug.setup.notebook_names import RebindingNotice
 from nbdebug.source.location import SourceLine
 from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
 from nbdebug.views.live import LiveScreen, display_result, print_in_script, show_view
 from nbdebug.watching.optimizer_steps import Match
+from nbdebug.watching.other_models import OptimizedModels
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
 from nbdebug.watching.session import WatchSession
@@ -133,6 +135,7 @@ class Watch:
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,
+        notice: RebindingNotice | None = None,
     ) -> None:
         self.setup, self.match, self.final_tests = setup, match, final_tests
         self.reports = ReportLog() if reports is None else reports
@@ -145,11 +148,21 @@ class Watch:
         self.test_seconds, self.tests_interrupted = 0.0, False
         self.record = Record()
         self.replay_result: Replay | None = None
+        self.optimized_models, self.warning = OptimizedModels(setup.eager_model, notice), ""
 
     def __repr__(self) -> str:
         if self.result is not None:
             return f"<Watch: {self.result.steps} steps; see .result>"
         return "<Watch: running>" if self.session is not None else "<Watch: not started>"
+
+    def _ipython_display_(self) -> None:
+        """Display the result, or the live view while the loop runs."""
+        if self.result is not None:
+            self.result._ipython_display_()
+        elif self.session is not None:
+            self.screen.show()
+        else:
+            print(repr(self))
 
     def __enter__(self) -> Watch:
         if self.session is not None:
@@ -165,6 +178,7 @@ class Watch:
         self.timed_refresh = self.time_budget.timed("live view", self.refresh_view)
         for hook in session.hooks(self.between_steps):
             self.active_hooks.enter_context(hook)
+        self.active_hooks.enter_context(self.optimized_models.hook(self.time_budget.guarded))
         self.time_budget.start()
         return self
 
@@ -180,7 +194,9 @@ class Watch:
             if not interrupted:
                 self.time_budget.attempt("replay", freeze_abandoned_pass, self.session.ring)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
-            report = self.run_rules(test_model=self.final_tests and kind is None)
+            # The tests would judge the model on data that the loop may no longer use.
+            is_outdated = self.optimized_models.notice is not None
+            report = self.run_rules(test_model=self.final_tests and kind is None and not is_outdated)
             steps = self.session.recorder.step - 1
             loss_only_steps = self.time_budget.loss_only_steps
             self.result = WatchResult(
@@ -192,6 +208,7 @@ class Watch:
                 self.error_summary,
                 loss_only_steps,
                 self.test_seconds,
+                self.warning,
             )
             self.screen.finish(self.result)
         self.time_budget.attempt("file", self.write_file)
@@ -329,6 +346,11 @@ class Watch:
         Return an empty report without a backward pass, unless batches of two epochs were drawn that no pass followed.
         """
         session = self.session
+        if session is not None:
+            self.warning = self.optimized_models.describe_other(session.loop_monitor.has_reached_model)
+        if self.warning:
+            self.reports.pop("watch", None)
+            return Report()
         if session is None or not (session.loop_monitor.steps or session.has_unused_epochs):
             return Report()
         try:

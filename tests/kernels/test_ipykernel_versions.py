@@ -46,7 +46,11 @@ print(ipykernel.__version__)
 STOPPABLE_CELL = """
 threads = []
 screen = show_view(LineChart(stoppable=True)).__enter__()
-screen._live.on_msg(lambda *_: threads.append(threading.current_thread() is threading.main_thread()))
+react = screen.page.on_message
+def record_thread(content):
+    threads.append(threading.current_thread() is threading.main_thread())
+    react(content)
+screen.page.on_message = record_thread
 start = time.monotonic()
 while time.monotonic() < start + 1.5 and not screen.stopped:
     screen.append({"step": len(threads), "loss": step(0)})
@@ -117,8 +121,9 @@ def click_once(kernel: Kernel, subshell: str | None, *clicks: Message) -> Callab
         is_view_message = message["msg_type"] == "comm_msg" and content["data"].get("method") == "custom"
         if is_view_message and not clicked_comms:
             clicked_comms.append(content["comm_id"])
+            run = content["data"]["content"]["to"]
             for click in clicks or ({"kind": "stop"},):
-                kernel.click(content["comm_id"], click, subshell)
+                kernel.click(content["comm_id"], {**click, "run": run}, subshell)
 
     return on_message
 
@@ -146,15 +151,16 @@ def test_watch_obeys_controls_if_kernel_has_subshells(kernel: Kernel) -> None:
 
 
 def test_click_on_closed_view_has_no_effect(kernel: Kernel) -> None:
-    comms: list[str] = []
+    closed: list[tuple[str, str]] = []
 
     def on_message(message: Message) -> None:
-        if message["msg_type"] == "comm_open":
-            comms.append(message["content"]["comm_id"])
+        content = message["content"]
+        if message["msg_type"] == "comm_msg" and content["data"].get("content", {}).get("kind") == "ended":
+            closed.append((content["comm_id"], content["data"]["content"]["to"]))
 
     assert kernel.run("with show_view(LineChart(stoppable=True)) as screen:\n    pass", on_message) == ("", "")
     for subshell in {kernel.subshell, None}:
-        kernel.click(comms[-1], {"kind": "stop"}, subshell)
+        kernel.click(closed[-1][0], {"kind": "stop", "run": closed[-1][1]}, subshell)
     assert kernel.run("print(screen.stopped)") == ("False", "")
 
 

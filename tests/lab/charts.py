@@ -28,10 +28,10 @@ def line_chart(lab: LabPage, cell: int) -> Any:
 def count_points(lab: LabPage, cell: int, at_least: int = 0) -> int:
     """Wait until a chart has ``at_least`` points, and return their number."""
     canvas = line_chart(lab, cell)
-    lab.page.wait_for_function(
-        "([node, least]) => Number(/(\\d+) points/.exec(node.ariaLabel)?.[1]) >= least",
-        arg=[canvas.element_handle(), at_least],
-        timeout=20_000,
-    )
-    match = re.search(r"(\d+) points", canvas.get_attribute("aria-label") or "")
-    return int(match[1]) if match else 0
+
+    def points() -> int:
+        match = re.search(r"(\d+) points", canvas.get_attribute("aria-label") or "")
+        return int(match[1]) if match else -1
+
+    lab.wait_until(lambda: points() >= at_least, timeout=20)
+    return points()

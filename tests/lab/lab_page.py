@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -125,6 +126,13 @@ class LabPage:
     def wait_idle(self, timeout: float = 120) -> None:
         """Wait until every started cell has ended."""
         self.page.wait_for_function(f"() => running === 0 && {KERNEL_IS_IDLE}", timeout=1000 * timeout)
+
+    def wait_until(self, is_met: Callable[[], bool], timeout: float) -> None:
+        """Wait until a condition is met; its locators are resolved each time, since a page may be drawn again."""
+        deadline = time.monotonic() + timeout
+        while not is_met():
+            assert time.monotonic() < deadline, "the condition was not met in time"
+            self.page.wait_for_timeout(50)
 
     def save(self) -> None:
         """Save the notebook."""

@@ -41,11 +41,11 @@ def status(lab: LabPage) -> Any:
 
 def wait_for_steps(lab: LabPage, at_least: int) -> None:
     """Wait until the status of the view reports so many steps."""
-    lab.page.wait_for_function(
-        "([node, least]) => Number(/(\\d+) steps/.exec(node.textContent)?.[1]) >= least",
-        arg=[status(lab).element_handle(), at_least],
-        timeout=60_000,
-    )
+
+    def steps() -> int:
+        return int((re.search(r"(\d+) steps", status(lab).inner_text()) or [0, 0])[1])
+
+    lab.wait_until(lambda: steps() >= at_least, timeout=60)
 
 
 def test_watch_view_filters_opens_scrubs_and_stops_during_run(open_notebook: OpenNotebook) -> None:

@@ -122,7 +122,7 @@ def test_checkup_magic_returns_report_in_assignment(shell: InteractiveShell) -> 
         ("%overfit --examples many", "--examples is 'many'; expected a whole number"),
         ("%overfit --select L", "expected one of --examples, --steps, --seed"),
         ("%overfit 'dbg", "expected closed quotes"),
-        ("%nbdebug rul L201", "expected one of summary, rule, rules, restore, help. Did you mean rule?"),
+        ("%nbdebug rul L201", "expected one of summary, runs, rule, rules, restore, help. Did you mean rule?"),
         ("%nbdebug rule", "expected one code or name"),
         ("%nbdebug summary dbg dbg", "expected one Debugger"),
         ("%nbdebug summary nobody", "'nobody' is not a Debugger; expected dbg"),
@@ -181,7 +181,7 @@ def test_magic_with_question_mark_prints_help(shell: InteractiveShell, capsys: p
         ("%checkup --ignore L201,T608", ["T608"]),
         ("%overfit --examples 8 --s", ["--seed", "--steps"]),
         ("overfit d", ["dbg"]),
-        ("%nbdebug r", ["restore", "rule", "rules"]),
+        ("%nbdebug r", ["restore", "rule", "rules", "runs"]),
         ("%nbdebug rule L201", ["L201"]),
     ],
 )
@@ -257,7 +257,7 @@ def test_kernel_displays_result_once_and_completes_magics(kernel: Any) -> None:
     assert "L201" in reply["content"]["matches"]
     for text, choices in (
         ("%checkup dbg --", ["--budget", "--ignore", "--select"]),
-        ("%nbdebug ru", ["rule", "rules"]),
+        ("%nbdebug ru", ["rule", "rules", "runs"]),
     ):
         reply = kernel.complete(text, reply=True, timeout=60)
         assert sorted(reply["content"]["matches"]) == choices, "magic options only, no Python names"

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from nbdebug.result import Result
+from nbdebug.views import kernel_bridge
 from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live import LiveScreen, Screen
 from nbdebug.views.page import View
 
 
@@ -29,12 +31,12 @@ class LossResult(Result):
 
 @dataclass
 class FrontEnd:
-    """Messages of comms, displays and updates of displays that a kernel has sent."""
+    """Messages of comms, displays, updates of displays and final outputs of tools that a kernel has sent."""
 
     messages: list[tuple[dict[str, Any], list[bytes]]] = field(default_factory=list)
     displays: list[dict[str, Any]] = field(default_factory=list)
     updates: list[dict[str, Any]] = field(default_factory=list)
-    closed: int = 0
+    ended: list[dict[str, Any]] = field(default_factory=list)
 
 
 def install_front_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[FrontEnd]:
@@ -50,15 +52,19 @@ def install_front_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[FrontEnd]:
         def publish_msg(
             self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any
         ) -> None:
-            front_end.closed += msg_type == "comm_close"
             if msg_type == "comm_msg" and data.get("method") == "custom":
-                front_end.messages.append((data["content"], buffers))
+                if data["content"].get("kind") == "ended":
+                    front_end.ended += data["content"]["runs"]
+                else:
+                    front_end.messages.append((data["content"], buffers))
 
     class Publisher(DisplayPublisher):
         def publish(self, data: Any, *_: Any, update: bool = False, **__: Any) -> None:
             (front_end.updates if update else front_end.displays).append(data)
 
     monkeypatch.setattr(comm, "create_comm", Comm)
+    for name in ("_bridge", "_run_requests"):
+        monkeypatch.setattr(kernel_bridge, name, None)
     shell = InteractiveShell.instance(display_pub_class=Publisher)
     monkeypatch.setattr(shell, "kernel", object(), raising=False)
     yield front_end
@@ -74,3 +80,10 @@ def received_rows(messages: list[tuple[dict[str, Any], list[bytes]]]) -> list[tu
         assert content["first"] == len(rows)
         rows += [tuple(numbers[i : i + width]) for i in range(0, len(numbers), width)]
     return rows
+
+
+def request_of_page(screen: Screen, **content: Any) -> None:
+    """Send a request as the page of a screen does."""
+    assert isinstance(screen, LiveScreen)
+    assert screen.page is not None
+    kernel_bridge._bridge._handle_custom_msg({**content, "run": screen.page.run}, [])

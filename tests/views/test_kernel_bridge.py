@@ -34,12 +34,6 @@ class DoublingResult(Result):
         return {"twice": 2 * request["number"]}
 
 
-@pytest.fixture(autouse=True)
-def reset_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start each test without a bridge."""
-    monkeypatch.setattr(kernel_bridge, "_bridge", None)
-
-
 def send_request(**content: Any) -> None:
     """Send a request as a page does."""
     kernel_bridge._bridge._handle_custom_msg(content, [])

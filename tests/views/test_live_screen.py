@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from itertools import accumulate
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from nbdebug.views.live import LiveScreen, Screen, is_displayed_here, show_view
 from nbdebug.watching.view import LayersView
 from tests.clock import Clock
 
-from .fake_front_end import FrontEnd, LossResult
+from .fake_front_end import FrontEnd, LossResult, request_of_page
 from .recorded_runs import append_steps, make_record
 from .sample_views import findings_view
 
@@ -49,8 +50,8 @@ def test_live_screen_state_for_reloaded_page_has_every_row(front_end: FrontEnd) 
     with show_view(LineChart(), clock=clock) as screen:
         for step in range(5):
             screen.append({"step": step, "loss": math.nan if step == 2 else 1.0})
-        assert isinstance(screen, LiveScreen)
-        state = screen._live.get_state("state")["state"]
+        request_of_page(screen, kind="hello")
+    state = front_end.messages[-1][0]["state"]
     assert state["rows"] == 5
     assert state["lines"][0] == {"name": "loss", "x": [0, 1, 2, 3, 4], "y": [1, 1, None, 1, 1], "bad": 1}
 
@@ -62,7 +63,7 @@ def test_live_screen_finish_replaces_view_by_result_once(front_end: FrontEnd) ->
     assert len(front_end.displays) == 1
     assert [set(bundle) for bundle in front_end.updates] == [{"text/plain", "text/html"}]
     assert front_end.updates[0]["text/plain"] == "1 rows"
-    assert front_end.closed == 1
+    assert len(front_end.ended) == 1
     assert is_displayed_here(result)
     assert not is_displayed_here(LossResult(((0, 1.0),)))
 
@@ -141,15 +142,14 @@ def test_live_screen_after_exception_leaves_static_view_of_last_state(
     with pytest.raises(kind):
         tool()
     assert "Half way" in front_end.updates[0]["text/html"]
-    assert front_end.closed == 1
+    assert len(front_end.ended) == 1
 
 
 def test_live_screen_stop_sets_flag_and_is_acknowledged_once(front_end: FrontEnd) -> None:
     clock = Clock()
     with show_view(LineChart(stoppable=True), clock=clock) as screen:
         assert not screen.stopped
-        assert isinstance(screen, LiveScreen)
-        screen._live._handle_custom_msg({"kind": "stop"}, [])
+        request_of_page(screen, kind="stop")
         assert screen.stopped
         assert front_end.messages[-1][0]["stopping"] is True
         message_count = len(front_end.messages)
@@ -213,13 +213,12 @@ def test_live_screen_refresh_without_changes_sends_head_only(front_end: FrontEnd
 
 
 def test_live_screen_clicks_are_returned_once_and_stop_sets_flag(front_end: FrontEnd) -> None:
-    clicks = [{"kind": "pause"}, {"kind": "rate", "factor": 0.5}, {"kind": "stop"}]
+    clicks: list[dict[str, Any]] = [{"kind": "pause"}, {"kind": "rate", "factor": 0.5}, {"kind": "stop"}]
     view = LayersView(controls=True)
     with show_view(view) as screen:
         assert screen.clicks() == []
-        assert isinstance(screen, LiveScreen)
         for click in clicks:
-            screen._live._handle_custom_msg(click, [])
+            request_of_page(screen, **click)
         assert screen.stopped
         assert screen.clicks() == clicks
         assert screen.clicks() == []
@@ -231,8 +230,7 @@ def test_live_screen_clicks_are_returned_once_and_stop_sets_flag(front_end: Fron
 def test_live_screen_sends_full_state_to_page_that_missed_rows(front_end: FrontEnd) -> None:
     clock, record = Clock(), make_record(10)
     with show_view(LayersView(record), clock=clock) as screen:
-        assert isinstance(screen, LiveScreen)
-        screen._live._handle_custom_msg({"kind": "whole"}, [])
+        request_of_page(screen, kind="whole")
         clock.now += 1
         screen.refresh()
         assert screen.clicks() == []
