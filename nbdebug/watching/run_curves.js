@@ -48,8 +48,7 @@ export function runCurves(onStep, names, viewState) {
   function plot(now) {
     /** @type {Record<string, string[]>} */
     const all = availableGroups(now);
-    if (!all[viewState.group]) viewState.group = Object.keys(all)[0] ?? viewState.group;
-    const { group } = viewState;
+    const group = all[viewState.group] ? viewState.group : (Object.keys(all)[0] ?? viewState.group);
     tabs.hidden = Object.keys(all).length < 2;
     renderTabs(tabs, Object.fromEntries(Object.keys(all).map((name) => [name, name])), group, (name) => {
       viewState.group = name;
