@@ -16,6 +16,7 @@ from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change
 from nbdebug.crashes.repairs import apply_template, first_running_change, resize_parameter, wrap_operand
+from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
@@ -60,6 +61,8 @@ def broadcast_mismatch(crash: Crash) -> CrashCause | None:
     function = _FUNCTIONS.get(crash.operation)
     if function is None and isinstance(crash.node, ast.Compare):
         function = torch.eq
+    if isinstance(crash.own.statement if crash.own else None, ast.Assign) and isinstance(crash.node, ast.Subscript):
+        return _assigned_part(crash)
     if function is None or crash.torch_frames or ("match" not in crash.message and "shape" not in crash.message):
         return None
     operands = crash.operands[-2:] if crash.operation == "where" else crash.operands[:2]
@@ -71,12 +74,49 @@ def broadcast_mismatch(crash: Crash) -> CrashCause | None:
         message = f"The shapes of {texts[0]} and {texts[1]} do not fit: {crash.message.rstrip('.')}."
         return CrashCause(message, "", "# print the shapes of both before this line")
     axis = _axis(left, right)
+    if axis is None and "output with shape" in crash.message:
+        return _in_place(crash, texts, left, right)
     if axis is None:
         return None
     message = f"{texts[0]} is {describe_tensor(left)}, and {texts[1]} is {describe_tensor(right)}: axis {axis} differs."
     cause, change, fix = _repair(crash, function, operands)
     evidence = {texts[0]: describe_tensor(left), texts[1]: describe_tensor(right)}
     return CrashCause(message, cause, "" if change.edits else fix, change.edits, change.modules, evidence=evidence)
+
+
+def _in_place(crash: Crash, texts: list[str], left: Tensor, right: Tensor) -> CrashCause:
+    """Explain an in-place operation whose result is larger than what it changes."""
+    size = [*torch.broadcast_shapes(left.shape, right.shape)]
+    message = (
+        f"{texts[0]} is {describe_tensor(left)}, and the result with {texts[1]}, {describe_tensor(right)}, is {size}."
+    )
+    cause = "An in-place operation cannot enlarge its tensor; one operand has another number of channels or samples."
+    node = crash.node
+    edits: tuple[Edit, ...] = ()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and crash.own is not None:
+        name = node.func.attr.rstrip("_")
+        text = f"{texts[0]}.{name}{crash.text(node)[len(crash.text(node.func)) :]}"
+        edits = (replace_node(crash.own.file, node, text),)
+    elif isinstance(node, ast.AugAssign):
+        edits = wrap_operand(crash, node.target, "{}")
+    return CrashCause(message, cause, "" if edits else "# give both the same number of channels", edits)
+
+
+def _assigned_part(crash: Crash) -> CrashCause | None:
+    """Explain a value that does not fit the part of a tensor that it is assigned to."""
+    statement = crash.own.statement if crash.own else None
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Subscript):
+        return None
+    target, part, value = statement.targets[0], crash.value(statement.targets[0]), crash.value(statement.value)
+    owner = crash.value(target.value)
+    if not all(isinstance(item, Tensor) for item in (part, value, owner)) or _axis(part, value) is None:
+        return None
+    texts = [crash.text(target), crash.text(statement.value)]
+    message = (
+        f"{texts[0]} is {describe_tensor(part)}, and {texts[1]}, which it should hold, is {describe_tensor(value)}."
+    )
+    cause = f"{crash.text(target.value)} is {describe_tensor(owner)}: it has less room on this axis."
+    return CrashCause(message, cause, f"# make {crash.text(target.value)} larger, or take a part of {texts[1]}")
 
 
 def _axis(left: Tensor, right: Tensor) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import torch
@@ -10,10 +11,16 @@ from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.creations import append_argument, crash_files
+from nbdebug.crashes.edits import insert_before
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, syntax_tree
 
 
 @crash_rule("X1025")
@@ -39,7 +46,8 @@ def samples_not_stackable(crash: Crash) -> CrashCause | None:
     Documentation of torch.utils.data.default_collate.
     """
     frames = [f for f in crash.frames if f.is_in("utils/data/_utils/collate")]
-    samples: Any = frames[-1].variables.get("batch") if frames else None
+    frames = [frame for frame in frames if "batch" in frame.variables]
+    samples: Any = frames[-1].variables["batch"] if frames else None
     fetch = next((f for f in crash.frames if f.is_in("utils/data/_utils/fetch")), None)
     if samples is None and crash.operation == "stack" and fetch is not None:
         return _own_stack(crash)
@@ -59,7 +67,7 @@ def samples_not_stackable(crash: Crash) -> CrashCause | None:
             return None
         position = unlike[0]
         sample = index[position] if index else None
-        return _unequal(samples, position, sample)
+        return _unequal(crash, samples, position, sample)
     lengths = [len(item) if isinstance(item, (list, tuple, str)) else None for item in samples]
     if None not in lengths and len({*lengths}) > 1:
         position = next(i for i, length in enumerate(lengths) if length != lengths[0])
@@ -96,7 +104,22 @@ def _none(position: int, sample: int | None) -> CrashCause:
     return CrashCause(message, cause, fix, sample=sample)
 
 
-def _unequal(samples: Any, position: int, sample: int | None) -> CrashCause:
+def _pad_edits(crash: Crash) -> tuple[Edit, ...]:
+    """Return a collate function before the statement that makes the only loader, and its argument."""
+    for file in sorted(crash_files(crash)):
+        tree = syntax_tree(file)
+        calls = [
+            n for n in (ast.walk(tree) if tree else ()) if isinstance(n, ast.Call) and call_name(n) == "DataLoader"
+        ]
+        if len(calls) == 1 and not any(keyword.arg == "collate_fn" for keyword in calls[0].keywords):
+            line = covering_statement(SourceLine(file, calls[0].lineno))
+            if line is not None:
+                function = _PADDING.partition("\n\n")[0]
+                return insert_before(file, line.lineno, function), append_argument(file, calls[0], "collate_fn=pad")
+    return ()
+
+
+def _unequal(crash: Crash, samples: Any, position: int, sample: int | None) -> CrashCause:
     other, first = samples[position], samples[0]
     name = f"sample {sample}" if sample is not None else f"the sample at position {position}"
     shapes = f"{describe_tensor(first)} and, of {name}, {describe_tensor(other)}"
@@ -104,7 +127,7 @@ def _unequal(samples: Any, position: int, sample: int | None) -> CrashCause:
     is_sequence = first.dim() == other.dim() and first.shape[1:] == other.shape[1:]
     if is_sequence:
         cause = "They are sequences of unlike lengths: pad them to one length in a collate_fn."
-        return CrashCause(message, cause, _PADDING, sample=sample)
+        return CrashCause(message, cause, _PADDING, edits=_pad_edits(crash), sample=sample)
     return CrashCause(message, "Resize them to one size in the dataset.", "# resize in __getitem__", sample=sample)
 
 

@@ -110,6 +110,12 @@ def _hidden_state(crash: Crash, layer: nn.RNNBase, name: str, path: str | None) 
     edits: tuple[Edit, ...] = ()
     cause = "The hidden state does not fit the input."
     if len(expected) == 3 and state.dim() == 3 and state.shape[1] != expected[1]:
+        input = crash.layer_input
+        if not layer.batch_first and isinstance(input, Tensor) and input.dim() == 3 and len(input) == state.shape[1]:
+            message += f" Its input is {describe_tensor(input)}."
+            cause = f"The batch of {len(input)} is the first axis of the input: pass batch_first=True."
+            edit = set_layer_argument(crash, layer, "batch_first", True)
+            return CrashCause(message, cause, "batch_first=True", (edit,) if edit else (), module=path)
         swapped = state.shape[0] == expected[1] and state.shape[1] == expected[0]
         cause = f"It was made for batches of {state.shape[1]}, and this batch has {expected[1]} samples."
         if swapped:
