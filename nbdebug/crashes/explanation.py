@@ -12,10 +12,18 @@ from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.edits import describe_edits
 from nbdebug.exceptions import first_line
 from nbdebug.finding import Edit, Finding
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, get_location
 
 # Of findings on an operation that got an argument of the model as it is: a loop may call the model differently.
 ASPECT_INPUT = "input"
+
+
+def _first_line_of_statement(edit: Edit) -> SourceLine:
+    """Return the line of an edit; for an edit at the closing parenthesis of a statement, its first line."""
+    line = SourceLine(edit.file, edit.line)
+    statement = covering_statement(line) if line.text.strip().startswith((")", "]", "}")) else None
+    return SourceLine(edit.file, statement.lineno) if statement is not None else line
 
 
 @dataclass
@@ -39,7 +47,7 @@ class CrashCause:
 
     def to_finding(self, crash: Crash, trial: str, explains: tuple[str, ...] = ()) -> Finding:
         """Return the finding, which says of its fix what a trial has shown, if there was one."""
-        edited = SourceLine(self.edits[0].file, self.edits[0].line) if self.edits else None
+        edited = _first_line_of_statement(self.edits[0]) if self.edits else None
         line = self.line or edited or crash.line
         where = replace(get_location(line, self.module), sample=self.sample)
         evidence = {"raised": f"{crash.kind}: {first_line(crash.error)}", "during": crash.phase, **self.evidence}

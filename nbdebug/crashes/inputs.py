@@ -35,11 +35,13 @@ def _is_passed_by_user(crash: Crash) -> bool:
     return crash.is_direct_layer_call or crash.value(crash.input_node) is crash.layer_input
 
 
-def outermost_place(crash: Crash, node: ast.expr | None) -> tuple[CrashFrame, ast.expr] | None:
+def outermost_place(
+    crash: Crash, node: ast.expr | None, *, only_forward: bool = False
+) -> tuple[CrashFrame, ast.expr] | None:
     """Return the outermost frame of the user that passes on a value unchanged, with its expression there.
 
     A variable that is a parameter of its function and has not been assigned since has the value of the caller's
-    argument.
+    argument. With ``only_forward``, only the arguments of ``forward`` methods are followed.
     """
     frames = list(crash.user_frames())
     if node is None or not frames:
@@ -48,6 +50,8 @@ def outermost_place(crash: Crash, node: ast.expr | None) -> tuple[CrashFrame, as
     for outer in frames[1:]:
         position = _parameter_position(frame, node)
         call = outer.node
+        if only_forward and frame.function != "forward":
+            break
         if position is None or not isinstance(call, ast.Call) or not isinstance(node, ast.Name):
             break
         named = next((keyword.value for keyword in call.keywords if keyword.arg == node.id), None)

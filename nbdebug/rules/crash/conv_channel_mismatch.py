@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from math import isqrt
 from typing import Any
 
@@ -14,7 +15,7 @@ from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
 from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.inputs import Change, change_input
+from nbdebug.crashes.inputs import Change, assigned_value_in, change_input, outermost_place
 from nbdebug.finding import format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -115,6 +116,10 @@ def _repair(crash: Crash, layer: _ConvNd, input: Tensor, axes: int) -> tuple[str
         if axes == 1 or (axes == 2 and side * side * channels == shape[1]):
             template = f"{{}}.reshape(-1, {', '.join(map(str, sizes))})"
             change = change_input(crash, template, f"Unflatten(1, {sizes})", nn.Unflatten(1, sizes))
+            place = outermost_place(crash, crash.input_node) if change.edits and not change.modules else None
+            value = assigned_value_in(*place) if place is not None else None
+            if place is not None and isinstance(value, ast.Call):
+                change = Change((wrap_node(place[0].file, value, template),))
             cause = (
                 f"The input is flattened to 2 axes, of {shape[1]} = {' · '.join(map(str, sizes))} values per sample."
             )

@@ -63,7 +63,7 @@ def tensor_expected(crash: Crash) -> CrashCause | None:
     chosen = _chosen(parts)
     edits: tuple[Edit, ...] = ()
     if node is not None and chosen is not None:
-        place = outermost_place(crash, node)
+        place = outermost_place(crash, node, only_forward=True)
         file, node = (place[0].file, place[1]) if place is not None else (crash.own.file, node)
         edits = (wrap_node(file, node, f"{{}}{_access(value, chosen)}"),)
     fix = f"x = x{_access(value, chosen)}" if chosen is not None else "# pass a tensor"
