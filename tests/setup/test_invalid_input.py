@@ -138,7 +138,7 @@ def test_checkup_with_failing_forward_pass_reports_crash(model: nn.Module, x: Te
 
 def test_checkup_with_parts_on_two_devices_names_the_remedy() -> None:
     debugger = Debugger(MixedDeviceModel(), make_loader(X), loss_fn=LOSS, forward=lambda model, x: model(x))
-    with pytest.raises(SetupError, match="expected one device for model and data. Call model.to"):
+    with pytest.raises(SetupError, match=r"expected one device for model and data\. Call model\.to"):
         debugger.checkup()
 
 
