@@ -86,7 +86,7 @@ def broadcast_mismatch(crash: Crash) -> CrashCause | None:
 
 def _in_place(crash: Crash, texts: list[str], left: Tensor, right: Tensor) -> CrashCause:
     """Explain an in-place operation whose result is larger than what it changes."""
-    size = [*torch.broadcast_shapes(left.shape, right.shape)]
+    size = [*torch.broadcast_shapes(left.shape, right.shape)]  # type: ignore[no-untyped-call]
     message = (
         f"{texts[0]} is {describe_tensor(left)}, and the result with {texts[1]}, {describe_tensor(right)}, is {size}."
     )
