@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nbdebug.functional import compare_optimizers as compare_optimizers
     from nbdebug.functional import errors as errors
     from nbdebug.functional import explain as explain
+    from nbdebug.functional import explain_error as explain_error
     from nbdebug.functional import importance as importance
     from nbdebug.functional import lr_range as lr_range
     from nbdebug.functional import overfit as overfit
@@ -38,6 +39,7 @@ PUBLIC_MODULES = {
     "drift": "tools.importance",
     "errors": "functional",
     "explain": "functional",
+    "explain_error": "functional",
     "importance": "functional",
     "load": "records",
     "load_ipython_extension": "magics",
@@ -50,7 +52,7 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "drift", "errors", "explain"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "drift", "errors", "explain", "explain_error"),
     *("importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
 ]
 try:

@@ -36,6 +36,18 @@ class Location:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A replacement of one range of a source file, or of a notebook cell; columns count characters."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """A fault with its numbers, location, cause and fix.
 
@@ -44,7 +56,8 @@ class Finding:
     faults names them so if not all are consequences of the same causes. ``assumes`` names assumptions about the user's
     loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim about the run
     to come; the finding becomes a note if a watched run has disproved it. ``confirms`` names assumptions that this
-    finding, on a trained model, supports: a note that makes them becomes a warning.
+    finding, on a trained model, supports: a note that makes them becomes a warning. ``edits`` are the changes of the
+    user's source that the fix consists of, if it can be written so.
     """
 
     message: str
@@ -57,6 +70,7 @@ class Finding:
     predicts: str = ""
     confirms: tuple[str, ...] = ()
     aspect: str = ""
+    edits: tuple[Edit, ...] = ()
     code: str = ""
     name: str = ""
     severity: Severity | None = None

@@ -20,6 +20,7 @@ from nbdebug.watching.watch import Watch
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nbdebug.crashes.crash_report import CrashReport
     from nbdebug.finding import Finding
     from nbdebug.inference.outputs import Target
     from nbdebug.options import Budget, Decode, Groups, Method, Metric, Mode, Package, Space, StopOn
@@ -412,6 +413,16 @@ def watch(
     """
     options = {name: value for name, value in locals().items() if name not in ("model", "optimizer")}
     return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)
+
+
+def explain_error(error: BaseException | None = None) -> CrashReport:
+    """Explain an exception of torch: cause, your line, and the change that makes it run; by default the last one.
+
+    Reads the traceback alone. An exception of another library, and one that is not understood, gives no findings.
+    """
+    from nbdebug.rule_engine.crash_rules import explain_crash, find_last_error
+
+    return explain_crash(error if error is not None else find_last_error())
 
 
 def _run(tool: Callable[..., _AnyResult], arguments: Mapping[str, Any]) -> _AnyResult:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nbdebug.views.page import View
 
 # Rule families in the order of the debugging pyramid: faults in earlier families explain symptoms in later ones.
-FAMILY_ORDER = "DLMGOTERP"
+FAMILY_ORDER = "XDLMGOTERP"
 # Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
 _OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
 

@@ -24,11 +24,13 @@ MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
     "nbdebug.cli": "an entry point",
+    "nbdebug.crashes.loss_graphs": "one walk through the graph of a loss",
     "nbdebug.exceptions": "the errors of the package, below everything",
     "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
     "nbdebug.loop_monitor.axis_decisions": "one trace of calls",
     "nbdebug.loop_monitor.inspection_plan": "one plan, apart from the events",
     "nbdebug.loop_monitor.repeated_passes": "one counter, apart from the modes",
+    "nbdebug.measurements.crash": "one measurement, apart from the passes that it reads",
     "nbdebug.measurements.reading_limit": "one decision that several measurements share",
     "nbdebug.metrics.comparison": "one test of two models",
     "nbdebug.metrics.segmentation": "two scores",

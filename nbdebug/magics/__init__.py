@@ -8,6 +8,7 @@ from nbdebug.magics.arguments import OPTIONS as OPTIONS
 from nbdebug.magics.arguments import complete
 from nbdebug.magics.cell_magic import BlockTransformer, open_block
 from nbdebug.magics.cell_magic import watching as watching
+from nbdebug.magics.error_block import register_block, unregister_block
 from nbdebug.magics.line_magics import MAGICS as MAGICS
 
 
@@ -20,10 +21,12 @@ def load_ipython_extension(ip: Any) -> None:
     # Before the transform that turns the text of a cell into a string.
     ip.input_transformer_manager.line_transforms.insert(0, open_block)
     ip.ast_transformers.append(BlockTransformer())
+    register_block(ip)
 
 
 def unload_ipython_extension(ip: Any) -> None:
     """Remove everything that a load has registered."""
+    unregister_block(ip)
     for name in MAGICS:
         magics = ip.magics_manager.magics["cell" if name.startswith("%") else "line"]
         if _is_nbdebug_object(magics.get(name.lstrip("%"))):

@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
-TOPICS = ("summary", "runs", "rule", "rules", "restore", "help")
+TOPICS = ("summary", "runs", "rule", "rules", "restore", "errors", "help")
 
 
 def parse_line(magic: str, line: str) -> tuple[Any, dict[str, Any]]:
@@ -184,11 +184,19 @@ def _completions_after(magic: str, text: str, symbol: str) -> list[str]:
     return [choice for choice in _choices(magic, previous) if choice.startswith(symbol)]
 
 
+def _switches() -> Iterable[str]:
+    return ("on", "off")
+
+
 def _choices(magic: str, previous: list[str]) -> Iterable[str]:
     """Return the words that may follow ``previous``."""
     last_word = previous[-1].rstrip("=") if previous else ""
     if magic == "nbdebug":
-        topic_choices = {"rule": rule_registry.load_rules, "summary": _user_debuggers}
+        topic_choices: dict[str, Callable[[], Iterable[str]]] = {
+            "rule": rule_registry.load_rules,
+            "summary": _user_debuggers,
+            "errors": _switches,
+        }
         return topic_choices[last_word]() if last_word in topic_choices else () if previous else TOPICS
     if last_word in ("--select", "--ignore"):
         return rule_registry.load_rules()

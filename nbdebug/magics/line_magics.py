@@ -9,6 +9,7 @@ from typing import Any
 
 from nbdebug.magics.arguments import TOPICS, find_debugger, parse_line, spelling_hint, split_words, usage_error
 from nbdebug.magics.cell_magic import watch
+from nbdebug.magics.error_block import SWITCHES, switch_errors, why
 from nbdebug.rule_engine import rule_registry
 
 
@@ -170,6 +171,7 @@ def nbdebug(line: str) -> Any:
     %nbdebug rule L201   the page of a rule, by its code or name
     %nbdebug rules       all rules, one per line
     %nbdebug restore     undo what an interrupted tool has left changed
+    %nbdebug errors off  no explanation below the traceback of a cell; on shows it again
     %nbdebug help        the magics of nbdebug
     """
     topic, *rest = line.split() or ["help"]
@@ -183,6 +185,11 @@ def nbdebug(line: str) -> Any:
         return find_debugger("nbdebug summary", *rest).summary()
     if topic == "runs":
         return _show_runs(rest)
+    if topic == "errors":
+        if rest not in ([state] for state in SWITCHES):
+            raise usage_error(f"errors is {' '.join(rest)!r}; expected on or off. Try %nbdebug errors off.")
+        print(switch_errors(rest[0]))
+        return None
     texts = {"rules": _rule_list, "restore": _restore_text, "help": _help_text}
     if topic == "rule":
         _show_markdown(_rule_page(rest[0]))
@@ -202,6 +209,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "explain": explain,
     "importance": importance,
     "%watch": watch,
+    "why": why,
     "nbdebug": nbdebug,
 }
 

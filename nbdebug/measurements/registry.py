@@ -111,9 +111,20 @@ class Measurements(Mapping[str, Any]):
         if self._values["budget"] == "quick" and is_slow(name):
             return NotChecked(TOO_SLOW_FOR_QUICK)
         try:
-            return _MEASUREMENTS[name](*(self[dependency] for dependency in _get_dependencies(name)))
+            return _MEASUREMENTS[name](*(self._read(name, dependency) for dependency in _get_dependencies(name)))
         except (NotChecked, SetupError) as reason:
             return reason
+
+    def _read(self, name: str, dependency: str) -> Any:
+        """Return what a measurement depends on; the reason if it is unavailable and annotated as ``| NotChecked``."""
+        try:
+            return self[dependency]
+        except (NotChecked, SetupError) as reason:
+            if "| NotChecked" not in str(inspect.signature(_MEASUREMENTS[name]).parameters[dependency].annotation):
+                raise
+            unavailable = NotChecked(str(reason))
+            unavailable.__cause__ = reason
+            return unavailable
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

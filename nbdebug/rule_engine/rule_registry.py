@@ -115,6 +115,12 @@ def load_rules() -> dict[str, Rule]:
     return dict(sorted(_RULES.items()))
 
 
+def load_family(package: str, prefix: str) -> list[Rule]:
+    """Return the rules of one package by code, without importing the others."""
+    import_submodules(package)
+    return [rule for code, rule in sorted(_RULES.items()) if code.startswith(prefix)]
+
+
 def find_rule(code: str) -> Rule:
     """Return the rule with a code or name; raise SetupError with the closest matches if there is none."""
     rules = load_rules()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.crashes.explanation import ASPECT_INPUT
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.measurements import Measurements
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from nbdebug.views.findings import CheckupProgress
 
 Options = Mapping[str, Mapping[str, Any]]
-_MODEL_RULES = ("L", "M", "G", "T608")  # what a module computes is at fault, so that its creation is the place
+_MODEL_RULES = ("L", "M", "G", "T608", "X")  # what a module computes is at fault, so that its creation is the place
 
 
 class RuleRunner:
@@ -104,15 +105,21 @@ class RuleRunner:
 
     def report(self) -> Report:
         """Return the report so far."""
+        pass_error = _get_unmet_expectation(self.measurements)
         return Report(
-            findings=rank_findings(self._findings),
+            findings=rank_findings(_weaken_crash(finding, pass_error) for finding in self._findings),
             not_checked=tuple(self._skipped),
             checked_rules=frozenset(self._checked_codes),
             subject=_describe_setup(self.measurements),
             seconds=time.perf_counter() - self._started,
             stopped=self._stopped,
-            pass_error=_get_unmet_expectation(self.measurements),
+            pass_error=pass_error,
         )
+
+
+def _weaken_crash(finding: Finding, pass_error: str) -> Finding:
+    """Return a crash as a note if the user's loop may pass other inputs."""
+    return replace(finding, severity="note") if pass_error and finding.aspect == ASPECT_INPUT else finding
 
 
 def locate_finding(setup: Setup, rule: Rule, finding: Finding) -> Finding:

@@ -39,10 +39,10 @@ def module_line(setup: Setup, path: str) -> SourceLine | None:
     files = search_files(user_written_objects(setup))
     parts = path.split(".") if path else []
     prefixes = (parts[:length] for length in range(len(parts), 0, -1))
-    return next(filter(None, (_creation_line(setup.eager_model, prefix, files) for prefix in prefixes)), None)
+    return next(filter(None, (creation_line(setup.eager_model, prefix, files) for prefix in prefixes)), None)
 
 
-def _creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]) -> SourceLine | None:
+def creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]) -> SourceLine | None:
     """Return the line of the only call that can have created a module, or of the value that its owner assigns."""
     try:
         created = model.get_submodule(".".join(parts))

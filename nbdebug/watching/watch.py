@@ -19,8 +19,9 @@ from nbdebug.options import StopOn
 from nbdebug.records import Record
 from nbdebug.records.record import RecordWriter
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
-from nbdebug.report import Report, ReportLog, merge_reports
+from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
 from nbdebug.rule_engine.checkup import judge_heads, judge_run, locate_findings
+from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import RebindingNotice
@@ -149,6 +150,7 @@ class Watch:
         self.record = Record()
         self.replay_result: Replay | None = None
         self.optimized_models, self.warning = OptimizedModels(setup.eager_model, notice), ""
+        self.crash_id, self.crashed_step = 0, 0
 
     def __repr__(self) -> str:
         if self.result is not None:
@@ -196,7 +198,8 @@ class Watch:
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             # The tests would judge the model on data that the loop may no longer use.
             is_outdated = self.optimized_models.notice is not None
-            report = self.run_rules(test_model=self.final_tests and kind is None and not is_outdated)
+            tests_model = self.final_tests and kind is None and not is_outdated
+            report = self.add_crash(self.run_rules(test_model=tests_model), error)
             steps = self.session.recorder.step - 1
             loss_only_steps = self.time_budget.loss_only_steps
             self.result = WatchResult(
@@ -218,6 +221,17 @@ class Watch:
         if self.tests_interrupted:
             raise KeyboardInterrupt
         return isinstance(error, _RunStopped)
+
+    def add_crash(self, report: Report, error: BaseException | None) -> Report:
+        """Return a report with what explains the exception that ends the loop; the error itself is not kept."""
+        if not isinstance(error, Exception) or self.session is None:
+            return report
+        step = self.session.recorder.step
+        self.crash_id, self.crashed_step = id(error), step
+        crash = explain_crash(error)
+        findings = tuple(replace(finding, where=replace(finding.where, step=step)) for finding in crash.findings)
+        self.reports["crash"] = replace(Report(), findings=findings, title=_FINDINGS_TITLE)
+        return replace(report, findings=rank_findings([*findings, *report.findings])) if findings else report
 
     def between_steps(self) -> None:
         """Process what is due between steps, at most every 50 ms; raise Stopped if the user ends the run."""

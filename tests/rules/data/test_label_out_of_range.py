@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -195,11 +194,12 @@ def test_label_encoding_of_equal_class_sets_in_both_splits_is_quiet(val: Tensor)
     assert label_error_codes(two_split_setup(train, val)) == []
 
 
-def test_checkup_of_token_beyond_embedding_raises_setup_error_with_range() -> None:
+def test_checkup_of_token_beyond_embedding_reports_range() -> None:
     model = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 3))
     tokens = torch.full((64, 3), 5)
-    with pytest.raises(nbdebug.SetupError, match="expected indices from 0 to num_embeddings - 1"):
-        Debugger.of(minimal_setup(model, tokens, Y, nn.CrossEntropyLoss())).checkup()
+    report = Debugger.of(minimal_setup(model, tokens, Y, nn.CrossEntropyLoss())).checkup()
+    assert [finding.code for finding in report if finding.severity == "error"] == ["X1011"]
+    assert "num_embeddings=6" in report.findings[0].fix or "(6, 4)" in report.findings[0].fix
 
 
 @pytest.mark.parametrize("shift", [1, -2])

@@ -1,0 +1,83 @@
+"""Changes of the user's source: how they are written, applied and shown."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterable
+
+from nbdebug.finding import Edit
+
+
+def node_text(file: str, node: ast.AST) -> str:
+    """Return the source of a node as the user has written it."""
+    return ast.get_source_segment("".join(linecache.getlines(file)), node) or ast.unparse(node)
+
+
+def replace_node(file: str, node: ast.expr | ast.stmt | ast.keyword, text: str) -> Edit:
+    """Return the replacement of a node by a text."""
+    end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    column, end_column = _character(file, node.lineno, node.col_offset), _character(file, end_line, end_column)
+    return Edit(file, node.lineno, column, end_line, end_column, text)
+
+
+def wrap_node(file: str, node: ast.expr, template: str) -> Edit:
+    """Return the replacement of a node by a template with ``{}`` for its source, in parentheses where needed."""
+    text = node_text(file, node)
+    is_atom = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple))
+    starts_with_owner = template.startswith("{}.") or template.startswith("{}[")
+    return replace_node(file, node, template.format(text if is_atom or not starts_with_owner else f"({text})"))
+
+
+def insert_before(file: str, number: int, text: str) -> Edit:
+    """Return the insertion of a line before another one, with its indentation."""
+    old = linecache.getline(file, number)
+    indentation = old[: len(old) - len(old.lstrip())]
+    lines = "".join(f"{indentation}{part}\n" for part in text.split("\n"))
+    return Edit(file, number, 0, number, 0, lines)
+
+
+def insert_after(file: str, number: int, text: str) -> Edit:
+    """Return the insertion of a line after another one, with its indentation."""
+    old = linecache.getline(file, number).rstrip("\n")
+    indentation = old[: len(old) - len(old.lstrip())]
+    return Edit(file, number, len(old), number, len(old), f"\n{indentation}{text}")
+
+
+def apply_edits(source: str, edits: Iterable[Edit]) -> str:
+    """Return a source with some edits of it applied."""
+    lines = source.splitlines(keepends=True)
+    for edit in sorted(set(edits), key=lambda edit: (edit.line, edit.column), reverse=True):
+        lines += [""] * (edit.end_line - len(lines))
+        head, tail = lines[edit.line - 1][: edit.column], lines[edit.end_line - 1][edit.end_column :]
+        lines[edit.line - 1 : edit.end_line] = (head + edit.text + tail).splitlines(keepends=True)
+    return "".join(lines)
+
+
+def describe_edits(edits: Iterable[Edit]) -> str:
+    """Return the changed statements as they read afterwards."""
+    groups: dict[tuple[str, int, int], list[Edit]] = {}
+    for edit in sorted(set(edits), key=lambda edit: (edit.file, edit.line)):
+        groups.setdefault((edit.file, edit.line, edit.end_line), []).append(edit)
+    return "\n".join(filter(None, (_describe_group(*key, group) for key, group in groups.items())))
+
+
+def _describe_group(file: str, first: int, last: int, edits: list[Edit]) -> str:
+    is_insertion = all(edit.line == edit.end_line and edit.column == edit.end_column for edit in edits)
+    if is_insertion and len(edits) == 1 and "\n" in edits[0].text:
+        return "\n".join(part.strip() for part in edits[0].text.strip("\n").split("\n"))
+    if not any(edit.text for edit in edits):
+        return f"# delete: {linecache.getline(file, first).strip()}"
+    lines = linecache.getlines(file)[first - 1 : last]
+    moved = [
+        Edit(file, edit.line - first + 1, edit.column, edit.end_line - first + 1, edit.end_column, edit.text)
+        for edit in edits
+    ]
+    changed = apply_edits("".join(lines), moved).rstrip("\n").split("\n")
+    indentation = min((len(line) - len(line.lstrip()) for line in changed if line.strip()), default=0)
+    return "\n".join(line[indentation:] for line in changed)
+
+
+def _character(file: str, number: int, offset: int) -> int:
+    """Return the column in characters of an offset in bytes."""
+    return len(linecache.getline(file, number).encode()[:offset].decode(errors="ignore"))

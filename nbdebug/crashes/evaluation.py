@@ -1,0 +1,181 @@
+"""Evaluate an expression of the user from the variables of a frame, without running the user's code again.
+
+Shapes are computed on the meta device: no values, no random numbers, no memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.crashes.frames import CrashFrame
+from nbdebug.crashes.meta import as_meta, copy_model, run_quietly
+
+UNKNOWN: Any = object()
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.MatMult: operator.matmul,
+}
+_TENSOR_ATTRIBUTES = {"shape", "dtype", "device", "T", "mT", "H", "ndim", "requires_grad", "is_leaf", "data", "grad"}
+_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist", "cuda", "pin_memory"}
+_PURE_BUILTINS = (len, int, float, tuple, list, max, min, sum, abs, range)
+_MAX_DEPTH = 12
+
+
+class Evaluator:
+    """Evaluates expressions in a frame; a part that would run code of the user is UNKNOWN."""
+
+    def __init__(self, frame: CrashFrame) -> None:
+        self.frame = frame
+
+    def value(self, node: ast.AST | None, depth: int = 0) -> Any:
+        """Return the value of an expression, or UNKNOWN; a tensor that had to be computed is on the meta device."""
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None or depth > _MAX_DEPTH:
+            return UNKNOWN
+        try:
+            return method(node, depth + 1)
+        except Exception:
+            return UNKNOWN
+
+    def _constant(self, node: ast.Constant, depth: int) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name, depth: int) -> Any:
+        return self.frame.lookup(node.id)
+
+    def _starred(self, node: ast.Starred, depth: int) -> Any:
+        return UNKNOWN
+
+    def _tuple(self, node: ast.Tuple, depth: int) -> Any:
+        return self._items(node, tuple, depth)
+
+    def _list(self, node: ast.List, depth: int) -> Any:
+        return self._items(node, list, depth)
+
+    def _items(self, node: Any, kind: Callable[[Any], Any], depth: int) -> Any:
+        values = [self.value(item, depth) for item in node.elts]
+        return UNKNOWN if any(value is UNKNOWN for value in values) else kind(values)
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> Any:
+        return _get_attribute(self.value(node.value, depth), node.attr)
+
+    def _unaryop(self, node: ast.UnaryOp, depth: int) -> Any:
+        value = self.value(node.operand, depth)
+        if value is UNKNOWN or not isinstance(node.op, ast.USub):
+            return UNKNOWN
+        return -as_meta(value)
+
+    def _binop(self, node: ast.BinOp, depth: int) -> Any:
+        left, right = self.value(node.left, depth), self.value(node.right, depth)
+        function = _OPERATORS.get(type(node.op))
+        if UNKNOWN in (left, right) or function is None or not all(map(_is_plain, (left, right))):
+            return UNKNOWN
+        return function(as_meta(left), as_meta(right))
+
+    def _subscript(self, node: ast.Subscript, depth: int) -> Any:
+        owner, key = self.value(node.value, depth), self.value(node.slice, depth)
+        if (
+            owner is UNKNOWN
+            or key is UNKNOWN
+            or not isinstance(owner, (Tensor, tuple, list, dict, nn.ModuleList, nn.ModuleDict, nn.Sequential))
+        ):
+            return UNKNOWN
+        return owner[key]
+
+    def _slice(self, node: ast.Slice, depth: int) -> Any:
+        parts = [self.value(part, depth) if part else None for part in (node.lower, node.upper, node.step)]
+        return UNKNOWN if any(part is UNKNOWN for part in parts) else slice(*parts)
+
+    def _call(self, node: ast.Call, depth: int) -> Any:
+        args = [self.value(argument, depth) for argument in node.args]
+        keywords = {keyword.arg: self.value(keyword.value, depth) for keyword in node.keywords}
+        if any(value is UNKNOWN for value in (*args, *keywords.values())) or None in keywords:
+            return UNKNOWN
+        named = {str(name): value for name, value in keywords.items()}
+        if isinstance(node.func, ast.Attribute):
+            owner = self.value(node.func.value, depth)
+            if isinstance(owner, Tensor):
+                return _call_method(owner, node.func.attr, args, named)
+        function = self.value(node.func, depth)
+        if isinstance(function, nn.Module):
+            return _call_layer(function, *args, **named)
+        if function in _PURE_BUILTINS:
+            return function(*args, **named)
+        if _is_torch_function(function) and any(isinstance(value, Tensor) for value in _leaves((args, named))):
+            return run_on_meta(function, args, named)
+        return UNKNOWN
+
+
+def _get_attribute(owner: Any, name: str) -> Any:
+    """Return an attribute that can be read without running code of the user; else UNKNOWN."""
+    if owner is UNKNOWN:
+        return UNKNOWN
+    if isinstance(owner, Tensor):
+        return getattr(owner, name) if name in _TENSOR_ATTRIBUTES else UNKNOWN
+    if isinstance(owner, nn.Module):
+        for store in (owner._parameters, owner._buffers, owner._modules, vars(owner)):
+            if name in store:
+                return store[name]
+        return UNKNOWN
+    if isinstance(owner, type(torch)):
+        return getattr(owner, name)
+    attributes = getattr(owner, "__dict__", {})
+    return attributes.get(name, UNKNOWN)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (Tensor, int, float))
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for part in value.values() for leaf in _leaves(part)]
+    if isinstance(value, (tuple, list)):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def _is_torch_function(function: Any) -> bool:
+    """Return whether a function is torch's own."""
+    name = str(getattr(function, "__name__", "_"))
+    module = str(getattr(function, "__module__", None) or "")
+    is_own = module.split(".")[0] == "torch" or getattr(torch, name, None) is function
+    return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
+
+
+def run_on_meta(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
+    """Return the result of a function of torch for meta tensors; UNKNOWN if it raises."""
+    state = torch.get_rng_state()
+    try:
+        with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+            return function(*as_meta(args), **as_meta(keywords))
+    except Exception:
+        return UNKNOWN
+    finally:
+        torch.set_rng_state(state)
+
+
+def _call_method(owner: Tensor, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
+    if name in _IMPURE_METHODS or name.endswith("_") or name.startswith("_"):
+        return UNKNOWN
+    return run_on_meta(getattr(as_meta(owner), name), args, keywords)
+
+
+def _call_layer(layer: nn.Module, *args: Any, **keywords: Any) -> Any:
+    """Return the output of a copy of a module for meta tensors, without its hooks; UNKNOWN if it raises."""
+    try:
+        return run_quietly(copy_model(layer), args, keywords)
+    except Exception:
+        return UNKNOWN

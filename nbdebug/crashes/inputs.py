@@ -1,0 +1,158 @@
+"""Changes of the input of a layer or an operation, at the place where the user passes it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from nbdebug.crashes.crash import Crash
+from nbdebug.crashes.creations import find_layer_creation
+from nbdebug.crashes.edits import node_text, replace_node, wrap_node
+from nbdebug.crashes.frames import CrashFrame
+from nbdebug.finding import Edit
+from nbdebug.source.assignments import last_assignment
+from nbdebug.source.search import call_name, syntax_tree
+
+_CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "arange", "randint", "zeros", "ones", "full", "rand", "stack"} | {
+    *("Tensor", "LongTensor", "FloatTensor", "to_numpy", "floor")
+}
+_RESHAPES = ("view", "reshape", "flatten", "unflatten", "squeeze")
+
+
+@dataclass(frozen=True)
+class Change:
+    """Edits of the source, and the modules of a copy that stand for them in a trial."""
+
+    edits: tuple[Edit, ...] = ()
+    modules: dict[nn.Module, nn.Module] = field(default_factory=dict)
+
+
+def _is_passed_by_user(crash: Crash) -> bool:
+    """Return whether the value that the layer got is the first argument of the user's call."""
+    return crash.is_direct_layer_call or crash.value(crash.input_node) is crash.layer_input
+
+
+def outermost_place(
+    crash: Crash, node: ast.expr | None, *, only_forward: bool = False
+) -> tuple[CrashFrame, ast.expr] | None:
+    """Return the outermost frame of the user that passes on a value unchanged, with its expression there.
+
+    A variable that is a parameter of its function and has not been assigned since has the value of the caller's
+    argument. With ``only_forward``, only the arguments of ``forward`` methods are followed.
+    """
+    frames = list(crash.user_frames())
+    if node is None or not frames:
+        return None
+    frame = frames[0]
+    for outer in frames[1:]:
+        position = _parameter_position(frame, node)
+        call = outer.node
+        if only_forward and frame.function != "forward":
+            break
+        if position is None or not isinstance(call, ast.Call) or not isinstance(node, ast.Name):
+            break
+        named = next((keyword.value for keyword in call.keywords if keyword.arg == node.id), None)
+        has_star = any(isinstance(argument, ast.Starred) for argument in call.args)
+        argument = named or (call.args[position] if not has_star and position < len(call.args) else None)
+        if argument is None:
+            break
+        frame, node = outer, argument
+    return frame, node
+
+
+def _parameter_position(frame: CrashFrame, node: ast.expr) -> int | None:
+    """Return the position of a variable among the parameters of a function, without ``self``."""
+    code = frame.code
+    names = list(code.co_varnames[: code.co_argcount])
+    if not isinstance(node, ast.Name) or node.id not in names or last_assignment(frame.line, node.id):
+        return None
+    return names.index(node.id) - (names[0] in ("self", "cls"))
+
+
+def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[Edit, ...]:
+    """Return the edit of a value where it is made by a conversion, or else where it is passed in first."""
+    place = outermost_place(crash, node)
+    if place is None:
+        return ()
+    frame, expression = place
+    value = assigned_value_in(frame, expression)
+    if isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS:
+        return (wrap_node(frame.file, value, template),)
+    return (wrap_node(frame.file, expression, template),)
+
+
+def change_input(crash: Crash, template: str, layer_text: str = "", layer: nn.Module | None = None) -> Change:
+    """Return the change of the input of the layer that raised.
+
+    ``template`` has ``{}`` for the input; ``layer_text`` is the call that makes ``layer``, which does the same inside a
+    ``Sequential``.
+    """
+    node = crash.input_node
+    place = outermost_place(crash, node) if _is_passed_by_user(crash) else None
+    if place is not None:
+        return Change((wrap_node(place[0].file, place[1], template),))
+    creation = find_layer_creation(crash, crash.layer)
+    if creation is None or layer is None or crash.layer is None:
+        return Change()
+    prefix = node_text(creation.file, creation.call.func).rpartition(".")[0]
+    if not prefix or not _is_item_of_sequential(creation.file, creation.call):
+        return Change()
+    text = f"{prefix}.{layer_text}, {node_text(creation.file, creation.call)}"
+    return Change((replace_node(creation.file, creation.call, text),), {crash.layer: nn.Sequential(layer, crash.layer)})
+
+
+def _is_item_of_sequential(file: str, call: ast.Call) -> bool:
+    tree = syntax_tree(file)
+    calls = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Call)]
+    lists = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.List)]
+    is_argument = any(call_name(node) == "Sequential" and _has_part(node.args, call) for node in calls)
+    return is_argument or any(_has_part(node.elts, call) for node in lists)
+
+
+def _has_part(nodes: list[ast.expr], call: ast.Call) -> bool:
+    spans = [(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset) for node in nodes]
+    return (call.lineno, call.col_offset, call.end_lineno, call.end_col_offset) in spans
+
+
+def assigned_value(crash: Crash, node: ast.AST | None) -> ast.expr | None:
+    """Return the expression that was assigned last to a variable, in the user's innermost frame."""
+    return assigned_value_in(crash.own, node) if crash.own is not None else None
+
+
+def assigned_value_in(frame: CrashFrame, node: ast.AST | None) -> ast.expr | None:
+    """Return the expression that was assigned last to a variable in a frame."""
+    line = last_assignment(frame.line, node.id) if isinstance(node, ast.Name) else None
+    tree = syntax_tree(frame.file)
+    if line is None or tree is None:
+        return None
+    statements = [n for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.lineno == line.number]
+    single = [s for s in statements if not isinstance(s, ast.Assign) or isinstance(s.targets[0], ast.Name)]
+    return single[0].value if len(single) == 1 else None
+
+
+def find_reshape(crash: Crash, node: ast.AST | None) -> ast.Call | None:
+    """Return the call of ``view`` or the like that made a value: the expression itself, or what its variable got."""
+    for candidate in (node, assigned_value(crash, node)):
+        if isinstance(candidate, ast.Call) and call_name(candidate) in _RESHAPES:
+            return candidate
+    return None
+
+
+def reshaped_owner(crash: Crash, call: ast.Call) -> ast.expr | None:
+    """Return the expression of the tensor that a call reshapes."""
+    if isinstance(call.func, ast.Attribute) and not isinstance(crash.value(call.func.value), type(ast)):
+        return call.func.value
+    return call.args[0] if call.args else None
+
+
+def batch_size(crash: Crash) -> int | None:
+    """Return the number of samples: the first size of the first tensor that the model got."""
+    from nbdebug.crashes.model_copies import find_model_call
+
+    call = find_model_call(crash)
+    arguments: list[Any] = [*call.args, *call.kwargs.values()] if call is not None else []
+    tensors = [argument for argument in arguments if isinstance(argument, Tensor) and argument.dim()]
+    return tensors[0].shape[0] if tensors else None

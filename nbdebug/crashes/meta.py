@@ -1,0 +1,91 @@
+"""Copies of tensors and modules on the meta device, which has shapes but no values.
+
+Nothing is computed there, no random number is drawn, and no memory is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.preserve import Preserve
+
+_CONTAINERS = (list, dict, set, OrderedDict)
+
+
+def as_meta(value: Any) -> Any:
+    """Return a value with its tensors on the meta device."""
+    if isinstance(value, Tensor):
+        return value if value.is_meta else torch.empty_like(value, device="meta", requires_grad=False)
+    if isinstance(value, (tuple, list)):
+        parts = [as_meta(part) for part in value]
+        return type(value)(parts) if type(value) in (tuple, list) else value
+    if isinstance(value, dict):
+        return {key: as_meta(part) for key, part in value.items()}
+    return value
+
+
+def copy_model(
+    model: nn.Module, replaced: Mapping[nn.Module, nn.Module] = {}, convert: Callable[[Any], Any] = as_meta
+) -> nn.Module:
+    """Return a copy of a model without its hooks; ``replaced`` maps modules to those that stand for them."""
+    copies: dict[int, Any] = {}
+
+    def convert_once(tensor: Any) -> Any:
+        if not isinstance(tensor, Tensor):
+            return tensor
+        if id(tensor) not in copies:
+            value = convert(tensor.detach())
+            is_parameter = isinstance(tensor, nn.Parameter)
+            copies[id(tensor)] = nn.Parameter(value, tensor.requires_grad) if is_parameter else value
+        return copies[id(tensor)]
+
+    def copy_module(original: nn.Module | None) -> nn.Module | None:
+        if original is None:
+            return None
+        if id(original) in copies:
+            return copies[id(original)]  # type: ignore[no-any-return]
+        source = replaced.get(original, original)
+        created: nn.Module = object.__new__(type(source))
+        copies[id(original)] = created
+        for name, value in vars(source).items():
+            if name.endswith("_hooks") or "_hooks_" in name:
+                created.__dict__[name] = type(value)() if isinstance(value, dict) else value
+            elif name in ("_parameters", "_buffers"):
+                created.__dict__[name] = {key: convert_once(tensor) for key, tensor in value.items()}
+            elif name == "_modules":
+                created.__dict__[name] = {key: copy_module(part) for key, part in value.items()}
+            elif isinstance(value, Tensor):
+                created.__dict__[name] = convert_once(value)
+            elif type(value) in _CONTAINERS:
+                created.__dict__[name] = copy.copy(value)
+            else:
+                created.__dict__[name] = value
+        if isinstance(created, nn.RNNBase):
+            created._flat_weights = [getattr(created, weight) for weight in created._flat_weights_names]
+        return created
+
+    result = copy_module(model)
+    assert result is not None
+    return result
+
+
+def run_quietly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a function with meta tensors, without gradients; prints and warnings are discarded."""
+    with (
+        Preserve(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+        torch.no_grad(),
+    ):
+        warnings.simplefilter("ignore")
+        return function(*as_meta(list(args)), **as_meta(dict(kwargs)))

@@ -1,0 +1,100 @@
+"""The call of the model that raised, and copies of the model with changed methods."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from torch import nn
+
+from nbdebug.crashes.crash import Crash
+from nbdebug.crashes.edits import apply_edits
+from nbdebug.crashes.meta import run_quietly
+from nbdebug.finding import Edit
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """The arguments with which the model was called."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def run(self, model: nn.Module) -> Any:
+        """Run a copy of the model on the meta device."""
+        return run_quietly(model, self.args, self.kwargs)
+
+
+def find_model_call(crash: Crash) -> ModelCall | None:
+    """Return the outermost call of the model on the stack."""
+    for frame in crash.frames:
+        variables = frame.variables
+        if variables.get("self") is crash.root and frame.function == "_call_impl" and crash.root is not None:
+            return ModelCall(crash.root, tuple(variables["args"]), variables["kwargs"])
+    return None
+
+
+def apply_to_copy(model: nn.Module, edits: Sequence[Edit]) -> bool:
+    """Give the modules of a copy the methods as they read after some edits; False if an edit changes anything else."""
+    applied: set[Edit] = set()
+    for module in list(model.modules()):
+        methods: dict[str, FunctionType] = {}
+        for name, function in _methods(type(module)):
+            own = [edit for edit in edits if _covers(function, edit)]
+            if own and name not in methods and name != "__init__":
+                same_file = [edit for edit in edits if edit.file == own[0].file]
+                changed = _changed_function(function, same_file)
+                if changed is None:
+                    return False
+                methods[name] = changed
+                applied.update(own)
+        if methods:
+            module.__class__ = type(type(module).__name__, (type(module),), methods)
+    return applied == set(edits)
+
+
+def _methods(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    for base in kind.__mro__:
+        if not base.__module__.startswith("torch."):
+            yield from ((name, value) for name, value in vars(base).items() if isinstance(value, FunctionType))
+
+
+def _covers(function: FunctionType, edit: Edit) -> bool:
+    code = function.__code__
+    if code.co_filename != edit.file or code.co_firstlineno > edit.line:
+        return False
+    last = max((line for _, _, line in code.co_lines() if line), default=0)
+    return edit.line <= last
+
+
+def _changed_function(function: FunctionType, edits: Sequence[Edit]) -> FunctionType | None:
+    """Return a function compiled from the edited source of its file."""
+    source = apply_edits("".join(linecache.getlines(edits[0].file)), edits)
+    try:
+        code = compile(ast.parse(source), edits[0].file, "exec", dont_inherit=True)
+    except SyntaxError:
+        return None
+    name = function.__qualname__.split(".")
+    found = _find_code(code, [part for part in name if part != "<locals>"])
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    if found is None or not set(found.co_freevars) <= cells.keys():
+        return None
+    closure = tuple(cells[variable] for variable in found.co_freevars)
+    changed = FunctionType(found, function.__globals__, function.__name__, function.__defaults__, closure)
+    changed.__kwdefaults__ = function.__kwdefaults__
+    return changed
+
+
+def _find_code(code: CodeType, names: Sequence[str]) -> CodeType | None:
+    """Return the code of a function in the code of a file, by the names of the scopes around it."""
+    for name in names:
+        matches = [part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == name]
+        if len(matches) != 1:
+            return None
+        code = matches[0]
+    return code

@@ -1,0 +1,73 @@
+"""Rules that explain crashes, and the report of an exception."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from nbdebug.crashes import Crash, read_crash
+from nbdebug.crashes.crash_report import CrashReport
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.shape_trace import trace_shapes
+from nbdebug.crashes.trials import try_fix
+from nbdebug.exceptions import NotChecked, first_line
+from nbdebug.finding import Finding, is_ignored
+from nbdebug.report import SkippedRule, rank_findings
+from nbdebug.rule_engine import rule_registry
+
+CRASH_FAMILY, CRASH_PACKAGE = "X", "nbdebug.rules.crash"
+_ExplainingFunction = Callable[[Crash], "CrashCause | None"]
+_Registered = Callable[[Crash | None], Iterator[Finding]]
+
+
+def crash_rule(code: str, *, explains: tuple[str, ...] = ()) -> Callable[[_ExplainingFunction], _Registered]:
+    """Register a function that explains a crash, or returns None, as the rule ``code``; its fix is tried on a copy."""
+
+    def register(function: _ExplainingFunction) -> _Registered:
+        @functools.wraps(function)
+        def explain(crash: Crash | None) -> Iterator[Finding]:
+            explanation = function(crash) if crash is not None else None
+            if crash is not None and explanation is not None:
+                yield explanation.to_finding(crash, try_fix(crash, explanation), explains)
+
+        return rule_registry.rule(code, "error")(explain)
+
+    return register
+
+
+def find_last_error() -> BaseException | None:
+    """Return the exception that is being handled, else the last one that nothing handled."""
+    handled = sys.exc_info()[1]
+    return handled if handled is not None else getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+
+
+def explain_crash(error: BaseException | None) -> CrashReport:
+    """Return the report on an exception, with a finding if its cause is known; nothing is raised, nothing is kept."""
+    try:
+        crash = read_crash(error)
+        is_explained = crash is not None and crash.is_from_torch
+    except Exception:
+        return CrashReport()
+    if crash is None or error is None:
+        return CrashReport()
+    findings: list[Finding] = []
+    skipped: list[SkippedRule] = []
+    rules = rule_registry.load_family(CRASH_PACKAGE, CRASH_FAMILY)
+    for rule in rules if is_explained else ():
+        try:
+            findings += [finding for finding in rule({"crash": crash}) if not is_ignored(finding)]
+        except NotChecked as reason:
+            skipped.append(SkippedRule(rule.code, rule.name, str(reason)))
+        except Exception as failure:
+            skipped.append(SkippedRule(rule.code, rule.name, f"the rule itself failed: {first_line(failure)}"))
+    step = crash.watched_step if is_explained else None
+    findings = [replace(finding, where=replace(finding.where, step=step)) for finding in findings]
+    return CrashReport(
+        findings=rank_findings(findings),
+        not_checked=tuple(skipped),
+        checked_rules=frozenset(rule.code for rule in rules),
+        subject=f"{crash.kind}: {first_line(error)}" + (f" (step {step})" if step is not None else ""),
+        trace=trace_shapes(crash) if is_explained else (),
+    )

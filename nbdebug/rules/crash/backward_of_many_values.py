@@ -1,0 +1,118 @@
+"""X1018: backward() is called on a tensor of several values."""
+
+from __future__ import annotations
+
+import ast
+
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.creations import find_layer_creation, set_argument
+from nbdebug.crashes.edits import replace_node, wrap_node
+from nbdebug.crashes.evaluation import UNKNOWN
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.finding import Edit
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.setup import Setup
+
+
+@crash_rule("X1018")
+def backward_of_many_values(crash: Crash) -> CrashCause | None:
+    """The loss that backward() is called on has more than one value.
+
+    ## What it does
+    Reads the tensor that the backward pass starts from, and looks for a loss that was created without a reduction.
+
+    ## Why it matters
+    A gradient is that of one number; torch does not choose how the values of several samples or heads are combined.
+
+    ## How it is measured
+    Exactly, by the shape of the tensor.
+
+    ## How to fix
+    Take the mean of the losses, or create the loss with ``reduction="mean"``.
+
+    ## When to ignore
+    Never: pass ``gradient=`` if a product with a vector is intended.
+
+    ## References
+    Documentation of torch.Tensor.backward.
+    """
+    tensor = loss_tensor(crash)
+    if not isinstance(tensor, Tensor) or tensor.numel() == 1 or not tensor.requires_grad:
+        return None
+    node = loss_node(crash)
+    text = crash.text(node) if node is not None else "the loss"
+    message = f"backward() starts from a scalar; {text} is {describe_tensor(tensor)}, {tensor.numel()} values."
+    edits, cause = _repair(crash, node)
+    return CrashCause(
+        message, cause, "" if edits else "loss.mean().backward()", edits, evidence={"values": tensor.numel()}
+    )
+
+
+def loss_tensor(crash: Crash) -> object:
+    """Return the tensor that a backward pass starts from."""
+    tensor = crash.local("self", function="backward")
+    if isinstance(tensor, Tensor):
+        return tensor
+    tensors = crash.local("tensors", function="backward")
+    if tensors is UNKNOWN:
+        tensors = crash.local("outputs", function="grad")
+    return tensors[0] if isinstance(tensors, (tuple, list)) and tensors else tensors
+
+
+def loss_node(crash: Crash) -> ast.expr | None:
+    """Return the user's expression of that tensor."""
+    call = crash.call
+    if call is not None and isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and not call.args:
+        return call.func.value
+    return crash.input_node
+
+
+def _repair(crash: Crash, node: ast.expr | None) -> tuple[tuple[Edit, ...], str]:
+    losses = [
+        value
+        for frame in crash.user_frames()
+        for value in (*frame.variables.values(), *getattr(frame.variables.get("self"), "__dict__", {}).values())
+        if isinstance(value, nn.Module) and getattr(value, "reduction", "mean") == "none"
+    ]
+    creation = find_layer_creation(crash, losses[0]) if len({*map(id, losses)}) == 1 else None
+    if creation is not None and crash.own is not None and node is not None:
+        cause = f"The loss {type(losses[0]).__name__} has reduction='none': it gives one value for each sample."
+        if not isinstance(node, ast.Name) or not _is_used_elsewhere(crash, node.id):
+            return (set_argument(creation, losses[0], "reduction", '"mean"'),), cause
+        return (wrap_node(crash.own.file, node, "{}.mean()"),), cause
+    if node is None or crash.own is None:
+        return (), "The losses of the samples are not combined."
+    if isinstance(crash.call, ast.Call) and isinstance(crash.call.func, ast.Attribute):
+        return (wrap_node(crash.own.file, node, "{}.mean()"),), "The values are not combined into one number."
+    return (replace_node(crash.own.file, node, f"{crash.text(node)}.mean()"),), "The values are not combined into one."
+
+
+def _is_used_elsewhere(crash: Crash, name: str) -> bool:
+    return crash.own is not None and name in crash.own.variables and name.endswith("es")
+
+
+def bad() -> Setup:
+    """A step that takes the loss of each sample."""
+    return _stepping("none")
+
+
+def good() -> Setup:
+    """A step that takes the mean loss."""
+    return _stepping("mean")
+
+
+def _stepping(reduction: str) -> Setup:
+    x, y = points()
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        losses: Tensor = nn.functional.cross_entropy(setup.model(batch[0]), batch[1], reduction=reduction)
+        losses.backward()  # type: ignore[no-untyped-call]
+        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
+
+    setup.step_fn = step
+    return setup if reduction == "none" else classifier()

@@ -1,0 +1,150 @@
+"""X1031: the tensors of an operation are on different devices."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.inputs import assigned_value_in, outermost_place
+from nbdebug.finding import Edit
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import classifier, minimal_setup, points
+from nbdebug.setup import Setup
+from nbdebug.source.search import find_assignments, syntax_tree
+from nbdebug.tensors.pytree import tree_tensors
+
+
+@crash_rule("X1031")
+def devices_differ(crash: Crash) -> CrashCause | None:
+    """An operation gets tensors of different devices.
+
+    ## What it does
+    Reads the devices of the operands and of the parameters of the layer, and names the tensor that was left behind.
+
+    ## Why it matters
+    The operation cannot run.
+
+    ## How it is measured
+    Exactly, by the devices.
+
+    ## How to fix
+    Move the tensor where it is made, or register it (a buffer, a ModuleList), so that ``model.to(device)`` moves it.
+
+    ## When to ignore
+    Never: the operation cannot run.
+
+    ## References
+    Documentation of torch.nn.Module.to and register_buffer.
+    """
+    if "device" not in crash.message.lower() or crash.own is None:
+        return None
+    operands = _operands(crash)
+    devices = Counter(value.device for _, value in operands)
+    if len(devices) < 2:
+        return None
+    model = crash.root
+    expected = next((p.device for p in model.parameters()), None) if model is not None else None
+    main = max(devices, key=lambda device: (device.type != "cpu", device == expected, devices[device]))
+    name, stray = next((n, v) for n, v in operands if v.device != main)
+    others = ", ".join(f"{n} on {v.device}" for n, v in operands if v.device == main)
+    message = f"{name} is on {stray.device} ({describe_tensor(stray)}), and {others}."
+    layer = crash.layer
+    hidden = _unregistered(crash, layer)
+    if hidden is not None:
+        return _list_of_modules(crash, hidden, message)
+    path = crash.path(layer)
+    cause = f"{name} was left behind on {stray.device}: move it to the device of the others where it is made."
+    edits = _move(crash, stray, main)
+    fix = f"{name} = {name}.to({str(main)!r})"
+    return CrashCause(message, cause, "" if edits else fix, edits, module=path)
+
+
+def _operands(crash: Crash) -> list[tuple[str, Tensor]]:
+    # What had to be computed is on the meta device, wherever the operands are.
+    stored = [(n, v) for n, v in crash.tensors if isinstance(n, (ast.Name, ast.Attribute))]
+    found: list[tuple[str, Tensor]] = [(crash.text(n), v) for n, v in stored]
+    layer = crash.layer
+    if isinstance(layer, nn.Module):
+        found += [("the input", v) for v in tree_tensors(crash.layer_input)]
+        path = crash.path(layer)
+        found += [(f"{path}.{n}" if path else n, v) for n, v in layer.named_parameters()]
+    for name in ("input", "target", "weight"):
+        value = crash.local(name)
+        if isinstance(value, Tensor):
+            found.append((name, value))
+    unique: dict[int, tuple[str, Tensor]] = {}
+    for name, value in found:
+        unique.setdefault(id(value), (name, value))
+    return list(unique.values())
+
+
+def _unregistered(crash: Crash, layer: nn.Module | None) -> tuple[nn.Module, str] | None:
+    """Return the module and the attribute that hold a layer in a plain list, where to() does not reach it."""
+    for module in crash.modules:
+        for name, value in vars(module).items():
+            items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            if not name.startswith("_") and layer is not None and any(item is layer for item in items):
+                return module, name
+    return None
+
+
+def _list_of_modules(crash: Crash, hidden: tuple[nn.Module, str], message: str) -> CrashCause:
+    module, name = hidden
+    lines = find_assignments(module, name)
+    cause = f"self.{name} is a plain list, so model.to(device) does not move its layers: use nn.ModuleList."
+    for line in lines:
+        tree = syntax_tree(line.file)
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.Assign) and node.lineno == line.number:
+                edit = wrap_node(line.file, node.value, "nn.ModuleList({})")
+                return CrashCause(message, cause, edits=(edit,))
+    return CrashCause(message, cause, f"self.{name} = nn.ModuleList(self.{name})")
+
+
+def _move(crash: Crash, stray: Tensor, device: torch.device) -> tuple[Edit, ...]:
+    """Return the edit that moves a tensor where a variable gets it, or where it is passed."""
+    text = _device_text(crash, device)
+    for frame in reversed(list(crash.user_frames())):
+        for name, value in frame.variables.items():
+            if value is stray and (assigned := assigned_value_in(frame, ast.Name(name, ast.Load()))) is not None:
+                return (wrap_node(frame.file, assigned, f"{{}}.to({text})"),)
+    node = next((n for n, v in crash.tensors if v is stray), crash.input_node)
+    place = outermost_place(crash, node)
+    return (wrap_node(place[0].file, place[1], f"{{}}.to({text})"),) if place is not None else ()
+
+
+def _device_text(crash: Crash, device: torch.device) -> str:
+    """Return the user's variable of a device, else its name."""
+    for frame in crash.user_frames():
+        for name, value in frame.variables.items():
+            if isinstance(value, (torch.device, str)) and str(value) == str(device):
+                return name
+    return repr(str(device))
+
+
+class _OnTwoDevices(nn.Module):
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.head, self.offset = nn.Linear(4, 3), torch.zeros(3, device=device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(x)
+        out = torch.add(out, self.offset)
+        return out
+
+
+def bad() -> Setup:
+    """Weights on another device than the input."""
+    return minimal_setup(_OnTwoDevices("meta"), *points(), nn.CrossEntropyLoss())
+
+
+def good() -> Setup:
+    """All on one device."""
+    return classifier()

@@ -1,0 +1,123 @@
+"""X1002: the matrices of a product do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.repairs import (
+    apply_template,
+    first_running_change,
+    owner_of_parameter,
+    resize_parameter,
+    wrap_operand,
+)
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import minimal_setup, points
+from nbdebug.setup import Setup
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "matmul": torch.matmul,
+    "mm": torch.mm,
+    "bmm": torch.bmm,
+    "mv": torch.mv,
+    "dot": torch.dot,
+    "linear": nn.functional.linear,
+}
+_CHANGES = ("{}.transpose(-2, -1)", "{}.flatten(1)", "{}.squeeze(-1)", "{}.unsqueeze(-1)", "{}.unsqueeze(1)")
+
+
+@crash_rule("X1002")
+def matrix_size_mismatch(crash: Crash) -> CrashCause | None:
+    """The inner sizes of a product of matrices differ.
+
+    ## What it does
+    Reads both operands of a matrix product in the user's code, and looks for the change of one of them with which the
+    product runs.
+
+    ## Why it matters
+    The forward pass cannot run.
+
+    ## How it is measured
+    Exactly, by the shapes. A transpose and a flatten of either operand are tried on the meta device, in this order. If
+    none runs and one operand is a parameter, it has the wrong size.
+
+    ## How to fix
+    Transpose or flatten the operand, or create the parameter with the size of the input.
+
+    ## When to ignore
+    Never: the operation is undefined.
+
+    ## References
+    Documentation of torch.matmul.
+    """
+    function = _FUNCTIONS.get(crash.operation)
+    if function is None or crash.torch_frames or len(crash.tensors) < 2:
+        return None
+    (left_node, left), (right_node, right) = crash.tensors[:2]
+    if not left.dim() or not right.dim() or not _differ(crash.operation, left, right):
+        return None
+    texts = [crash.text(left_node), crash.text(right_node)]
+    sizes = f"{describe_tensor(left)} and {describe_tensor(right)}"
+    held = owner_of_parameter(crash, right)
+    path = held[2] if held else None
+    message = (
+        f"The product of {texts[0]} and {texts[1]}{f' ({path})' if path and path != texts[1] else ''} got {sizes}."
+    )
+    evidence = {texts[0]: describe_tensor(left), texts[1]: describe_tensor(right)}
+    order = [(1, _CHANGES[0]), (0, _CHANGES[1]), *((p, t) for t in _CHANGES[2:] for p in (1, 0)), (0, _CHANGES[0])]
+    is_weight = isinstance(right, nn.Parameter) or held is not None
+    if is_weight:
+        order = [(0, _CHANGES[1]), (1, _CHANGES[0]), (0, _CHANGES[0])]
+    change = first_running_change(function, (left, right), order)
+    expected = right.shape[-1] if crash.operation == "linear" else right.shape[-2 if right.dim() > 1 else 0]
+    inner = f"The last axis of {texts[0]} has {left.shape[-1]} entries, and {texts[1]} takes {expected}."
+    if change is not None:
+        position, template = change
+        node = (left_node, right_node)[position]
+        changed = apply_template(template, (left, right)[position])
+        cause = f"{inner} With {template.format(texts[position])}, {describe_tensor(changed)}, the product runs."
+        return CrashCause(message, cause, edits=wrap_operand(crash, node, template), evidence=evidence)
+    if is_weight:
+        edit = resize_parameter(crash, right, expected, left.shape[-1])
+        fix = f"create {texts[1]} with {left.shape[-1]} instead of {expected}"
+        edits = (edit,) if edit else ()
+        return CrashCause(message, inner, "" if edit else f"# {fix}", edits, evidence=evidence)
+    return CrashCause(message, inner, f"# make {left.shape[-1]} and {expected} equal", evidence=evidence)
+
+
+def _differ(operation: str, left: Tensor, right: Tensor) -> bool:
+    if operation == "linear":
+        return left.shape[-1] != right.shape[-1]
+    if operation == "bmm" and (left.dim() != 3 or right.dim() != 3):
+        return True
+    return left.shape[-1] != right.shape[-2 if right.dim() > 1 else 0] or left.shape[:-2] != right.shape[:-2]
+
+
+class _Attention(nn.Module):
+    def __init__(self, is_transposed: bool) -> None:
+        super().__init__()
+        self.head, self.keys, self.is_transposed = nn.Linear(4, 3), nn.Linear(4, 4), is_transposed
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = x.unsqueeze(2)
+        keys = self.keys(x).unsqueeze(2)
+        scores = parts @ keys.transpose(1, 2) if self.is_transposed else parts @ keys
+        out: Tensor = self.head((scores @ parts).squeeze(2))
+        return out
+
+
+def bad() -> Setup:
+    """Scores of queries and keys without a transpose."""
+    return minimal_setup(_Attention(False), *points(), nn.CrossEntropyLoss())
+
+
+def good() -> Setup:
+    """Scores of queries and transposed keys."""
+    return minimal_setup(_Attention(True), *points(), nn.CrossEntropyLoss())

@@ -1,0 +1,94 @@
+"""X1035: an operation asks for more memory than there is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.evaluation import UNKNOWN
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.setup import Setup
+
+
+@crash_rule("X1035")
+def out_of_memory(crash: Crash) -> CrashCause | None:
+    """An operation or a layer asks for more memory than the machine or the GPU has.
+
+    ## What it does
+    Reads the operands of the operation, and computes from their shapes what it would take.
+
+    ## Why it matters
+    The program cannot go on.
+
+    ## How it is measured
+    The size in the message, and the shapes of the operands in the user's code.
+
+    ## How to fix
+    Use smaller batches, a smaller layer, or an operation that does not build all pairs.
+
+    ## When to ignore
+    Never: the operation cannot run.
+
+    ## References
+    Documentation of torch.cuda, memory management.
+    """
+    is_memory = isinstance(crash.error, (MemoryError, torch.OutOfMemoryError)) or re.search(
+        "not enough memory|out of memory|allocate memory|Invalid storage size|Storage size calculation overflowed",
+        crash.message,
+    )
+    if not is_memory:
+        return None
+    size = re.search(r"allocate (\d+) bytes", crash.message) or re.search(r"([\d.]+ [GMK]iB)", crash.message)
+    amount = _amount(size[1]) if size else "more memory than there is"
+    operands = [f"{crash.text(n)}: {describe_tensor(v)}" for n, v in crash.tensors if v.numel() > 1]
+    for frame in crash.user_frames():
+        if not operands:
+            operands = [f"{k}: {describe_tensor(v)}" for k, v in frame.variables.items() if isinstance(v, Tensor)]
+    numbers = _numbers(crash)
+    line = crash.line
+    text = line.text.strip() if line is not None else crash.operation
+    message = f"This line asks for {amount} of memory: {text}."
+    parts = [f"It meets {', '.join(operands[:4])}." if operands else "", f"Its sizes are {numbers}." if numbers else ""]
+    layer = next((f.variables.get("self") for f in crash.torch_frames if f.function == "__init__"), None)
+    if isinstance(layer, nn.Linear):
+        made = [f"{k}={v}" for k, v in vars(layer).items() if k in ("in_features", "out_features")]
+        parts.append(f"A Linear layer with {', '.join(made)} holds as many weights as their product.")
+    cause = " ".join(filter(None, parts)) or "The tensors are too large."
+    return CrashCause(message, cause, "# smaller batches, a smaller layer, or fewer pairs at once")
+
+
+def _amount(text: str) -> str:
+    return f"{int(text) / 2**30:,.1f} GiB" if text.isdigit() else text
+
+
+def _numbers(crash: Crash) -> str:
+    """Return the large numbers among the arguments of the call."""
+    values: list[Any] = [value for _, value in crash.operands if type(value) is int]
+    for frame in crash.torch_frames:
+        values += [v for k, v in frame.variables.items() if type(v) is int and k.endswith(("features", "num", "size"))]
+    return ", ".join(dict.fromkeys(str(value) for value in values if value is not UNKNOWN and value > 1000))
+
+
+def bad() -> Setup:
+    """A tensor of a million gigabytes."""
+    x, y = points()
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        torch.zeros(2**50)
+        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
+
+    setup.step_fn = step
+    return setup
+
+
+def good() -> Setup:
+    """A step that runs."""
+    return classifier()

@@ -1,0 +1,131 @@
+"""X1026: the keys or sizes of a state dict do not fit the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.setup import Setup
+
+
+@crash_rule("X1026")
+def state_dict_mismatch(crash: Crash) -> CrashCause | None:
+    """A state dict has other keys or sizes than the model that loads it.
+
+    ## What it does
+    Compares the keys and shapes of both, and looks for the mapping that fits: a prefix, a renamed layer, or a part.
+
+    ## Why it matters
+    The weights are not loaded.
+
+    ## How it is measured
+    Exactly, by keys and shapes.
+
+    ## How to fix
+    Rename the keys, pass the part that holds the weights, or create the model with the sizes of the checkpoint.
+
+    ## When to ignore
+    Never: the operation cannot run.
+
+    ## References
+    Documentation of torch.nn.Module.load_state_dict.
+    """
+    if crash.phase != "load_state_dict" or crash.own is None:
+        return None
+    frame = next(f for f in crash.torch_frames if f.function == "load_state_dict")
+    model, state = frame.variables.get("self"), frame.variables.get("state_dict")
+    if not isinstance(model, nn.Module):
+        return _optimizer(state, model, crash)
+    if not isinstance(state, Mapping):
+        message = f"load_state_dict takes a dictionary of tensors; it got {type(state).__name__}."
+        return CrashCause(message, "The file holds something else.", "model.load_state_dict(torch.load(path))")
+    own, given = model.state_dict(), dict(state)
+    node = crash.input_node
+    missing, extra = sorted(set(own) - set(given)), sorted(set(given) - set(own))
+    inner = [key for key, value in given.items() if isinstance(value, Mapping) and set(own) & set(value)]
+    if inner:
+        text = f"The dictionary holds {', '.join(map(repr, list(given)[:5]))}; the weights are under {inner[0]!r}."
+        edits = (wrap_node(crash.own.file, node, f'{{}}["{inner[0]}"]'),) if node is not None else ()
+        return CrashCause(text, "It is a whole checkpoint: model, optimizer and epoch.", edits=edits)
+    for cause, template in _mappings(own, given, missing, extra):
+        message = f"The checkpoint has {', '.join(extra[:3])}; the model has {', '.join(missing[:3])}."
+        edits = (wrap_node(crash.own.file, node, template),) if node is not None else ()
+        return CrashCause(message, cause, edits=edits)
+    sizes = [k for k in own if k in given and getattr(given[k], "shape", None) != own[k].shape]
+    if sizes:
+        shapes = "; ".join(
+            f"{k}: {[*given[k].shape]} in the checkpoint, {[*own[k].shape]} in the model" for k in sizes[:3]
+        )
+        cause = f"{len(sizes)} parameters have other sizes: the model was created with other arguments."
+        return CrashCause(
+            f"{shapes}.", cause, "# create the model with the sizes of the checkpoint, or leave these keys out"
+        )
+    message = f"Missing in the checkpoint: {', '.join(missing[:4]) or 'nothing'}; unknown to the model: "
+    message += f"{', '.join(extra[:4]) or 'nothing'}."
+    return CrashCause(message, "The checkpoint is of another model.", "model.load_state_dict(state, strict=False)")
+
+
+def _mappings(own: Any, given: Any, missing: list[str], extra: list[str]) -> list[tuple[str, str]]:
+    """Return the mapping of keys that fits, with its cause."""
+    found = []
+    for prefix in {key.split(".")[0] + "." for key in extra}:
+        if {key.removeprefix(prefix) for key in given} == set(own):
+            why = "DataParallel adds it" if prefix == "module." else "a wrapper adds it"
+            template = f'{{{{key.removeprefix("{prefix}"): value for key, value in {{}}.items()}}}}'
+            found.append((f"All keys have the prefix {prefix!r}; {why}.", template))
+    for prefix in {key.split(".")[0] + "." for key in missing}:
+        if {prefix + key for key in given} == set(own):
+            template = f'{{{{"{prefix}" + key: value for key, value in {{}}.items()}}}}'
+            found.append(
+                (f"The keys of the model have the prefix {prefix!r}, and those of the checkpoint do not.", template)
+            )
+    olds, news = _layers(extra), _layers(missing)
+    if not found and len(olds) == len(news) == 1:
+        (old,), (new,) = olds, news
+        renamed = {key.replace(f"{old}.", f"{new}.", 1) if key.startswith(f"{old}.") else key for key in given}
+        if renamed == set(own):
+            template = f'{{{{key.replace("{old}.", "{new}."): value for key, value in {{}}.items()}}}}'
+            found.append((f"The layer {old} of the checkpoint is called {new} in the model.", template))
+    return found
+
+
+def _layers(keys: list[str]) -> list[str]:
+    return sorted({key.rpartition(".")[0] for key in keys})
+
+
+def _optimizer(state: Any, optimizer: Any, crash: Crash) -> CrashCause | None:
+    """Explain a state of another optimizer."""
+    groups = getattr(optimizer, "param_groups", None)
+    saved = state.get("param_groups") if isinstance(state, Mapping) else None
+    if groups is None or saved is None:
+        return None
+    counts = [sum(len(group["params"]) for group in own) for own in (saved, groups)]
+    message = f"The state of the optimizer holds {counts[0]} parameters in {len(saved)} groups; "
+    message += f"this optimizer has {counts[1]} in {len(groups)} groups."
+    cause = "It was saved with another model, or with another part of its parameters."
+    return CrashCause(message, cause, "# create the optimizer of the same parameters, or start with a new state")
+
+
+def bad() -> Setup:
+    """A state dict with a prefix."""
+    x, y = points()
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        network(3).load_state_dict({f"module.{key}": value for key, value in setup.model.state_dict().items()})
+        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
+
+    setup.step_fn = step
+    return setup
+
+
+def good() -> Setup:
+    """A step that runs."""
+    return classifier()

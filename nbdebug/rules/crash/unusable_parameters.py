@@ -1,0 +1,116 @@
+"""X1029: an optimizer gets no parameters, or what is no parameter."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.creations import crash_files
+from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.finding import Edit
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, syntax_tree
+
+
+@crash_rule("X1029")
+def unusable_parameters(crash: Crash) -> CrashCause | None:
+    """An optimizer is created with nothing to train.
+
+    ## What it does
+    Reads what the optimizer was given: an empty list, a tensor, a module, or tensors that are no leaves.
+
+    ## Why it matters
+    The optimizer cannot be created.
+
+    ## How it is measured
+    Exactly, by the type of the argument, and by ``requires_grad`` of the parameters in the user's frames.
+
+    ## How to fix
+    Pass ``model.parameters()``, register layers as attributes or in a ModuleList, and leave something to train.
+
+    ## When to ignore
+    Never: the operation cannot run.
+
+    ## References
+    Documentation of torch.optim, section Constructing it.
+    """
+    if not any(f.is_in("optim/") and f.function == "__init__" for f in crash.torch_frames) or crash.own is None:
+        return None
+    given, node = crash.local("params"), crash.input_node
+    text = crash.text(node) if node is not None else "the argument"
+    if isinstance(given, (Tensor, nn.Module)):
+        template = "{}.parameters()" if isinstance(given, nn.Module) else "[{}]"
+        kind = "a module" if isinstance(given, nn.Module) else "a tensor"
+        message = f"The optimizer takes an iterable of parameters, such as model.parameters(); {text} is {kind}."
+        own_edits = (wrap_node(crash.own.file, node, template),) if node is not None else ()
+        return CrashCause(message, f"Pass {template.format(text)}, a list or an iterable.", edits=own_edits)
+    if "non-leaf" in crash.message:
+        message = f"The optimizer takes leaves; a tensor of {text} was computed from others (it has a grad_fn)."
+        cause = (
+            "Moving or computing with a tensor that requires a gradient gives a new one: call requires_grad_() last."
+        )
+        return CrashCause(message, cause, "w = torch.randn(3).mul(0.1).requires_grad_()")
+    if "empty parameter list" not in crash.message:
+        return None
+    models = [model for model in crash.models if any(True for _ in model.parameters())]
+    frozen = [model for model in models if not any(p.requires_grad for p in model.parameters())]
+    message = f"{text} holds no parameters, so the optimizer has nothing to train."
+    if frozen:
+        line, edits = _freezing(crash)
+        cause = (
+            f"All parameters of {type(frozen[0]).__name__} are frozen (requires_grad=False), the new layers as well."
+        )
+        fix = "for parameter in model.head.parameters():\n    parameter.requires_grad = True"
+        return CrashCause(message, cause, fix, edits, line=line)
+    held = next((m for m in crash.models if _hidden(m)), None)
+    if held is not None:
+        name = _hidden(held)[0]
+        cause = f"self.{name} is a plain list, so its layers are not registered: use nn.ModuleList."
+        return CrashCause(message, cause, f"self.{name} = nn.ModuleList(self.{name})")
+    cause = "The model has no registered layers, or the iterator of its parameters was used up before."
+    return CrashCause(message, cause, "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+
+
+def _hidden(model: nn.Module) -> list[str]:
+    """Return the attributes of a module that hold modules in plain lists or dictionaries."""
+    found = []
+    for name, value in vars(model).items():
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        if not name.startswith("_") and any(isinstance(item, nn.Module) for item in items):
+            found.append(name)
+    return found
+
+
+def _freezing(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    for file in sorted(crash_files(crash)):
+        for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
+            if call_name(node) == "requires_grad_" or (
+                isinstance(node, ast.Assign) and getattr(node.targets[0], "attr", "") == "requires_grad"
+            ):
+                return SourceLine(file, getattr(node, "lineno", 1)), ()
+    return None, ()
+
+
+def bad() -> Setup:
+    """An optimizer of no parameters."""
+    x, y = points()
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        torch.optim.SGD([], lr=0.1)
+        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
+
+    setup.step_fn = step
+    return setup
+
+
+def good() -> Setup:
+    """A step that runs."""
+    return classifier()

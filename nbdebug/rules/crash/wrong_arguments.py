@@ -1,0 +1,147 @@
+"""X1027: a module or a function of torch gets the wrong arguments."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from difflib import get_close_matches
+from typing import Any
+
+from torch import Tensor, nn
+
+from nbdebug.crashes import Crash
+from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.evaluation import UNKNOWN
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.finding import Edit
+from nbdebug.rule_engine.crash_rules import crash_rule
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Setup
+
+
+@crash_rule("X1027")
+def wrong_arguments(crash: Crash) -> CrashCause | None:
+    """A module, a function or a class is called with arguments that it does not take.
+
+    ## What it does
+    Reads the signature of what was called, and names the argument that is missing, too many or misspelled.
+
+    ## Why it matters
+    The call cannot run.
+
+    ## How it is measured
+    Exactly, by the signature and the call in the user's code.
+
+    ## How to fix
+    Pass the arguments of the signature, under their names.
+
+    ## When to ignore
+    Never: the operation cannot run.
+
+    ## References
+    Documentation of torch.nn.Module.forward.
+    """
+    if crash.kind not in ("TypeError", "RuntimeError") or not re.search(_ARGUMENTS, crash.message):
+        return None
+    called = _called(crash)
+    if called is UNKNOWN or called is None:
+        return None
+    name = type(called).__name__ if isinstance(called, nn.Module) else getattr(called, "__name__", str(called))
+    function = called.forward if isinstance(called, nn.Module) else called
+    names = _parameters(function)
+    signature = f"{name}({', '.join(names)})"
+    if isinstance(called, type) and issubclass(called, nn.modules.loss._Loss):
+        return _loss_class(crash, name)
+    if match := re.search(r"unexpected keyword argument '(\w+)'", crash.message):
+        return _unexpected(crash, match[1], names, signature)
+    missing = re.findall(r"'(\w+)'", crash.message.partition("missing")[2])
+    if missing:
+        message = f"{signature} is called without {', '.join(missing)}."
+        cause = f"The call passes {_count(crash)} arguments; {', '.join(missing)} must be passed, too."
+        return CrashCause(message, cause, f"# pass {', '.join(f'{part}=…' for part in missing)}")
+    if match := re.search(r"takes (?:from \d+ to )?(\d+) positional arguments? but (\d+)", crash.message):
+        message = f"{signature} takes {int(match[1]) - 1} arguments, and {int(match[2]) - 1} are passed."
+        return CrashCause(message, "The batch may have more parts than the model takes.", *_too_many(crash, names))
+    return None
+
+
+_ARGUMENTS = r"unexpected keyword argument|missing \d+ required|takes .*positional argument|Boolean value of Tensor"
+
+
+def _called(crash: Crash) -> Any:
+    """Return what the user's code has called: a module, a class or a function."""
+    for frame in reversed(crash.torch_frames):
+        owner = frame.variables.get("self")
+        if isinstance(owner, nn.Module):
+            return owner if frame.function != "__init__" else type(owner)
+    value = crash.value(crash.call.func) if crash.call is not None else UNKNOWN
+    is_known = isinstance(value, nn.Module) or str(getattr(value, "__module__", "")).startswith("torch")
+    is_module_class = isinstance(value, type) and issubclass(value, nn.Module)
+    return value if is_known or is_module_class else UNKNOWN
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
+
+
+def _count(crash: Crash) -> int:
+    return len(crash.call.args) + len(crash.call.keywords) if crash.call is not None else 0
+
+
+def _loss_class(crash: Crash, name: str) -> CrashCause | None:
+    call = crash.call
+    if call is None or crash.own is None:
+        return None
+    message = f"{name} is a class: its constructor takes options, and output and target go to the instance."
+    cause = f"Create the loss first, {name}(), and call the instance with output and target."
+    edit = replace_node(crash.own.file, call.func, f"{crash.text(call.func)}()")
+    return CrashCause(message, cause, edits=(edit,))
+
+
+def _unexpected(crash: Crash, keyword: str, names: list[str], signature: str) -> CrashCause:
+    message = f"{signature} has no argument {keyword}."
+    close = get_close_matches(keyword, names, n=1, cutoff=0.5)
+    close = close or [name for name in names if name in keyword or keyword in name]
+    close = close or [name for name in names if "".join(word[0] for word in keyword.split("_")) == name]
+    call = crash.call
+    node = next((k for k in call.keywords if k.arg == keyword), None) if call is not None else None
+    if not close:
+        return CrashCause(message, "The keyword is unknown.", f"# one of {', '.join(names)}")
+    cause = f"The argument is called {close[0]}."
+    if node is None or crash.own is None:
+        return CrashCause(message, cause, f"{close[0]}=…  # instead of {keyword}=")
+    edit = replace_node(crash.own.file, node, f"{close[0]}={crash.text(node.value)}")
+    return CrashCause(message, cause, edits=(edit,))
+
+
+def _too_many(crash: Crash, names: list[str]) -> tuple[str, tuple[Edit, ...]]:
+    call = crash.call
+    star = next((a for a in call.args if isinstance(a, ast.Starred)), None) if call is not None else None
+    if star is not None and crash.own is not None and names:
+        text = f"{crash.text(star.value)}[:{len(names)}]"
+        return "", (replace_node(crash.own.file, star.value, text),)
+    return f"# pass {', '.join(names)} only", ()
+
+
+def bad() -> Setup:
+    """A call with an unknown keyword."""
+    x, y = points()
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        nn.functional.dropout(batch[0], probability=0.5)  # type: ignore[call-arg]
+        return nn.functional.cross_entropy(setup.model(batch[0]), batch[1])
+
+    setup.step_fn = step
+    return setup
+
+
+def good() -> Setup:
+    """A step that runs."""
+    x, y = points()
+    return minimal_setup(network(3), x, y, nn.CrossEntropyLoss())

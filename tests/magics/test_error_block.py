@@ -1,0 +1,72 @@
+"""Tests of the block below a traceback, in IPython."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+CRASH = "import torch\nnet = torch.nn.Linear(3, 1)\nnet(torch.randn(2, 4))"
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    interactive = InteractiveShell.instance()
+    interactive.run_cell("%load_ext nbdebug")
+    yield interactive
+    interactive.run_cell("%nbdebug errors on")
+    interactive.run_cell("%unload_ext nbdebug")
+    interactive.reset(new_session=False)
+
+
+def output_of(shell: InteractiveShell, text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    shell.run_cell(text)
+    return capsys.readouterr().out
+
+
+def test_cell_that_torch_ends_gets_traceback_and_one_block(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = output_of(shell, CRASH, capsys)
+    assert output.count("nbdebug X1001") == 1
+    assert output.index("RuntimeError") < output.index("nbdebug X1001")
+    assert "net = torch.nn.Linear(4, 1)" in output
+
+
+@pytest.mark.parametrize("cell", ["1 / 0", "import torch", "assert False", "def broken(:"])
+def test_other_cells_get_no_block(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str) -> None:
+    assert "nbdebug X" not in output_of(shell, cell, capsys)
+
+
+def test_block_is_off_and_on_by_magic(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("%nbdebug errors off")
+    assert "nbdebug X1001" not in output_of(shell, CRASH, capsys)
+    shell.run_cell("%nbdebug errors on")
+    assert "nbdebug X1001" in output_of(shell, CRASH, capsys)
+
+
+def test_why_returns_report_of_last_exception(shell: InteractiveShell) -> None:
+    shell.run_cell(CRASH)
+    result: Any = shell.run_cell("%why").result
+    assert result.findings[0].code == "X1001"
+    assert "shapes up to the operation that raised" in str(result)
+
+
+def test_custom_handler_and_tb_keep_working(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = []
+    shell.set_custom_exc((RuntimeError,), lambda *arguments, **options: seen.append(arguments[1]))
+    try:
+        assert "nbdebug X1001" in output_of(shell, CRASH, capsys) or seen == ["RuntimeError"]
+        assert len(seen) == 1
+    finally:
+        shell.set_custom_exc((), None)
+    shell.run_cell(CRASH)
+    assert "RuntimeError" in output_of(shell, "%tb", capsys)
+
+
+def test_loading_twice_shows_one_block(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("%reload_ext nbdebug")
+    assert output_of(shell, CRASH, capsys).count("nbdebug X1001") == 1
