@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,7 +57,7 @@ def padding_attention(eval_outputs: EvalOutputs) -> PaddingAttention:
     return PaddingAttention(int(rows.sum()), real_weight, _mask_location(calls[: position + 1], padded))
 
 
-def _find_padded(inputs: Iterator[Tensor] | Sequence[Tensor]) -> Iterator[Tensor]:
+def _find_padded(inputs: Iterable[Tensor]) -> Iterator[Tensor]:
     for tensor in inputs:
         if (tokens := find_trailing_padding(tensor)) is not None:
             yield tokens[1]
