@@ -219,7 +219,7 @@ def _check_classes_are_read(compute_loss: Callable[[Tensor], float], output: Ten
         return
     uniform = torch.full_like(output, 0.5)
     base = compute_loss(uniform)
-    for number in target.unique()[:_MAX_TESTED_SAMPLES].tolist():
+    for number in sorted(set(target.flatten().tolist()))[:_MAX_TESTED_SAMPLES]:
         raised = uniform.clone()
         if 0 <= number < output.shape[axes[0]]:
             raised.select(axes[0], number)[target == number] = 0.75
