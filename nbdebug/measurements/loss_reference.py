@@ -195,6 +195,7 @@ def ideal_loss(setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: Lo
     if len({pair_loss.right > pair_loss.wrong for pair_loss in pair_losses}) > 1:
         raise NotChecked("the loss of a perfect prediction depends on whether outputs are logits or probabilities")
     _check_targets_are_used(setup, first_pass, output_pairs[0][0].to(output_scores), target)
+    _check_classes_are_read(compute_loss, output_scores, target)
     _check_consistent_direction(compute_loss, output_pairs[0])
     _check_same_element_is_compared(setup, first_pass, output_pairs[0][0].to(output_scores), target)
     return pair_losses[0]
@@ -209,6 +210,21 @@ def _check_targets_are_used(setup: Setup, first_pass: ForwardPass, prediction: T
     )
     if is_unchanged and not torch.equal(swapped, target):
         raise NotChecked("the loss does not depend on the targets")
+
+
+def _check_classes_are_read(compute_loss: Callable[[Tensor], float], output: Tensor, target: Tensor) -> None:
+    """Raise NotChecked if the loss ignores the output of a class that occurs: its classes are other columns."""
+    axes = get_extra_axes(output, target)
+    if not axes or target.is_floating_point() or output.select(axes[0], 0).shape != target.shape:
+        return
+    uniform = torch.full_like(output, 0.5)
+    base = compute_loss(uniform)
+    for number in sorted(set(target.flatten().tolist()))[:_MAX_TESTED_SAMPLES]:
+        raised = uniform.clone()
+        if 0 <= number < output.shape[axes[0]]:
+            raised.select(axes[0], number)[target == number] = 0.75
+            if compute_loss(raised) == base:
+                raise NotChecked(f"the loss does not read output {number} for samples of class {number}")
 
 
 def _check_consistent_direction(compute_loss: Callable[[Tensor], float], pair: _OutputPair) -> None:

@@ -48,6 +48,38 @@ def test_broadcast_loss_when_loop_broadcasts_is_still_reported() -> None:
     assert "L205" in error_codes_after_loop(network(1), nn.MSELoss(), points()[0].sum(1), lambda output: output)
 
 
+def own_huber(output: Tensor, target: Tensor) -> Tensor:
+    size = (output - target).abs()
+    return torch.where(size < 1, 0.5 * size**2, size - 0.5).mean()
+
+
+def own_square(output: Tensor, target: Tensor) -> Tensor:
+    return torch.sub(output, target).pow(2).mean()
+
+
+@pytest.mark.parametrize("own_loss", [own_huber, own_square])
+@pytest.mark.parametrize("is_squeezed", [False, True])
+def test_broadcast_loss_beside_cross_entropy_is_reported_unless_shapes_agree(own_loss: Loss, is_squeezed: bool) -> None:
+    x, y = points()
+    values, model = x.sum(1), nn.Linear(4, 4)
+
+    def loss_fn(output: Tensor, targets: tuple[Tensor, Tensor]) -> Tensor:
+        column = output[:, :1].squeeze(1) if is_squeezed else output[:, :1]
+        return own_loss(column, targets[0]) + F.cross_entropy(output[:, 1:], targets[1])
+
+    loader = DataLoader([(a, (b, c)) for a, b, c in zip(x, values, y, strict=True)], batch_size=16)  # type: ignore[arg-type]
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    debugger.checkup()
+    with debugger.watch():
+        for inputs, targets in [*loader, *loader]:
+            optimizer.zero_grad()
+            loss_fn(model(inputs), targets).backward()
+            optimizer.step()
+    errors = {finding.code for finding in debugger.findings if finding.severity == "error"}
+    assert errors & {"L205", "L213"} == (set() if is_squeezed else {"L205"})
+
+
 def test_untrained_head_findings_when_second_optimizer_trains_it_are_disproved() -> None:
     x, y = points()
     model = nn.ModuleDict({"body": nn.Linear(4, 8), "one": nn.Linear(8, 3), "two": nn.Linear(8, 3)})

@@ -14,6 +14,8 @@ from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
+_TORCH_LOSSES = ("_loss", "kl_div")
+
 
 @rule("L205", "error")
 def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcast]) -> Iterator[Finding]:
@@ -55,7 +57,8 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
                 "call": broadcast.call,
             },
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
-            assumes=(LOSS_OPERANDS_MISMATCH,),
+            # A loop shows the operands of torch's losses only.
+            assumes=(LOSS_OPERANDS_MISMATCH,) if broadcast.call.endswith(_TORCH_LOSSES) else (),
         )
     for broadcast in weight_broadcasts[:1]:
         yield Finding(

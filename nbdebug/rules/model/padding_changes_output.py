@@ -12,8 +12,13 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.padding import Padding, TrailingPadding
+from nbdebug.measurements.padding_attention import PaddingAttention
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
+
+_INVERSION_CONSEQUENCES = (
+    *("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G401", "G402", "G415"),
+)
 
 
 @rule("M310", "error")
@@ -21,6 +26,7 @@ def padding_changes_output(
     padding: Padding | NotChecked,
     trailing_padding: TrailingPadding | NotChecked,
     position_influence: PositionInfluence | NotChecked,
+    padding_attention: PaddingAttention | NotChecked,
     *,
     share: float = 0.5,
     dominant: float = 3.0,
@@ -49,7 +55,8 @@ def padding_changes_output(
     mask.
     For an inverted mask, the embedded content of each position of one padded row is changed alone. The mask is inverted
     if at least half of the padded positions change the output for other positions, and at most one real position does,
-    such as a summary token.
+    such as a summary token. It is also inverted if an attention gives less than 0.1 % of its weight to the real
+    positions of each row that ends in padding, whatever the weights are computed with.
 
     ## How to fix
     Pass the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a
@@ -64,6 +71,9 @@ def padding_changes_output(
     """
     if isinstance(position_influence, PositionInfluence) and position_influence.is_inverted:
         yield _inverted_mask_finding(position_influence)
+        return
+    if isinstance(padding_attention, PaddingAttention) and padding_attention.is_inverted:
+        yield _inverted_attention_finding(padding_attention)
         return
     if isinstance(padding, NotChecked):
         if isinstance(trailing_padding, NotChecked):
@@ -102,7 +112,20 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
             "padded": influence.padded,
             "influential_padded": influence.influential_padded,
         },
-        explains=("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G415"),
+        explains=_INVERSION_CONSEQUENCES,
+        severity="error",
+    )
+
+
+def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
+    return Finding(
+        message=f"An attention gives at most {attention.real_weight:.2g} of its weight to real positions, in each of "
+        f"{attention.rows} rows that end in padding; the rest goes to the padding.",
+        where=attention.where,
+        cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
+        fix="mask = ~mask   # src_key_padding_mask and masked_fill: true at padding; attn_mask: true at real positions",
+        evidence={"rows": attention.rows, "real_weight": attention.real_weight},
+        explains=_INVERSION_CONSEQUENCES,
         severity="error",
     )
 

@@ -171,3 +171,24 @@ def test_loss_wrong_sign_of_loss_with_other_targets_is_quiet(setup: Setup) -> No
 )
 def test_loss_wrong_sign_of_negated_loss_is_reported(setup: Setup) -> None:
     assert [finding.code for finding in Debugger.of(setup).checkup(select="L213")] == ["L213"]
+
+
+def later_columns(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output[:, 1:], target)
+
+
+def last_columns(output: Tensor, target: Tensor) -> Tensor:
+    return -output.narrow(1, 2, 3).log_softmax(1).gather(1, target[:, None]).mean()
+
+
+@pytest.mark.parametrize(("loss_fn", "columns"), [(later_columns, 4), (last_columns, 5)])
+def test_loss_wrong_sign_of_classes_in_later_columns_is_quiet(
+    loss_fn: Callable[[Tensor, Tensor], Tensor], columns: int
+) -> None:
+    setup = minimal_setup(network(columns), X, Y, loss_fn)
+    assert len(Debugger.of(setup).checkup(select="L213")) == 0
+
+
+def test_loss_wrong_sign_of_negated_loss_of_first_columns_is_reported() -> None:
+    setup = minimal_setup(network(4), X, Y, lambda o, t: -F.cross_entropy(o[:, :-1], t))
+    assert [finding.code for finding in Debugger.of(setup).checkup(select="L213")] == ["L213"]

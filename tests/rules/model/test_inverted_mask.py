@@ -113,3 +113,94 @@ def test_padding_changes_output_of_inverted_mask_names_its_line(reader: type[Rea
 def test_padding_changes_output_of_correct_or_absent_mask_is_not_called_inverted(reader: type[Reader]) -> None:
     torch.manual_seed(0)
     assert rule_findings(text_setup(reader(inverted=False)), "M310") == []
+
+
+class PooledReader(Reader):
+    """A mean over the real positions of what an attention, which normalizes them, adds to them.
+
+    Every real position reaches the output through the mean, also where the attention excludes it.
+    """
+
+    def build(self) -> None:
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def attend(self, x: Tensor, is_padding: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.norm(self.embed(tokens))
+        weights = (tokens != PAD).float().unsqueeze(2)
+        return self.head(((x + self.attend(x, self.is_padding(tokens))) * weights).sum(1) / weights.sum(1))
+
+
+class AdditiveBias(PooledReader):
+    """Adds a large negative bias in torch's fused attention."""
+
+    def attend(self, x: Tensor, is_padding: Tensor) -> Tensor:
+        bias = -1e4 * is_padding[:, None, :].float()
+        return nn.functional.scaled_dot_product_attention(*self.qkv(x).chunk(3, -1), attn_mask=bias)
+
+
+class LogarithmOfMask(PooledReader):
+    """Adds the logarithm of a mask to scores made by einsum."""
+
+    def attend(self, x: Tensor, is_padding: Tensor) -> Tensor:
+        query, key, value = self.qkv(x).chunk(3, -1)
+        scores = torch.einsum("bqc,bkc->bqk", query, key)
+        keep = torch.log(1 - is_padding.float() + 1e-6)
+        return torch.einsum("bqk,bkc->bqc", (scores + keep[:, None]).softmax(-1), value)
+
+
+class FilledScores(PooledReader):
+    """Selects between scores and a constant."""
+
+    def attend(self, x: Tensor, is_padding: Tensor) -> Tensor:
+        query, key, value = self.qkv(x).chunk(3, -1)
+        scores = torch.where(is_padding[:, None], torch.tensor(-1e9), query @ key.transpose(1, 2))
+        return torch.softmax(scores, 2) @ value
+
+
+class Frames(nn.Module):
+    """A Transformer over frames, whose last feature tells the real ones."""
+
+    def __init__(self, inverted: bool) -> None:
+        super().__init__()
+        self.inverted, self.lift, self.head = inverted, nn.Linear(6, WIDTH), nn.Linear(WIDTH, 3)
+        self.encoder = nn.TransformerEncoderLayer(WIDTH, 2, 32, dropout=0.0, batch_first=True)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        is_real = frames[..., -1] > 0
+        mask = is_real if self.inverted else ~is_real
+        return self.head(self.encoder(self.lift(frames[..., :-1]), src_key_padding_mask=mask)[:, 0])
+
+
+def pooled_setup(reader: type[nn.Module], inverted: bool) -> Setup:
+    torch.manual_seed(0)
+    is_real = (TOKENS != PAD).unsqueeze(2).float()
+    frames = torch.cat([torch.randn(64, LENGTH, 6, generator=GENERATOR) * is_real, is_real], 2)
+    x = frames if reader is Frames else TOKENS
+    return minimal_setup(reader(inverted), x, TOKENS[:, 0] % 3, nn.CrossEntropyLoss())
+
+
+ATTENTIONS = [
+    (AdditiveBias, "bias = -1e4"),
+    (LogarithmOfMask, "keep = torch.log("),
+    (FilledScores, "torch.where("),
+    (Frames, "src_key_padding_mask=mask"),
+]
+
+
+@pytest.mark.parametrize(("reader", "line"), ATTENTIONS)
+def test_padding_changes_output_of_attention_to_padding_only_names_the_line_of_its_mask(
+    reader: type[nn.Module], line: str
+) -> None:
+    (finding,) = rule_findings(pooled_setup(reader, inverted=True), "M310")
+    assert finding.severity == "error"
+    assert finding.cause.startswith("The padding mask is inverted")
+    assert finding.where.source is not None
+    assert line in finding.where.source
+
+
+@pytest.mark.parametrize("reader", [reader for reader, _ in ATTENTIONS])
+def test_padding_changes_output_of_attention_to_real_positions_is_quiet(reader: type[nn.Module]) -> None:
+    assert rule_findings(pooled_setup(reader, inverted=False), "M310") == []
