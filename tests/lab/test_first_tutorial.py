@@ -33,7 +33,7 @@ def banner_and_card_texts(lab: LabPage) -> list[str]:
 def check_views(lab: LabPage) -> None:
     """Check that all views are drawn with their verdicts."""
     lab.page.locator(".jp-Notebook .nb-plot canvas").nth(2).wait_for()
-    assert lab.page.locator(".jp-Notebook .nbdebug").count() == len(VIEWS)
+    assert lab.page.locator(".jp-Notebook .nbdebug[data-view]").count() == len(VIEWS)
     faulty_checkup, failed_overfit, clean_checkup, passed_overfit, run = banner_and_card_texts(lab)
     assert "L201" in faulty_checkup
     assert "return F.softmax(x, dim=1)" in faulty_checkup

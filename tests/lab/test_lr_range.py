@@ -138,7 +138,6 @@ def test_use_button_after_kernel_restart_shows_code_until_rerun(open_range_test:
     with open_range_test() as lab:
         use_button(lab).wait_for()
         lab.restart_kernel()
-        use_button(lab).click()
         lab.output(1).get_by_text("To use it, run").wait_for()
         assert use_button(lab).is_hidden()
         lab.run_cells(0, 1)
