@@ -61,6 +61,7 @@ from nbdebug.loop_monitor.resumption import ResumptionMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
+from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.training_averages import TrainingAverageMonitor
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
@@ -108,6 +109,8 @@ class LoopMonitor(OptimizerTracking):
         self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
+        self.stale_predictions = StalePredictionMonitor()
+        self.metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages, self.stale_predictions
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
         self.training_averages = TrainingAverageMonitor(setup)
@@ -138,16 +141,13 @@ class LoopMonitor(OptimizerTracking):
             self.leaf_monitor.tracing_ended(),
             *self.resumption.hooks(wrap_callback),
         ]
-        traces = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
-        for trace in (
-            self.batch_alignment,
-            *traces,
-            self.weight_copy_monitor.write_trace,
-            self.decision_monitor.axis_trace,
-        ):
+        written = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
+        traces = *written, self.weight_copy_monitor.write_trace, self.decision_monitor.axis_trace
+        for trace in (self.batch_alignment, *traces):
             hooks.append(closing(trace))  # type: ignore[arg-type]
-        for method, callback in self.decision_monitor.comparison_callbacks(wrap_callback):
-            hooks.append(observe_call_arguments(Tensor, method, callback))
+        for monitor in (self.decision_monitor, self.stale_predictions):
+            for method, callback in monitor.comparison_callbacks(wrap_callback):
+                hooks.append(observe_call_arguments(Tensor, method, callback))
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
         return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))
@@ -201,7 +201,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.mode_monitor.repeated_passes.on_batch)
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         self.attempt(self.step_groups.on_batch, split, event[0])
-        for monitor in (self.batch_alignment, self.correct_counts, self.decision_monitor, self.batch_averages):
+        for monitor in (self.batch_alignment, *self.metric_monitors):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
             self.record_line("batch")
@@ -211,9 +211,7 @@ class LoopMonitor(OptimizerTracking):
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.plan.marks_graphs and self.visibility is ALL_EVENTS
-        metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages
-        is_compared = any(monitor.wants_output for monitor in metric_monitors)
-        is_needed = is_tracked or is_compared or self.plan.is_inspecting
+        is_needed = is_tracked or self.plan.is_inspecting or any(m.wants_output for m in self.metric_monitors)
         return is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property
@@ -239,7 +237,7 @@ class LoopMonitor(OptimizerTracking):
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
-        for monitor in (self.mode_monitor, self.correct_counts, self.decision_monitor, self.batch_averages):
+        for monitor in (self.mode_monitor, *self.metric_monitors):
             self.attempt(monitor.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
         if self.plan.is_inspecting:

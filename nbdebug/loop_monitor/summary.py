@@ -31,6 +31,7 @@ from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
@@ -133,6 +134,7 @@ class LoopSummary:
     uncovered_parameters: UncoveredParameters = field(default_factory=UncoveredParameters)
     correct_counts: tuple[CorrectCount, ...] = ()
     constant_decisions: tuple[ConstantDecision, ...] = ()
+    stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
     training_averages: tuple[TrainingAverage, ...] = ()
     step_groups: StepGroups = field(default_factory=StepGroups)
@@ -232,6 +234,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         batch_alignment=monitor.batch_alignment.summary(),
         correct_counts=monitor.correct_counts.summary(),
         constant_decisions=monitor.decision_monitor.summary(),
+        stale_predictions=monitor.stale_predictions.summary(),
         batch_averages=monitor.batch_averages.summary(),
         training_averages=monitor.training_averages.summary(),
         step_groups=monitor.step_groups.summary()

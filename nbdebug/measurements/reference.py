@@ -32,6 +32,7 @@ MAX_ROWS, _MIN_ROWS, _ROWS_PER_BATCH, _SHUFFLES = 2000, 100, 64, 12
 _MIN_STEPS = 60  # of a run whose network is compared
 _MAX_VALUES, _MIN_SIGMAS, _MIN_REFERENCE_GAIN, _ERROR_RATIO = 25_000_000, 4.0, 0.05, 3.0
 _READ_SECONDS, _NETWORK_SECONDS = 0.2, 0.3
+_MIN_SHOWN_SHARE = 0.5  # of the target values that stand one step later in the input
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,8 @@ class Reference:
         rows = to_input_rows(batches)
         if any(map(_repeats_input, batches)):
             raise NotChecked("the targets are the inputs, which a learner without a bottleneck copies")
+        if batches and all(map(_shows_next_steps, batches)):
+            raise NotChecked("the targets are later steps of the inputs, which a causal model does not see yet")
         targets, labeled = to_targets(self.task, self.loss_kind, rows.targets, ignore_index(self.setup.loss_fn))
         features = feature_matrix(rows.parts)
         kept = np.intersect1d(labeled, _first_of_equal_rows(features))
@@ -228,6 +231,24 @@ def _repeats_input(batch: Batch) -> bool:
         return False
     inputs = (tensor for tensor in tree_tensors((batch.args, batch.kwargs)) if tensor.numel() == target.numel())
     return any(torch.equal(tensor.flatten().to(target.dtype), target.flatten()) for tensor in inputs)
+
+
+def _shows_next_steps(batch: Batch) -> bool:
+    """Return whether most target values of each row are values of the same row of an input, as in a next-step target.
+
+    A learner that reads the whole row copies them; a recurrent or causal network predicts each before it reads it.
+    """
+    target = batch.target_or_label
+    if not isinstance(target, Tensor) or not target.is_floating_point() or target.numel() <= batch.size:
+        return False
+    rows = target.detach().reshape(len(target), -1)
+    inputs = [tensor for tensor in tree_tensors((batch.args, batch.kwargs)) if tensor.numel() == target.numel()]
+    for tensor in inputs:
+        values = tensor.detach().reshape(len(target), -1).to(rows.dtype)
+        shown = (rows[:, :-1] == values[:, 1:]).float().mean() if values.shape == rows.shape else 0.0
+        if float(shown) > _MIN_SHOWN_SHARE:
+            return True
+    return False
 
 
 def _first_of_equal_rows(features: Matrix) -> NDArray[np.int64]:

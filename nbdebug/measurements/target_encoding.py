@@ -72,12 +72,14 @@ def _find_encodings(flat: Tensor, target: Tensor, index: int, has_validation: bo
         if not _may_be_encoded(column_values, target):
             continue
         values, groups, counts = column_values.unique(return_inverse=True, return_counts=True)
-        if not _MIN_DISTINCT_VALUES <= len(values) < len(flat) / 2:
+        if len(values) < _MIN_DISTINCT_VALUES:
             continue
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
         if _is_linear(values.double(), means):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
             is_varied[groups[(target - means[groups]).abs() > _MAX_RELATIVE_ERROR * target.std()]] = True
+            if len(values) >= len(flat) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
+                continue  # hardly any value stands for several targets: no mean, but perhaps a copy of the target
             pure_share = float((~is_varied[groups]).double().mean())
             encodings.append(TargetEncoding(index, column, len(flat), len(values), has_validation, pure_share))
     return encodings

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -114,6 +115,17 @@ def matching_targets(kind: LossKind, output: Any, targets: tuple[Any, ...]) -> t
 def _have_same_squeezed_shape(first: Tensor, second: Tensor) -> bool:
     """Check whether two shapes differ only in axes of size 1."""
     return [size for size in first.shape if size > 1] == [size for size in second.shape if size > 1]
+
+
+def total_loss(value: Any) -> Any:
+    """Return the sum of a dict of scalar loss terms, or its term ``"loss"``; return any other value as it is."""
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("loss"), Tensor):
+        return value["loss"]
+    terms = list(value.values())
+    is_sum = bool(terms) and all(isinstance(term, Tensor) and term.numel() == 1 for term in terms)
+    return torch.stack([term.reshape(()) for term in terms]).sum() if is_sum else value
 
 
 def score_tensor(output: Any) -> Any:

@@ -186,8 +186,8 @@ class Setup:
         return model(*batch.args, **batch.kwargs)
 
     def loss(self, output: Any, batch: Batch) -> Tensor:
-        """Return the user's loss of an output; raises SetupError if it is not a scalar tensor."""
-        value = self.raw_loss(output, batch)
+        """Return the user's loss of an output, or the sum of its terms; raises SetupError if it is no scalar tensor."""
+        value = losses.total_loss(self.raw_loss(output, batch))
         if not isinstance(value, Tensor):
             raise SetupError(f"the loss is {describe_type(value)}; expected a scalar tensor. Drop .item().")
         if value.numel() != 1:

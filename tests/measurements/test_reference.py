@@ -46,6 +46,26 @@ CASES: dict[str, tuple[Tensor, Tensor, nn.Module, nn.Module]] = {
 }
 
 
+SERIES = torch.randn(300, 21, 1, generator=torch.Generator().manual_seed(2)).cumsum(1)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [(SERIES[:, :-1], SERIES[:, 1:]), (SERIES[:, :-1, 0], SERIES[:, 1:, 0])],
+    ids=["steps with one value", "rows of steps"],
+)
+def test_reference_of_targets_that_are_the_next_inputs_says_why(x: Tensor, y: Tensor) -> None:
+    _, reference = reference_of(x, y, nn.Linear(x.shape[-1], x.shape[-1]), nn.MSELoss())
+    with pytest.raises(NotChecked, match="later steps of the inputs"):
+        reference.rows()
+
+
+@pytest.mark.parametrize("target", [SERIES[:, 1:].square(), SERIES[:, 1:].roll(1, 0)], ids=["squares", "other rows"])
+def test_reference_of_other_series_is_measured(target: Tensor) -> None:
+    _, reference = reference_of(SERIES[:, :-1, 0], target[:, :, 0], nn.Linear(20, 20), nn.MSELoss())
+    assert len(reference.rows().kept) == 300
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_reference_beats_an_untrained_network_and_changes_nothing(name: str) -> None:
     x, y, model, loss_fn = CASES[name]

@@ -104,15 +104,35 @@ def test_debugger_with_invalid_argument_raises(options: dict[str, Any], message:
         (nn.CrossEntropyLoss(reduction="none"), r"the loss has shape \(16,\); expected a scalar. Use reduction='mean'"),
         (lambda o, t: F.cross_entropy(o, t).item(), "the loss is a float; expected a scalar tensor"),
         (lambda o, t: None, "the loss is None; expected a scalar tensor"),
+        (lambda o, t: {}, "the loss is a dict; expected a scalar tensor"),
+        (lambda o, t: {"each": F.cross_entropy(o, t, reduction="none")}, "the loss is a dict; expected a scalar"),
         (None, "loss_fn is None and the model returns no loss; expected either"),
     ],
-    ids=["vector", "float", "none", "missing"],
+    ids=["vector", "float", "none", "empty dict", "dict of vectors", "missing"],
 )
 def test_checkup_and_overfit_with_non_scalar_loss_raise(loss_fn: Any, message: str) -> None:
     debugger = Debugger(network(3), make_loader(), loss_fn=loss_fn)
     for tool in (debugger.checkup, debugger.overfit):
         with pytest.raises(SetupError, match=message):
             tool()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "factor"),
+    [
+        (lambda o, t: {"class": F.cross_entropy(o, t), "penalty": F.cross_entropy(o, t).reshape(1)}, 2),
+        (lambda o, t: {"loss": F.cross_entropy(o, t), "share of classes": o.softmax(1).mean(0)}, 1),
+    ],
+    ids=["sum of terms", "a term named loss"],
+)
+def test_loss_of_a_dict_is_its_total(loss_fn: Any, factor: int) -> None:
+    model = network(3)
+    setup = nbdebug.setup.Setup(model, make_loader(), loss_fn=loss_fn)
+    batch = next(setup.batches(1))
+    output, loss = setup.output_and_loss(batch)
+    assert torch.allclose(loss, factor * LOSS(output, batch.target_or_label))
+    assert loss.requires_grad
+    Debugger(model, make_loader(), loss_fn=loss_fn).checkup()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
 from nbdebug.loop_monitor.modes import ShapeMismatch
+from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
@@ -42,6 +43,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     all of the same line, while the targets differ and the outputs have both signs. The source then gives the line.
     Indices of ``max``, ``argmax``, ``topk`` or ``sort`` are reported if, in at least two evaluations, there are as many
     as the output has values, and all are zero, which happens only along an axis of one value.
+    Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
+    is a tensor of the validation batch and the other side the classes of the last output in training, which are not
+    those of an output for this batch.
 
     ## How to fix
     Apply the fix suggested for the line.
@@ -61,6 +65,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
         if (decision.line.file, decision.line.number) not in reported:
             reported.add((decision.line.file, decision.line.number))
             yield _decision_finding(decision)
+    for item in loop.stale_predictions:
+        if (item.line.file, item.line.number) not in reported:
+            yield _stale_finding(item)
     shape = loop.forward_passes.shape
     if loop.shape_mismatch is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
         yield _broadcast_finding(loop.shape_mismatch)
@@ -100,6 +107,20 @@ def _decision_finding(decision: ConstantDecision) -> Finding:
         fix="predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
         evidence={"prediction": decision.value, "comparisons": decision.comparisons},
         explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507:plateau mode"),
+    )
+
+
+def _stale_finding(stale: StalePredictions) -> Finding:
+    """Report validation targets that are compared with the predictions of a training batch."""
+    return Finding(
+        message=f"The targets of {stale.comparisons} validation batches are compared with the predictions for the last "
+        "training batch; expected the predictions for each validation batch.",
+        where=stale.line.where(),
+        cause="The line reads the output of the training loop, which is still stored under its name, instead of the "
+        "output for this batch.",
+        fix="predicted = model(x).argmax(1)   # of the batch that y belongs to",
+        evidence={"comparisons": stale.comparisons},
+        explains=("E706", "E702", "E709", "T614", "E707", "E703"),
     )
 
 

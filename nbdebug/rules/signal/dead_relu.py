@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -215,6 +215,7 @@ def _functional_relu_layers(record: Record, biases: dict[str, BiasBeforeModule])
         np.nan
     )
     late_share = zero_gradients.second_half.quantile(_LASTING_QUANTILE)
+    late_share[late_share > _weight_zero_share(record, zero_gradients.names) / _MIN_ZERO_SHARE] = np.nan
     first = zero_gradients[:_FIRST_SNAPSHOTS].median
     # Among layers without any gradient the last one is the cause, and a layer of dead units cuts off the one before it.
     without_gradient = np.flatnonzero(late_share >= 1)
@@ -222,6 +223,22 @@ def _functional_relu_layers(record: Record, biases: dict[str, BiasBeforeModule])
     late_share[without_gradient[: -1 if is_chain else None]] = np.nan
     rows = zip([item.layer for item in biases_of_layers], first.tolist(), late_share.tolist(), strict=True)
     return [DeadUnitShare(*item) for item in rows if np.isfinite(item[2])]
+
+
+def _weight_zero_share(record: Record, biases: Sequence[str]) -> Values:
+    """The late share of zero gradients in the weights beside some biases; 1 for those that were not recorded.
+
+    The weights of a dead unit have no gradient either. A bias that cancels in a difference of two outputs has none,
+    although its unit is alive.
+    """
+    weights = [name.removesuffix("bias") + "weight" for name in biases]
+    recorded = set(record.tensors("gradient.zeros"))
+    shares = np.ones(len(biases))
+    positions = [i for i, name in enumerate(weights) if name in recorded]
+    if positions:
+        signal = get_layer_signal(record, "gradient.zeros", [weights[i] for i in positions], 0)
+        shares[positions] = np.nan_to_num(signal.second_half.quantile(_LASTING_QUANTILE), nan=1.0)
+    return shares
 
 
 def _lacks_activation_module(kind: str, follower: str) -> bool:

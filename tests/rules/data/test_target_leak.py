@@ -105,8 +105,8 @@ LARGE_CATEGORIES = torch.randint(0, 12, (600,), generator=GENERATOR)
 
 def mean_of_all(categories: Tensor, target: Tensor) -> Tensor:
     """The mean target of each category, as standardized values."""
-    total = torch.zeros(300).index_add_(0, categories, target)
-    means = (total / categories.bincount(minlength=300).clamp(min=1))[categories]
+    total = torch.zeros(500).index_add_(0, categories, target)
+    means = (total / categories.bincount(minlength=500).clamp(min=1))[categories]
     return (means - means.mean()) / means.std()
 
 
@@ -118,8 +118,8 @@ def mean_by_loop(categories: Tensor, target: Tensor) -> Tensor:
 
 def mean_of_others(categories: Tensor, target: Tensor) -> Tensor:
     """The mean target of the other rows of each category, shrunk towards the overall mean."""
-    total = torch.zeros(300).index_add_(0, categories, target)[categories] - target
-    return (total + 10 * target.mean()) / (categories.bincount(minlength=300)[categories] + 9)
+    total = torch.zeros(500).index_add_(0, categories, target)[categories] - target
+    return (total + 10 * target.mean()) / (categories.bincount(minlength=500)[categories] + 9)
 
 
 def encoded_setup(column: Tensor, cut: int = 450, target: Tensor = MISSED) -> Setup:
@@ -131,6 +131,37 @@ def encoded_setup(column: Tensor, cut: int = 450, target: Tensor = MISSED) -> Se
 def encoded_in_training() -> Tensor:
     train = mean_of_all(SMALL_CATEGORIES[:450], MISSED[:450])
     return torch.cat([train, torch.zeros(150)])
+
+
+MANY_CATEGORIES = torch.randint(0, 400, (600,), generator=GENERATOR)  # most hold one or two rows
+PRICES = ROWS[:, 0] + torch.randn(600, generator=GENERATOR)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        mean_of_all(MANY_CATEGORIES, PRICES),
+        3 - 2 * mean_by_loop(MANY_CATEGORIES, PRICES),
+        torch.cat([mean_of_all(MANY_CATEGORIES[:450], PRICES[:450]), torch.zeros(150)]),
+    ],
+    ids=["tensors", "NumPy and scaled", "training split"],
+)
+def test_target_leak_of_mean_by_categories_of_hardly_two_rows_is_reported(column: Tensor) -> None:
+    (finding,) = rule_faults(encoded_setup(column, target=PRICES), "D115")
+    assert "is the mean of the target" in finding.message
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        mean_of_others(MANY_CATEGORIES, PRICES),
+        mean_of_all(MANY_CATEGORIES, PRICES.roll(1)),
+        mean_of_all(MANY_CATEGORIES, PRICES) + 0.01 * ROWS[:, 1],
+    ],
+    ids=["mean of others", "mean of another target", "a noisy mean"],
+)
+def test_target_leak_of_honest_encodings_of_many_categories_is_quiet(column: Tensor) -> None:
+    assert rule_faults(encoded_setup(column, target=PRICES), "D115") == []
 
 
 @pytest.mark.parametrize(

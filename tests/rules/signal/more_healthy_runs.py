@@ -64,6 +64,29 @@ def layer_scale() -> TrainingRun:
     return TrainingRun(model, AdamW(model.parameters(), 1e-3), supervised(model, class_points()))
 
 
+class DifferenceNetwork(nn.Module):
+    """Compares embeddings, so that the bias of the last embedding layer cancels and has no gradient."""
+
+    def __init__(self, centered: bool) -> None:
+        super().__init__()
+        self.centered = centered
+        self.embed = nn.Sequential(nn.Linear(16, 48), nn.ReLU(), nn.Linear(48, 24))
+        self.head = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.embed(x)
+        other = features.mean(0) if self.centered else self.embed(torch.zeros_like(x))
+        return self.head((features - other).abs())
+
+
+def difference(centered: bool) -> BuildRun:
+    def build() -> TrainingRun:
+        model = DifferenceNetwork(centered)
+        return TrainingRun(model, Adam(model.parameters(), 1e-3), supervised(model, class_points()))
+
+    return build
+
+
 def gpt_initialization(vocabulary: int = 20) -> TrainingRun:
     model = reinitialize(LanguageModel(), partial(nn.init.normal_, std=0.02), 0.0)
     nn.init.normal_(model.embed.weight, std=0.02)
@@ -250,6 +273,8 @@ def two_tasks() -> TrainingRun:
 
 MORE_HEALTHY: dict[str, BuildRun] = {
     "open gates": gated,
+    "difference of two embeddings": difference(False),
+    "centered embeddings": difference(True),
     "REINFORCE": policy,
     "alternating heads": two_tasks,
     "LBFGS": mlp_with_optimizer(torch.optim.LBFGS, lr=1.0, max_iter=5, line_search_fn="strong_wolfe"),

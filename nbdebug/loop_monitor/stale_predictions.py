@@ -1,0 +1,136 @@
+"""Predictions of a training batch that a loop compares with the targets of validation batches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.setup.losses import score_tensor
+from nbdebug.source.location import SourceLine, get_calling_line
+from nbdebug.tensors.pytree import tree_tensors
+
+_MAX_COMPARISONS, _MAX_BATCHES, _MAX_TENSORS, _MAX_VALUES = 64, 64, 4, 100_000
+_MIN_COMPARISONS, _MIN_ROWS = 3, 8
+_METHODS = ("__eq__", "eq", "__ne__", "ne")
+_CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
+
+
+@dataclass(frozen=True)
+class StalePredictions:
+    """A line that compares the predictions of one training batch with the targets of several validation batches."""
+
+    line: SourceLine
+    comparisons: int
+
+
+@dataclass
+class _LineComparisons:
+    """The comparisons on one line: those with stale predictions, and whether there were others."""
+
+    stale: int = 0
+    has_others: bool = False
+
+
+class StalePredictionMonitor:
+    """Compares the operands of ``==`` with the batch of the validation loader and the latest output in training.
+
+    A comparison counts if one operand holds the values of a tensor of the latest validation batch, and the other the
+    classes that the latest output in training predicts, with more than one class. A model that returns the same
+    classes for every validation batch is excluded, since these batches would then have equal predictions of their own.
+    """
+
+    def __init__(self) -> None:
+        self.split = ""
+        self.comparisons = self.batches = 0
+        self.targets: list[Tensor] = []
+        self.training_output: Tensor | None = None
+        self.fresh_output: Tensor | None = None
+        self.by_line: dict[SourceLine, _LineComparisons] = {}
+
+    @property
+    def wants_output(self) -> bool:
+        """True if the next output is to be kept until the next one."""
+        return self.batches < _MAX_BATCHES
+
+    def on_batch(self, split: str, batch: Any) -> None:
+        """Record a batch of any loader."""
+        self.split, self.fresh_output = split, None
+        is_inspected = split == "val" and self.training_output is not None and self.wants_output
+        self.batches += split == "val"
+        self.targets = tree_tensors(batch)[1 : 1 + _MAX_TENSORS] if is_inspected else []
+        if not self.wants_output:
+            self.training_output = None
+
+    def on_forward_end(self, output: Any) -> None:
+        """Keep the values of an output, of which only the latest of each phase is needed."""
+        scores = score_tensor(output) if self.wants_output else None
+        values = None
+        if isinstance(scores, Tensor) and scores.is_floating_point() and not scores.is_nested:
+            values = scores.detach() if _MIN_ROWS <= scores.numel() <= _MAX_VALUES else None
+        if self.split == "train" and torch.is_grad_enabled():
+            self.training_output = values
+        elif self.split == "val":
+            self.fresh_output = values
+
+    def comparison_callbacks(self, wrap_callback: _CallbackWrapper) -> Iterator[tuple[str, Callable[[Any], None]]]:
+        """Yield each method of tensors that compares values, and the callback before its calls."""
+        inspect = wrap_callback(self.inspect)
+
+        def on_comparison(call: tuple[Any, Any, Any]) -> None:
+            operand, others, _ = call
+            if not self.targets or not others or not type(operand) is type(others[0]) is Tensor or operand.is_nested:
+                return
+            if operand.shape == others[0].shape and operand.numel() >= _MIN_ROWS:
+                inspect((operand, others[0]))
+
+        yield from ((method, on_comparison) for method in _METHODS)
+
+    @torch.no_grad()
+    def inspect(self, pair: tuple[Tensor, Tensor]) -> None:
+        """Inspect two tensors of one shape that are about to be compared after a validation batch."""
+        if self.comparisons >= _MAX_COMPARISONS or self.training_output is None:
+            return
+        sides = [i for i in (0, 1) if any(_have_equal_values(pair[i], target) for target in self.targets)]
+        if len(sides) != 1:  # neither side is a target, or the predictions are perfect
+            return
+        self.comparisons += 1
+        predictions = pair[1 - sides[0]]
+        line = get_calling_line(sys._getframe(1))
+        if line is None or not _varies(predictions) or not _varies(pair[sides[0]]):
+            return
+        is_stale = _are_predicted_by(self.training_output, predictions)
+        is_fresh = self.fresh_output is not None and _are_predicted_by(self.fresh_output, predictions)
+        comparisons = self.by_line.setdefault(line, _LineComparisons())
+        comparisons.stale += is_stale and not is_fresh
+        comparisons.has_others |= not is_stale
+
+    def summary(self) -> tuple[StalePredictions, ...]:
+        """Return the lines on which all comparisons used the predictions of a training batch."""
+        return tuple(
+            StalePredictions(line, comparisons.stale)
+            for line, comparisons in self.by_line.items()
+            if comparisons.stale >= _MIN_COMPARISONS and not comparisons.has_others
+        )
+
+
+def _have_equal_values(values: Tensor, target: Tensor) -> bool:
+    """Return whether two tensors hold the same values, in any shape and of any type."""
+    return values.numel() == target.numel() and bool((values.flatten() == target.flatten()).all())
+
+
+def _varies(values: Tensor) -> bool:
+    return not bool(torch.eq(values, values.flatten()[0]).all())
+
+
+def _are_predicted_by(scores: Tensor, predictions: Tensor) -> bool:
+    """Return whether predictions are the classes of some scores: the largest along an axis, or above a threshold."""
+    if scores.numel() == predictions.numel():
+        flat, classes = scores.flatten(), predictions.flatten()
+        return any(bool(((flat > limit) == (classes > 0)).all()) for limit in (0.0, 0.5))
+    axes = {axis for axis in (1, scores.dim() - 1) if 0 < axis < scores.dim()}
+    return any(_have_equal_values(scores.argmax(axis), predictions) for axis in axes)
