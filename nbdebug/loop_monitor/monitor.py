@@ -109,7 +109,7 @@ class LoopMonitor(OptimizerTracking):
         self.tracked_steps = 0
         self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
         self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
-        self.stale_predictions = StalePredictionMonitor()
+        self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
         self.metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages, self.stale_predictions
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)

@@ -44,7 +44,8 @@ class StalePredictionMonitor:
     classes for every validation batch is excluded, since these batches would then have equal predictions of their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_validation: bool) -> None:
+        self.has_validation = has_validation
         self.split = ""
         self.comparisons = self.batches = 0
         self.targets: list[Tensor] = []
@@ -55,7 +56,7 @@ class StalePredictionMonitor:
     @property
     def wants_output(self) -> bool:
         """True if the next output is to be kept until the next one."""
-        return self.batches < _MAX_BATCHES
+        return self.has_validation and self.batches < _MAX_BATCHES
 
     def on_batch(self, split: str, batch: Any) -> None:
         """Record a batch of any loader."""
