@@ -25,7 +25,7 @@ class LossResult(Result):
     def view(self) -> View:
         return LineChart(title="Done", series={"loss": self.rows})
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         return f"{len(self.rows)} rows"
 
 

@@ -27,7 +27,7 @@ class DoublingResult(Result):
     def view(self) -> View:
         return LineChart(title="Double")
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         return "double"
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,21 @@ def label_encoding(
                 "target": describe_tensors(target),
                 "raised": str(first_pass.failure or ""),
             },
-            explains=("L205", "L207", "L208", "L211", "L214", "D101", "T601", "T607", "T608", "E706"),
+            explains=(
+                "X1012",
+                "X1016",
+                "X1017",
+                "L205",
+                "L207",
+                "L208",
+                "L211",
+                "L214",
+                "D101",
+                "T601",
+                "T607",
+                "T608",
+                "E706",
+            ),
             assumes=(LOSS_RAISES if first_pass.failure or loss_kind in _STRICT_LOSSES else LOSS_OPERANDS_MISMATCH,),
         )
 

@@ -154,7 +154,7 @@ def _finding(setup: Setup, split: str, parts: list[_PartLabels], classes: int) -
         cause="Labels start at 1." if from_one else "The head has fewer outputs than there are classes.",
         fix="labels = labels - 1" if from_one else f"# give the head {max_label + 1} outputs, or renumber the labels",
         evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
-        explains=("L207", "D119", "L208"),
+        explains=("L207", "D119", "L208", "X1012"),
     )
 
 
