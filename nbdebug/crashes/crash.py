@@ -164,8 +164,8 @@ class Crash:
         """The outermost module on the stack, unless the model is known."""
         if self.setup is not None:
             return self.setup.eager_model
-        found = next((module for module in self.modules if not _is_loss(module)), None)
-        return found if found is not None else next(iter(self.models), None)
+        called = [module for module in self.modules if not _is_loss(module)]
+        return next(iter(called or self.models), None)
 
     @cached_property
     def models(self) -> list[nn.Module]:
@@ -227,7 +227,7 @@ class Crash:
     @property
     def watched_step(self) -> int | None:
         """The step of the watched loop that raised; None outside of one."""
-        values = [value for frame in self.user_frames() for value in (*frame.variables.values(),)]
+        values = [value for frame in self.user_frames() for value in frame.variables.values()]
         watches = [getattr(value, "watched", value) for value in values if _is_of_debugger(value)]
         return next((w.crashed_step for w in watches if getattr(w, "crash_id", None) == id(self.error)), None)
 

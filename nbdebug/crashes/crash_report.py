@@ -46,13 +46,14 @@ class CrashReport(Report):
         lines += [f"         ({tried})"] if tried else []
         return "\n".join(line.replace("\n", "\n         ") for line in lines)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return the findings, what trials have shown, and the shapes up to the operation that raised."""
         rows = self.trace[-_MAX_TEXT_ROWS:]
         width = max((len(_name(row)) for row in rows), default=0)
         lines = [f"  {_MARKS[row.status]} {_name(row):{width}}  {row.inputs} → {_outcome(row)}" for row in rows]
         tried = [f"fix tried: {f.evidence['fix tried']}" for f in self.findings if "fix tried" in f.evidence]
         picture = "\n".join(["shapes up to the operation that raised:", *lines]) if lines else ""
-        return "\n\n".join(filter(None, [super().__str__(), *tried, picture]))
+        return "\n\n".join(filter(None, [super().to_text(), *tried, picture]))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(include, exclude)

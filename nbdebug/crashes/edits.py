@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from nbdebug.finding import Edit
 
+OPERATOR_SIGNS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
+
 
 def node_text(file: str, node: ast.AST) -> str:
     """Return the source of a node as the user has written it."""

@@ -51,15 +51,7 @@ class CrashCause:
         line = self.line or edited or crash.line
         where = replace(get_location(line, self.module), sample=self.sample)
         evidence = {"raised": f"{crash.kind}: {first_line(crash.error)}", "during": crash.phase, **self.evidence}
-        if (
-            crash.line is not None
-            and line is not None
-            and (crash.line.file, crash.line.number)
-            != (
-                line.file,
-                line.number,
-            )
-        ):
+        if crash.line and line and (crash.line.file, crash.line.number) != (line.file, line.number):
             evidence["raised at"] = f"line {crash.line.number}: {crash.line.text.strip()}"
         if trial:
             evidence["fix tried"] = trial

@@ -12,6 +12,7 @@ from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import find_layer_creation
 from nbdebug.crashes.edits import node_text, replace_node, wrap_node
 from nbdebug.crashes.frames import CrashFrame
+from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import last_assignment
 from nbdebug.source.search import call_name, syntax_tree
@@ -150,8 +151,6 @@ def reshaped_owner(crash: Crash, call: ast.Call) -> ast.expr | None:
 
 def batch_size(crash: Crash) -> int | None:
     """Return the number of samples: the first size of the first tensor that the model got."""
-    from nbdebug.crashes.model_copies import find_model_call
-
     call = find_model_call(crash)
     arguments: list[Any] = [*call.args, *call.kwargs.values()] if call is not None else []
     tensors = [argument for argument in arguments if isinstance(argument, Tensor) and argument.dim()]

@@ -14,13 +14,13 @@ _MAX_NODES = 20_000
 def walk_graph(tensor: Tensor) -> Iterator[Any]:
     """Yield the nodes behind a tensor, the nearest first."""
     pending, visited = deque([tensor.grad_fn]), set[int]()
-    kept = []
+    nodes = []  # held, so that their identifiers stay unique
     while pending and len(visited) < _MAX_NODES:
         node = pending.popleft()
         if node is None or id(node) in visited:
             continue
         visited.add(id(node))
-        kept.append(node)
+        nodes.append(node)
         yield node
         pending += [parent for parent, _ in node.next_functions]
 

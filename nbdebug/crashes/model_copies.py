@@ -80,12 +80,12 @@ def _changed_function(function: FunctionType, edits: Sequence[Edit]) -> Function
     except SyntaxError:
         return None
     name = function.__qualname__.split(".")
-    found = _find_code(code, [part for part in name if part != "<locals>"])
+    changed_code = _find_code(code, [part for part in name if part != "<locals>"])
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    if found is None or not set(found.co_freevars) <= cells.keys():
+    if changed_code is None or not set(changed_code.co_freevars) <= cells.keys():
         return None
-    closure = tuple(cells[variable] for variable in found.co_freevars)
-    changed = FunctionType(found, function.__globals__, function.__name__, function.__defaults__, closure)
+    closure = tuple(cells[variable] for variable in changed_code.co_freevars)
+    changed = FunctionType(changed_code, function.__globals__, function.__name__, function.__defaults__, closure)
     changed.__kwdefaults__ = function.__kwdefaults__
     return changed
 

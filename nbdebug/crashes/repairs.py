@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import replace_node, wrap_node
+from nbdebug.crashes.edits import OPERATOR_SIGNS, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN, run_on_meta
 from nbdebug.crashes.meta import as_meta
 from nbdebug.finding import Edit
@@ -49,8 +49,7 @@ def wrap_operand(crash: Crash, node: ast.expr, template: str) -> tuple[Edit, ...
     if crash.own is None:
         return ()
     if isinstance(crash.node, ast.AugAssign) and node is crash.node.target:
-        target, operator = crash.text(node), {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-        sign = operator.get(type(crash.node.op))
+        target, sign = crash.text(node), OPERATOR_SIGNS.get(type(crash.node.op))
         text = f"{target} = {template.format(target)} {sign} {crash.text(crash.node.value)}"
         return (replace_node(crash.own.file, crash.node, text),) if sign else ()
     return (wrap_node(crash.own.file, node, template),)
@@ -87,13 +86,13 @@ def _parameter_assignments(crash: Crash, tensor: Any) -> list[tuple[SourceLine, 
         values = [(line, _value_on(line, owner[1])) for line in lines]
         return [(line, value) for line, value in values if value is not None]
     names = {name for frame in crash.user_frames() for name, value in frame.variables.items() if value is tensor}
-    found = []
+    assignments = []
     for file in crash_files(crash):
         tree = syntax_tree(file)
         for node in ast.walk(tree) if tree else ():
             if isinstance(node, ast.Assign) and {getattr(t, "id", "") for t in assignment_targets(node)} & names:
-                found.append((SourceLine(file, node.lineno), node.value))
-    return found
+                assignments.append((SourceLine(file, node.lineno), node.value))
+    return assignments
 
 
 def _value_on(line: SourceLine, attribute: str) -> ast.expr | None:

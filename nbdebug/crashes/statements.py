@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import insert_before, node_text, replace_node, wrap_node
+from nbdebug.crashes.edits import OPERATOR_SIGNS, insert_before, node_text, replace_node, wrap_node
 from nbdebug.finding import Edit
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import assignment_targets, call_name, read_names, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
-_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _NODES = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div", ast.Pow: "Pow"}
 _NOT_CHANGES = {"requires_grad_", "retain_grad_", "zero_", "step_", "share_memory_"}
 
@@ -50,7 +49,7 @@ def find_in_place_changes(crash: Crash) -> list[InPlaceChange]:
 
 
 def _changes(file: str, node: ast.stmt) -> Iterator[InPlaceChange]:
-    if isinstance(node, ast.AugAssign) and type(node.op) in _SIGNS:
+    if isinstance(node, ast.AugAssign) and type(node.op) in OPERATOR_SIGNS:
         target, value = node_text(file, node.target), node_text(file, node.value)
         if isinstance(node.target, ast.Subscript):
             owner = node_text(file, node.target.value)
@@ -58,7 +57,7 @@ def _changes(file: str, node: ast.stmt) -> Iterator[InPlaceChange]:
             yield InPlaceChange(file, node, owner, "CopySlices", (edit,))
         else:
             is_simple = isinstance(node.value, (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript))
-            text = f"{target} = {target} {_SIGNS[type(node.op)]} {value if is_simple else f'({value})'}"
+            text = f"{target} = {target} {OPERATOR_SIGNS[type(node.op)]} {value if is_simple else f'({value})'}"
             yield InPlaceChange(file, node, target, _NODES[type(node.op)], (replace_node(file, node, text),))
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         owner = node_text(file, node.targets[0].value)

@@ -89,6 +89,8 @@ def test_fix_of_model_is_tried_on_copy_and_shapes_are_traced(tmp_path: Path) -> 
     assert report.findings[0].evidence["fix tried"] == "the forward pass of a copy of the model runs with it"
     assert [(row.path, row.status) for row in report.trace] == [("", "cut off"), ("conv", "ran"), ("fc", "raised")]
     assert report.trace_frame()["inputs"].tolist()[-1] == "float32 [5, 4, 8, 8]"
+    for text in (str(report), report._repr_mimebundle_()["text/plain"]):
+        assert "shapes up to the operation that raised:" in text
 
 
 @pytest.mark.parametrize(
