@@ -48,7 +48,7 @@ def find_graph_holder(is_retained: Callable[[Any], bool], frame: FrameType | Non
     holding = [tensor for tensor in tensors if _contains_retained_node(tensor.grad_fn, is_retained)]
     if not holding:
         return None
-    references = sorted(find_references(holding, frame), key=lambda reference: (reference.depth, reference.name))
+    references = find_references(holding, frame)
     files = search_files(user_files(frame))
     holders = [GraphHolder(reference.name, storing_line(reference, files, frame)) for reference in references]
     located = next((holder for holder in holders if holder.line), None)

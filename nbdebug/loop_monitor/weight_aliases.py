@@ -131,8 +131,7 @@ class WeightAliasMonitor:
     def locate(self, aliases: list[Tensor], frame: FrameType | None) -> None:
         """Set the name of what holds some aliases, and the line that makes them."""
         files = search_files(user_files(frame))
-        references = sorted(find_references(aliases, frame), key=lambda item: (item.depth, item.name))
-        stored = [(item.name, storing_line(item, files)) for item in references]
+        stored = [(item.name, storing_line(item, files)) for item in find_references(aliases, frame)]
         name, holder_line = next((item for item in stored if item[1]), stored[0] if stored else ("", None))
         self.name, self.line = name, _aliasing_line(files) or holder_line
 

@@ -16,8 +16,8 @@ FloatArray = NDArray[np.float32]
 class StepTable:
     """Columns of float32 by step. Beyond ``max_rows`` rows every second row is dropped and the stride doubles.
 
-    Rows may be of several kinds, which are thinned separately, so that alternating kinds all remain. A column that is
-    added later is NaN in earlier rows.
+    One thread appends; a reading on another one may see the rows before or after. Rows may be of several kinds, which
+    are thinned separately, so that alternating kinds all remain. A column that is added later is NaN in earlier rows.
     """
 
     def __init__(self, columns: Iterable[str] = (), max_rows: int = 8192) -> None:
@@ -113,9 +113,10 @@ class StepTable:
         """Return steps and values of a column without missing ones; a non-finite observed value is infinite."""
         if name not in self.columns:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        values = self.values[:, self.columns[name]]
+        rows = self.rows  # read once, as another thread may append
+        values = self._values[:rows, self.columns[name]]
         is_present = ~np.isnan(values)
-        return self.steps[is_present].copy(), values[is_present].copy()
+        return self._steps[:rows][is_present].copy(), values[is_present].copy()
 
 
 class HistogramTable:

@@ -63,17 +63,18 @@ def frame_variables(frame: FrameType) -> dict[str, Any]:
     return variables
 
 
-def find_references(targets: Iterable[object], frame: FrameType | None) -> set[Referrer]:
+def find_references(targets: Iterable[object], frame: FrameType | None) -> list[Referrer]:
     """Return the variables and attributes of user code that hold any of some objects, directly or in containers.
 
-    Variables are those of the functions on the stack that ends in ``frame``, of modules and of closures. Each level of
-    containers takes one pass over all objects that the garbage collector tracks.
+    Variables are those of the functions on the stack that ends in ``frame``, of modules and of closures; fewest
+    containers first, then innermost functions. Each level of containers takes one pass over all objects that the
+    garbage collector tracks.
     """
     search = _ReferenceSearch(frame)
     current: list[object] = list(targets)
     for depth in range(_MAX_DEPTH):
         current = search.advance(current, depth)
-    return search.references
+    return list(search.references)
 
 
 def find_names(target: object, frame: FrameType | None) -> set[str]:
@@ -89,7 +90,7 @@ class _ReferenceSearch:
     """A search from objects to their holders, level by level."""
 
     def __init__(self, frame: FrameType | None) -> None:
-        self.references: set[Referrer] = set()
+        self.references: dict[Referrer, None] = {}  # in order: a set has another one in each process
         self.variables: dict[int, list[tuple[str, str, int]]] = {}
         self.visited: set[int] = set()
         for user_frame in user_frames(frame):
@@ -98,12 +99,16 @@ class _ReferenceSearch:
             for name, value in frame_variables(user_frame).items():
                 self.variables.setdefault(id(value), []).append((name, code.co_filename, first_line))
 
+    def add(self, references: Iterable[Referrer]) -> None:
+        """Add references that are not known yet, in their order."""
+        self.references.update(dict.fromkeys(references))
+
     def advance(self, current: list[object], depth: int) -> list[object]:
         """Record the variables and attributes that hold some objects; return the containers that hold them."""
         ids = {id(item) for item in current}
         self.visited |= ids
-        for item_id in ids:
-            self.references |= {Referrer(*variable, depth) for variable in self.variables.get(item_id, ())}
+        for item_id, variables in self.variables.items():
+            self.add([Referrer(*variable, depth) for variable in variables] if item_id in ids else [])
         holders = gc.get_referrers(*current) if current else []
         containers: list[object] = []
         for holder in holders:
@@ -116,7 +121,7 @@ class _ReferenceSearch:
     def record(self, holder: object, ids: set[int], depth: int) -> bool:
         """Record the names under which a module, an instance or a closure holds some objects."""
         if type(holder) is CellType:
-            self.references |= {Referrer(*variable, depth) for variable in _closure_variables(holder)}
+            self.add(Referrer(*variable, depth) for variable in _closure_variables(holder))
             return True
         owner = _owner_of_attributes(holder)
         if owner is None:
@@ -125,7 +130,7 @@ class _ReferenceSearch:
         if file is not None and is_user_code(file):
             attributes = holder if isinstance(holder, dict) else vars(holder)
             names = [name for name, value in attributes.items() if id(value) in ids and isinstance(name, str)]
-            self.references |= {Referrer(name, file, 0, depth, _class_name(owner)) for name in names}
+            self.add(Referrer(name, file, 0, depth, _class_name(owner)) for name in names)
         return True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from nbdebug.views.kernel_bridge import answer_run_requests, send_to_pages
 from nbdebug.views.notebook_kernel import cell_number, running_cell
@@ -15,6 +15,8 @@ from nbdebug.views.page import View, static_html
 
 _MAX_ENDED_PAGES = 8
 _MIN_PICTURE_SECONDS, _PICTURE_COST_FACTOR = 3.0, 400  # a picture takes at most 0.25 % of the time
+_MAX_READINGS = 5
+_T = TypeVar("_T")
 _run_numbers = count(1)
 _pages: dict[str, LivePage] = {}
 
@@ -110,7 +112,7 @@ class LivePage:
             self.is_stored = True
         elif kind == "hello" and self.is_running:
             self.on_message(request)
-            return {"state": self.snapshot(), "running": True}
+            return {"state": _read_consistently(self.snapshot), "running": True}
         elif kind in ("hello", "picture") or not self.is_running:
             listed = self._listed(with_picture=True)
             pause = max(_MIN_PICTURE_SECONDS, _PICTURE_COST_FACTOR * (time.perf_counter() - started))
@@ -121,9 +123,19 @@ class LivePage:
 
     def _listed(self, with_picture: bool = False) -> dict[str, Any]:
         """Return what a page needs to find the output of this run in its notebook."""
-        output = {"data": self.picture(), "metadata": self.metadata} if with_picture else None
+        output = {"data": _read_consistently(self.picture), "metadata": self.metadata} if with_picture else None
         names = {"run": self.run, "execution": self.execution, "cell": self.cell}
         return {**names, "running": self.is_running, "output": output}
+
+
+def _read_consistently(read: Callable[[], _T]) -> _T:
+    """Return what ``read`` returns; repeat it if it fails, as the tool may extend its record on another thread."""
+    for _ in range(_MAX_READINGS - 1):
+        try:
+            return read()
+        except Exception:
+            continue
+    return read()
 
 
 def _running_pages() -> list[LivePage]:

@@ -49,6 +49,11 @@ class LabServer:
         """The root folder of the server."""
         return self.folder / "notebooks"
 
+    @property
+    def end_file(self) -> Path:
+        """A file that tests create to end a loop in a notebook; opening a notebook removes it."""
+        return self.notebooks / "end"
+
     @contextmanager
     def open(
         self, notebook: str, theme: str = "light", size: tuple[int, int] = (1200, 900), scale: float = 1
@@ -62,6 +67,7 @@ class LabServer:
         address = f"http://127.0.0.1:{self.port}/lab/workspaces/visit{next(self.visit_numbers)}/tree/{notebook}"
         page.address = f"{address}?reset&token={self.token}"  # otherwise a reload also restores the last notebook
         page.set_appearance(theme, size)
+        self.end_file.unlink(missing_ok=True)
         try:
             page.open(notebook, theme)
             yield page

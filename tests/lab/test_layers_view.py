@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.lab.charts import STATIC_FORMATS, is_drawn
 from tests.lab.lab_page import OpenNotebook
 
@@ -66,18 +68,24 @@ with show_view(view, every=0.05) as screen:
         step += 1
 print("clicks", clicks, screen.trouble)
 """
-HAS_REACHED_STEP = "([node, least]) => Number(/step ([\\d,]+)/.exec(node.textContent)?.[1].replace(',', '')) >= least"
+
+
+def shown_step(text: str) -> int:
+    """Return the step that the text beside the slider names."""
+    match = re.search(r"step ([\d,]+)", text)
+    return int(match[1].replace(",", "")) if match else 0
 
 
 def test_layers_view_grows_obeys_controls_and_reopens_without_kernel(open_notebook: OpenNotebook) -> None:
     with open_notebook(TRAINING_CELL) as lab:
         lab.run_cell(0)
-        output, page = lab.output(0), lab.page
+        output = lab.output(0)
         step_slider = output.locator(".nb-scrub")
         step_slider.wait_for(timeout=60_000)
 
         def wait_for_step(step: int) -> None:
-            page.wait_for_function(HAS_REACHED_STEP, arg=[step_slider.element_handle(), step], timeout=60_000)
+            # The slider is another element as soon as the saved picture has gone live.
+            lab.wait_until(lambda: shown_step(step_slider.inner_text()) >= step, timeout=60)
 
         wait_for_step(20)
         canvas = output.locator(".nb-line:not([hidden]) canvas").first

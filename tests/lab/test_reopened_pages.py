@@ -34,11 +34,6 @@ SLOWER_FORWARD = "SlowModel.forward = lambda self, x: (time.sleep(0.15), self.la
 TIMEOUT = 30_000
 
 
-@pytest.fixture(autouse=True)
-def remove_end_file(jupyter_lab: LabServer) -> None:
-    (jupyter_lab.notebooks / "end").unlink(missing_ok=True)
-
-
 def saved_outputs(jupyter_lab: LabServer, lab: LabPage, cell: int) -> list[Any]:
     """Save, and return the outputs of a cell as they are on disk."""
     lab.save()
@@ -65,7 +60,7 @@ def close_dialog(dialog: Any) -> None:
 
 def end_run(jupyter_lab: LabServer, lab: LabPage) -> None:
     """Let the loop end, and wait until the kernel is idle."""
-    (jupyter_lab.notebooks / "end").touch()
+    jupyter_lab.end_file.touch()
     lab.page.wait_for_function("() => panel.sessionContext.session?.kernel?.status === 'idle'", timeout=60_000)
 
 
@@ -105,7 +100,8 @@ def test_watch_survives_its_page_at_ten_moments(jupyter_lab: LabServer, open_not
         lab.page.context.set_offline(True)  # 7: the network is cut
         lab.page.wait_for_timeout(2000)
         lab.page.context.set_offline(False)
-        lab.page.add_locator_handler(lab.page.locator(".jp-Dialog"), close_dialog)  # JupyterLab may report it
+        dialog = lab.page.locator(".jp-Dialog")
+        lab.page.add_locator_handler(dialog, close_dialog)  # JupyterLab may report it
         lab.errors.clear()
         before = live_step(lab)
 
@@ -129,14 +125,15 @@ def test_watch_survives_its_page_at_ten_moments(jupyter_lab: LabServer, open_not
         lab.run_cells(2, 3)
         lab.output(2).get_by_role("heading", name="Training").wait_for(timeout=TIMEOUT)
         assert int(lab.outputs(3)[0]["text"]) >= before
+        lab.page.remove_locator_handler(dialog)  # later tests use the window and open dialogs
 
 
 def test_earlier_run_on_disk_gives_way_to_present_run(jupyter_lab: LabServer, open_notebook: OpenNotebook) -> None:
     with open_notebook(SLOW_SETUP, f"{SHORT_WATCH}\n{WATCH}", SHORT_WATCH) as lab:
-        (jupyter_lab.notebooks / "end").touch()
+        jupyter_lab.end_file.touch()
         lab.run_cells(0, 1)
         assert len(saved_outputs(jupyter_lab, lab, 1)) >= 2
-        (jupyter_lab.notebooks / "end").unlink()
+        jupyter_lab.end_file.unlink()
         lab.run_cell(1)
         lab.output(1).locator(".nb-stop").wait_for(timeout=TIMEOUT)
         lab.page.wait_for_timeout(2000)
@@ -154,7 +151,7 @@ def test_run_that_ended_while_page_was_closed_is_shown(jupyter_lab: LabServer, o
         live_step(lab)
         assert "running" in saved_outputs(jupyter_lab, lab, 1)[0].data["text/plain"]
         lab.page.goto("about:blank")
-        (jupyter_lab.notebooks / "end").touch()
+        jupyter_lab.end_file.touch()
         lab.page.wait_for_timeout(5000)
         lab.load_notebook()
         lab.output(1).get_by_text("Ended 20").first.wait_for(timeout=TIMEOUT)
@@ -200,7 +197,7 @@ def test_magic_runs_lists_runs_and_shows_running_one_again(jupyter_lab: LabServe
         live_step(lab, 2)
         live_step(lab, 3)
         assert re.match(r"1  Training, cell \[2\]: started [\d:]{8}, running, as of step \d", lab.outputs(2)[0]["text"])
-        (jupyter_lab.notebooks / "end").touch()
+        jupyter_lab.end_file.touch()
         for cell in (2, 3):
             lab.output(cell).get_by_text("Ended 20").wait_for(timeout=TIMEOUT)
             assert lab.output(cell).locator(".nb-stop").count() == 0

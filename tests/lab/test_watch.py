@@ -125,7 +125,7 @@ def test_state_of_live_watch_view_is_kept_in_static_view(jupyter_lab: LabServer,
         name = output.locator(".nb-panel b").first.inner_text()
         filter_field.focus()
         box = output.locator(".nb-panel").bounding_box()
-        (jupyter_lab.notebooks / "end").touch()
+        jupyter_lab.end_file.touch()
         lab.wait_idle(60)
         assert lab.display_formats(1)[:1] == STATIC_FORMATS
         output.locator(".nb-panel b").first.get_by_text(name, exact=True).wait_for(timeout=10_000)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 
@@ -58,3 +61,26 @@ def test_step_table_extended_in_chunks_equals_table_extended_by_rows(chunk_size:
     assert table.total_rows == expected.total_rows
     for name in ("loss", "norm"):
         assert np.array_equal(table.column(name), expected.column(name))
+
+
+def test_step_table_column_is_read_whole_while_another_thread_appends() -> None:
+    table, is_ended = StepTable(["loss"], max_rows=10**6), Event()
+
+    def append_rows() -> None:
+        step = 0
+        while not is_ended.is_set():
+            table.append(step, {"loss": float(step)})
+            step += 1
+
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = Thread(target=append_rows)
+    thread.start()
+    try:
+        for _ in range(500):
+            steps, values = table.column("loss")
+            assert steps.tolist() == values.tolist()
+    finally:
+        is_ended.set()
+        thread.join()
+        sys.setswitchinterval(switch_interval)

@@ -13,6 +13,7 @@ import pytest
 from nbdebug.result import Result
 from nbdebug.views import kernel_bridge
 from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live_page import LivePage
 from nbdebug.views.page import View
 
 from .fake_front_end import FrontEnd
@@ -145,3 +146,21 @@ def test_bridge_handles_request_of_another_thread_on_main_thread(
     Kernel.io_loop.add_callback(Kernel.io_loop.stop)
     Kernel.io_loop.start()
     assert [content["to"] for content, _ in front_end.messages] == [name]
+
+
+def test_hello_of_page_while_its_tool_extends_the_record_is_answered(front_end: FrontEnd) -> None:
+    class GrowingView(LineChart):
+        readings = 0
+
+        def snapshot(self) -> dict[str, Any]:
+            GrowingView.readings += 1
+            if GrowingView.readings < 3:
+                raise IndexError("a row was added meanwhile")
+            return super().snapshot()
+
+    view = GrowingView(title="Training")
+    page = LivePage("Training", lambda: view, view.snapshot)
+    send_request(run=page.run, kind="hello")
+    message, _ = front_end.messages[-1]
+    assert message["to"] == page.run
+    assert message["state"]["title"] == "Training"
