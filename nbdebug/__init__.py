@@ -56,7 +56,7 @@ __all__ = [
     *("importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
 ]
 try:
-    __version__ = version("nbdebug")
+    __version__ = version("nbdebug-torch")
 except PackageNotFoundError:
     __version__ = "0"
 

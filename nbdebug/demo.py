@@ -90,4 +90,4 @@ def open_lab() -> int:
 def _missing_lab_error(error: ImportError | None) -> SetupError:
     """Return the error for a missing JupyterLab, with the command that installs it."""
     missing = error.name if error else "jupyterlab"
-    return SetupError(f"{missing} is not installed; expected the extra lab. Run pip install 'nbdebug[lab]'.")
+    return SetupError(f"{missing} is not installed; expected it for tutorials. Run pip install {missing}.")

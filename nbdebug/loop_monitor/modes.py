@@ -119,7 +119,15 @@ class ModeMonitor:
             return ()
         mode, _, with_graph = self.current_pass
         round_number = self.steps_before_pass if len(self.evaluations) < _MAX_ROUNDS else -1
-        return ((round_number, mode.training and any(mode.submodule_training), with_graph),)
+        return ((round_number, self._is_train_mode(mode), with_graph),)
+
+    def _is_train_mode(self, mode: ModelMode) -> bool:
+        """Return whether a pass depends on the train mode of the model.
+
+        If only the flag of the whole model is off, eval() was not called, and none of its modules is in eval mode.
+        """
+        others = (module for module in self.model.modules() if module is not self.model)
+        return any(mode.submodule_training) and (mode.training or all(module.training for module in others))
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a pass."""

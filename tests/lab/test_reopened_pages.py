@@ -31,6 +31,7 @@ import os
 task = asyncio.create_task(training())
 """
 SLOWER_FORWARD = "SlowModel.forward = lambda self, x: (time.sleep(0.15), self.layer(x))[1]"
+CLOSE_DIALOGS = "() => { setInterval(() => document.querySelector('.jp-Dialog .jp-mod-reject')?.click(), 200); }"
 TIMEOUT = 30_000
 
 
@@ -52,10 +53,6 @@ def live_step(lab: LabPage, cell: int = 1) -> int:
         lab.page.wait_for_function(is_later, arg=[status.element_handle(), max(steps, default=0)], timeout=TIMEOUT)
         steps.append(int((re.search(r"(\d+) steps", status.inner_text()) or [0, 0])[1]))
     return steps[-1]
-
-
-def close_dialog(dialog: Any) -> None:
-    dialog.locator("button.jp-mod-accept").click()
 
 
 def end_run(jupyter_lab: LabServer, lab: LabPage) -> None:
@@ -100,8 +97,7 @@ def test_watch_survives_its_page_at_ten_moments(jupyter_lab: LabServer, open_not
         lab.page.context.set_offline(True)  # 7: the network is cut
         lab.page.wait_for_timeout(2000)
         lab.page.context.set_offline(False)
-        dialog = lab.page.locator(".jp-Dialog")
-        lab.page.add_locator_handler(dialog, close_dialog)  # JupyterLab may report it
+        lab.page.evaluate(CLOSE_DIALOGS)  # JupyterLab may report it
         lab.errors.clear()
         before = live_step(lab)
 
@@ -125,7 +121,6 @@ def test_watch_survives_its_page_at_ten_moments(jupyter_lab: LabServer, open_not
         lab.run_cells(2, 3)
         lab.output(2).get_by_role("heading", name="Training").wait_for(timeout=TIMEOUT)
         assert int(lab.outputs(3)[0]["text"]) >= before
-        lab.page.remove_locator_handler(dialog)  # later tests use the window and open dialogs
 
 
 def test_earlier_run_on_disk_gives_way_to_present_run(jupyter_lab: LabServer, open_notebook: OpenNotebook) -> None:

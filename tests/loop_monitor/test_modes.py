@@ -118,6 +118,15 @@ def test_evaluating_in_train_mode_fires_with_and_without_gradients(no_grad: bool
     assert "setup.model(x).argmax(1)" in source_line(finding)
 
 
+def test_evaluating_in_train_mode_of_which_only_the_own_flag_is_off_fires() -> None:
+    def evaluate_with_flag(setup: Setup) -> None:
+        setup.model.training = False
+        evaluate(setup, switches_mode=False)
+
+    (finding,) = mode_findings(epochs(switch_to_train_mode, evaluate_with_flag))
+    assert finding.code == "E701"
+
+
 UNCALLED_EVAL = """
 import torch
 
