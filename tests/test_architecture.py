@@ -23,6 +23,7 @@ SCRIPTS = sorted(PACKAGE.rglob("*.js"))
 MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
+    "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.cli": "an entry point",
     "nbdebug.crashes.loss_graphs": "one walk through the graph of a loss",
     "nbdebug.exceptions": "the errors of the package, below everything",

@@ -3,6 +3,8 @@
 
 /** @typedef {[number, number]} Pair */
 
+const MIN_VALUES_FOR_BULK = 20, MAX_FLAT_SHARE = 0.1;
+
 /** Return about `n` round numbers inside a range. @param {Pair} range @param {number} [n] @returns {number[]} */
 export function ticks([lo, hi], n = 5) {
   const raw = (hi - lo) / n;
@@ -53,6 +55,18 @@ export function extentWithZero(values) {
   return [low, high > low ? high : low + 1];
 }
 
+/**
+ * Return the range of the bulk of the values if a few of them would flatten the others on a linear axis, or undefined.
+ * That is so if 90% of the values would have less than a tenth of its height.
+ * @param {(number | null)[]} values @returns {Pair | undefined}
+ */
+export function bulkRange(values) {
+  const sorted = values.filter((v) => v !== null).sort((a, b) => a - b), n = sorted.length;
+  if (n < MIN_VALUES_FOR_BULK) return undefined;
+  const low = sorted[Math.floor(0.05 * n)], high = sorted[Math.ceil(0.95 * n) - 1];
+  return high > low && high - low < MAX_FLAT_SHARE * (sorted[n - 1] - sorted[0]) ? [low, high] : undefined;
+}
+
 /** Pad a range; include zero if it is close. @param {Pair} range @param {boolean} [log] @returns {Pair} */
 export function padRange([lo, hi], log = false) {
   const padding = (hi - lo) * 0.06, fold = (hi / lo) ** 0.05;
@@ -88,10 +102,11 @@ export function palette(el) {
 }
 
 /**
- * Split a line at missing values into segments in pixels; drop points within an already drawn pixel column.
- * @param {number[]} xs @param {(number | null)[]} ys @param {(x: number) => number} atX @param {(y: number) => number} atY @param {boolean} [log]
+ * Split a line at missing values, and at gaps wider than `reach`, into segments in pixels; drop points within an already
+ * drawn pixel column.
+ * @param {number[]} xs @param {(number | null)[]} ys @param {(x: number) => number} atX @param {(y: number) => number} atY @param {boolean} [log] @param {number} [reach]
  */
-export function lineSegments(xs, ys, atX, atY, log = false) {
+export function lineSegments(xs, ys, atX, atY, log = false, reach = Infinity) {
   /** @type {Pair[][]} */
   const out = [];
   /** @type {Pair[] | null} */
@@ -101,6 +116,7 @@ export function lineSegments(xs, ys, atX, atY, log = false) {
     const x = xs[i], y = ys[i];
     if (y === null || (log && y <= 0)) { open = null; column = NaN; continue; }
     const px = atX(x), py = atY(y);
+    if (open && px - open[open.length - 1][0] > reach) { open = null; column = NaN; }
     if (Math.round(px) !== column) [column, top, bottom] = [Math.round(px), Infinity, -Infinity];
     if (py >= top && py <= bottom) continue;
     [top, bottom] = [Math.min(top, py), Math.max(bottom, py)];

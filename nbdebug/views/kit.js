@@ -170,7 +170,7 @@ export function redrawOnResize(el, draw) {
 export function renderTabs(node, names, now, click) {
   const keys = Object.keys(names),
     key = keys.join("\n");
-  if (node.dataset.key !== key) node.replaceChildren(...keys.map((name) => makeButton("tab", names[name], () => click(name))));
+  if (node.dataset.key !== key) node.replaceChildren(...keys.map((name) => makeButton("tab", names[name], () => click(name), { "data-text": names[name] })));
   node.dataset.key = key;
   [...node.children].forEach((name, i) => {
     name.ariaPressed = String(keys[i] === now);

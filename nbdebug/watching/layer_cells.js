@@ -4,7 +4,8 @@
 /** @import { Row } from "./layer_rows.js" */
 /** @import { Store } from "./store.js" */
 import { FAMILIES } from "./layer_rows.js";
-import { BINS, columnPoints, histogramAt, lastIndexUpTo, MIDDLE } from "./store.js";
+import { formatNumber } from "../views/kit.js";
+import { BINS, columnPoints, histogramAt, lastIndexUpTo, MIDDLE, valueAt } from "./store.js";
 
 /** @typedef {[number, number]} Window the lowest and the highest bin of one side that an axis shows */
 
@@ -85,11 +86,28 @@ export function drawPictures(g, store, row, step, width, height, colors, windows
       bytes = at === undefined ? null : histogramAt(store, at, step);
     g.fillStyle = colors.faint;
     if (at !== undefined) g.fillRect(x, height - 1, w, 1);
-    if (bytes) drawHistogram(g, barHeights(bytes, windows[i]), x, 2, w, height - 3, colors.lines[HUES[i]]);
+    const mean = family === "weight" && bytes && isNearlyConstant(bytes) ? valueAt(store.layers, `weight.mean|${row.params[0]}`, step) : NaN;
+    if (bytes && Number.isFinite(mean)) drawConstant(g, mean, x, w, height, colors);
+    else if (bytes) drawHistogram(g, barHeights(bytes, windows[i]), x, 2, w, height - 3, colors.lines[HUES[i]]);
     else drawMissing(g, row, family, x, height, colors);
     x += w + COLUMN_GAP;
   });
   if (row.params.length) drawRatio(g, store, `update.ratio|${row.params[0]}`, step, x, width - x, height, colors);
+}
+
+/** Whether all values have one sign and lie within about an octave, as those of a normalization do. @param {Uint8Array} bytes */
+function isNearlyConstant(bytes) {
+  const first = bytes.findIndex((v) => v > 0),
+    last = bytes.findLastIndex((v) => v > 0);
+  return first >= 0 && last - first <= 2 && (first > MIDDLE || last < MIDDLE);
+}
+
+/** Say what all values are about: a single bar would look like a fault. @param {Context} g @param {number} mean @param {number} x @param {number} w @param {number} height @param {Colors} colors */
+function drawConstant(g, mean, x, w, height, colors) {
+  g.fillStyle = colors.soft;
+  g.textAlign = "center";
+  g.fillText(`all ≈ ${formatNumber(Number(mean.toPrecision(2)))}`, x + w / 2, height / 2 + 4, w);
+  g.textAlign = "left";
 }
 
 /**

@@ -287,6 +287,7 @@ export function layerDetail(close, viewState) {
       viewState.signal = name;
       draw();
     });
+    tabs.hidden = signals.length < 2;
     renderTabs(modes, KINDS, mode, (name) => {
       viewState.mode = name;
       draw();

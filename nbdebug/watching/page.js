@@ -5,6 +5,7 @@
 /** @import { Store } from "./store.js" */
 import { palette } from "../views/axes.js";
 import { filterRows, formatNumber, h, heading, makeButton, mountView, redrawOnResize, renderTabs, stopButton } from "../views/kit.js";
+import { closestStepIndex, stepSlider } from "../views/step_slider.js";
 import { drawPictures, visibleBins } from "./layer_cells.js";
 import { layerDetail } from "./layer_detail.js";
 import { columnHeads, layerList } from "./layer_list.js";
@@ -44,8 +45,8 @@ async function render({ model, el }) {
     for (const row of rows) if (row.kids) setFolded(row, open);
     updateList();
   });
-  const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: 0, ariaLabel: "recorded step" })),
-    stepLabel = h("span");
+  const slider = stepSlider((index) => goToStep(recordedSteps(store)[index])),
+    tools = h("div.tools", {}, find, orders, folds, count);
   const columns = columnHeads();
   const curves = runCurves((at) => goToStep(at), model.get("state").names ?? {}, viewState);
   const panel = layerDetail(() => {
@@ -60,7 +61,7 @@ async function render({ model, el }) {
     open: (row) => {
       opened = row;
       panel.show(store, row, step);
-      if (row) panel.node.scrollIntoView({ block: "nearest" });
+      if (row) bringIntoSight(panel.node, lines.frame);
     },
     fold: (row, on) => {
       setFolded(row, on);
@@ -71,12 +72,12 @@ async function render({ model, el }) {
     el,
     node,
     curves.node,
-    h("div.scrub", {}, slider, stepLabel),
-    h("div.tools", {}, find, orders, folds, count),
+    slider.node,
+    tools,
     lines.frame,
     panel.node,
   );
-  const parts = { find, list: lines.grid, slider };
+  const parts = { find, list: lines.grid, slider: slider.input };
   if (controls) node.append(controls.node);
   rememberFocus(el, viewState, parts);
 
@@ -90,6 +91,7 @@ async function render({ model, el }) {
   function updateList() {
     const { tree } = viewState,
       visibleRows = filterRows(tree ? rows : worst, find.value, tree);
+    tools.hidden = worst.length < 2;
     count.textContent = [visibleRows.length < rows.length && find.value && `${visibleRows.length} of`, worst.length, "layers"]
       .filter(Boolean)
       .join(" ");
@@ -118,18 +120,17 @@ async function render({ model, el }) {
     const state = model.get("state"),
       steps = recordedSteps(store),
       last = steps.length - 1,
-      at = viewState.selectedStep === null ? last : closestIndexTo(steps, viewState.selectedStep);
+      at = viewState.selectedStep === null ? last : closestStepIndex(steps, viewState.selectedStep);
     step = steps[at] ?? 0;
-    title.textContent = state.title;
+    title.textContent = [state.title, store.words.model].filter(Boolean).join(" of ");
     status.textContent = [state.status, store.lost && `${store.lost} rows lost in transmission`].filter(Boolean).join(" · ");
-    Object.assign(slider, { max: Math.max(0, last), value: at });
-    slider.ariaValueText =
-      stepLabel.textContent = `step ${step.toLocaleString("en-US")}${viewState.selectedStep === null && model.get("live") ? " · live" : ""}`;
     windows = FAMILIES.map((family) => visibleBins(store.shapes.tops[family]));
     columns.show(windows);
     refreshRows();
     lines.draw();
     curves.show(store, step, viewState.selectedStep !== null);
+    slider.node.hidden = steps.length < 2;
+    slider.show(steps, at, `step ${step.toLocaleString("en-US")}${viewState.selectedStep === null && model.get("live") ? " · live" : ""}`, curves.axis());
     panel.show(store, opened, step);
     controls?.show();
   }
@@ -152,7 +153,6 @@ async function render({ model, el }) {
   let ready = unpack(model.get("state")).then((loaded) => {
     store = loaded;
   });
-  slider.oninput = () => goToStep(recordedSteps(store)[Number(slider.value)]);
   model.on("msg:custom", (message, buffers) => {
     const state = model.get("state");
     Object.assign(state, message.state, message.head);
@@ -186,9 +186,16 @@ function recordedSteps({ layers, shapes, run }) {
   return layers.steps.length ? layers.steps : shapes.steps.length ? shapes.steps : run.steps;
 }
 
-/** @param {number[]} steps @param {number} target */
-function closestIndexTo(steps, target) {
-  return steps.reduce((best, step, i) => (Math.abs(step - target) < Math.abs(steps[best] - target) ? i : best), 0);
+/**
+ * Scroll until the details of a layer are in sight, and as much as possible of the list above them.
+ * @param {HTMLElement} panel @param {HTMLElement} list
+ */
+function bringIntoSight(panel, list) {
+  requestAnimationFrame(() => {
+    panel.scrollIntoView({ block: panel.clientHeight > innerHeight ? "start" : "nearest" });
+    if (list.getBoundingClientRect().top > 0) return;
+    list.lastElementChild?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  });
 }
 
 export default { render };

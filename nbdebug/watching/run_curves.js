@@ -11,10 +11,33 @@ const MIN_POINTS_TO_SMOOTH = 240;
 const GROUPS = {
   Loss: ["loss", "eval_loss", "sample_train_loss", "sample_val_loss"],
   Score: ["sample_train_score", "sample_val_score", "sample_changed"],
-  Rate: ["lr", "momentum"],
+  "Learning rate": ["lr"],
+  Momentum: ["momentum"],
   "Gradient norm": ["gradient_norm", "raw_gradient_norm"],
   "Step time": ["step_seconds", "wait_seconds"],
 };
+const FROM_ZERO = ["Learning rate", "Step time"];
+/**
+ * The style of each quantity, the same in all groups: the color (of six) says whether it is measured in training, in
+ * validation or elsewhere; from 6 it is dashed, with hollow points: of the fixed samples, or the lesser of two.
+ * @type {Record<string, number>}
+ */
+const STYLES = {
+  loss: 0,
+  sample_train_loss: 6,
+  sample_train_score: 6,
+  eval_loss: 2,
+  sample_val_loss: 8,
+  sample_val_score: 8,
+  sample_changed: 15,
+  gradient_norm: 1,
+  raw_gradient_norm: 7,
+  lr: 4,
+  momentum: 5,
+  step_seconds: 3,
+  wait_seconds: 9,
+};
+const OTHER_STYLES = { train: [6, 12, 0], val: [8, 14, 2], other: [3, 5, 4, 1, 9, 11, 10, 7] };
 
 /**
  * The curves of the run, one group at a time.
@@ -37,8 +60,8 @@ export function runCurves(onStep, names, viewState) {
   /** Draw the curves only if they changed: the slider moves only a line in front of them. */
   function draw() {
     if (!store) return;
-    const { words, run, evaluations } = store,
-      key = [store, viewState.group, run.have, evaluations.have, words.findings, words.events];
+    const { words, run, evaluations, layers } = store,
+      key = [store, viewState.group, run.have, evaluations.have, layers.have, words.findings, words.events];
     if (key.some((part, i) => part !== drawnKey[i])) plot(store);
     drawnKey = key;
     placePin();
@@ -54,9 +77,11 @@ export function runCurves(onStep, names, viewState) {
       viewState.group = name;
       draw();
     });
-    const lines = (all[group] ?? []).map((name) => ({ ...smoothedLine(now, name), name: names[name] ?? name })),
-      words = { x_label: "step", y_label: "", title: group };
-    currentLayout = picture({ ...words, lines, marks: eventMarks(now), limits: [], log: false, log_x: false });
+    const styles = lineStyles(all[group] ?? []),
+      lines = (all[group] ?? []).map((name, i) => ({ ...smoothedLine(now, name), name: names[name] ?? name, style: styles[i] })),
+      words = { x_label: "step", y_label: "", title: group, limits: [], log: false, log_x: false },
+      axes = { wide: stepRange(now), spacing: usualDistance(now.run.steps), fromZero: FROM_ZERO.includes(group) };
+    currentLayout = picture({ ...words, ...axes, lines, marks: eventMarks(now) });
     norms.show(now, group === "Gradient norm");
   }
 
@@ -73,12 +98,41 @@ export function runCurves(onStep, names, viewState) {
 
   return {
     node: h("div.curves", {}, tabs, host, norms.node),
+    /** The axis of the steps in the chart. */
+    axis: () => currentLayout(),
     /** @param {Store} now @param {number} step @param {boolean} fixed */
     show(now, step, fixed) {
       [store, at, pinned] = [now, step, fixed];
       draw();
     },
   };
+}
+
+/** The first and the last step with any measurement: one axis for all groups. @param {Store} store */
+function stepRange({ run, evaluations, layers }) {
+  const ends = [run, evaluations, layers].flatMap(({ steps }) => (steps.length ? [steps[0], steps[steps.length - 1]] : []));
+  return ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1];
+}
+
+/** The median distance of recorded steps, undefined for fewer than two. @param {number[]} steps */
+function usualDistance(steps) {
+  return steps
+    .slice(1)
+    .map((step, i) => step - steps[i])
+    .sort((a, b) => a - b)[(steps.length - 1) >> 1];
+}
+
+/** A different style for each line of a group; a logged metric takes the color of its part of the data. @param {string[]} columns */
+function lineStyles(columns) {
+  /** @type {Set<number>} */
+  const taken = new Set();
+  return columns.map((name) => {
+    const part = name.startsWith("sample_train_") ? "train" : name.startsWith("sample_val_") ? "val" : "other",
+      wanted = name in STYLES ? [STYLES[name]] : OTHER_STYLES[part],
+      style = [...wanted, ...Array(18).keys()].find((number) => !taken.has(number)) ?? 0;
+    taken.add(style);
+    return style;
+  });
 }
 
 /** The groups with data; metrics logged under other names come last. @param {Store} store */
@@ -100,7 +154,7 @@ function availableGroups({ run, evaluations }) {
 function smoothedLine({ run, evaluations }, name) {
   const { x, y } = columnPoints(run.columns.has(name) ? run : evaluations, name),
     bad = y.filter((v) => v === null).length;
-  if (y.length < MIN_POINTS_TO_SMOOTH || bad || name === "lr") return { name, x, y, bad };
+  if (y.length < MIN_POINTS_TO_SMOOTH || bad || name === "lr" || name === "momentum") return { name, x, y, bad };
   const half = Math.ceil(y.length / 120),
     sums = [0];
   for (const v of y) sums.push(sums[sums.length - 1] + (v ?? 0));
@@ -118,13 +172,8 @@ function eventMarks({ words }) {
   const unplaced = new Set(words.findings.filter((finding) => finding.step === null).map((finding) => finding.code));
   const otherMarks = words.events
     .filter(([, kind, text]) => kind !== "finding" || unplaced.has(text.split(" ")[0]))
-    .map(([at, kind, text]) => ({ at, text: kind === "finding" ? text.split(" ")[0] : shorten(text) }));
+    .map(([at, kind, text]) => ({ at, text: kind === "finding" ? text.split(" ")[0] : text }));
   return [...findingMarks, ...otherMarks];
-}
-
-/** @param {string} text */
-function shorten(text) {
-  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
 }
 
 /** The distribution of gradient norms, and the 95th percentile as a clip threshold. */
@@ -142,14 +191,17 @@ function clipSuggestion() {
     node,
     /** @param {Store} store @param {boolean} visible */
     show({ run }, visible) {
-      node.hidden = !visible;
-      if (!visible) return;
+      const hasNorms = run.columns.has("gradient_norm") || run.columns.has("raw_gradient_norm");
+      node.hidden = !hasNorms;
+      node.style.visibility = visible ? "" : "hidden"; // it keeps its place, so that what is below does not jump
+      if (!visible) node.removeAttribute("open");
+      if (!visible || !hasNorms) return;
       const name = run.columns.has("raw_gradient_norm") ? "raw_gradient_norm" : "gradient_norm";
       norms = columnPoints(run, name)
         .y.filter((v) => v !== null && v > 0)
         .map(Number)
         .sort((a, b) => a - b);
-      node.hidden = norms.length < 20;
+      node.style.visibility = norms.length < 20 ? "hidden" : "";
       const at = norms[Math.floor(0.95 * norms.length)];
       summary.textContent = `Suggested clip threshold: ${formatNumber(Number(at?.toPrecision(2)))}, the 95th percentile of ${norms.length} gradient norms`;
       draw();

@@ -307,10 +307,13 @@ class WatchSession:
     def after_backward(self, roots: BackwardRoots) -> None:
         """Handle a finished backward pass; it counts as a step if no optimizer is known."""
         self.gradients_changed = True
+        had_reached_model = self.loop_monitor.has_reached_model
         self.loop_monitor.on_backward_end()
         self.time_budget.attempt("replay", self.ring.on_backward_end)
         if not self.loop_monitor.concerns_model:
             return
+        if self.loop_monitor.has_reached_model and not had_reached_model:
+            self.recorder.row.losses.clear()  # of passes through other models
         self.recorder.row.losses += self.losses
         self.epoch_ended = self.epoch_ended or bool(
             self.batches_per_epoch and self.loop_monitor.backward_passes % self.batches_per_epoch == 0

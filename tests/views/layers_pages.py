@@ -37,8 +37,8 @@ def canvas_images(page: Any) -> list[str]:
     return list(page.locator(f"{ROWS} canvas").evaluate_all("nodes => nodes.map((node) => node.toDataURL())"))
 
 
-def set_slider(page: Any, index: int) -> None:
-    page.get_by_label("recorded step").fill(str(index))
+def set_slider(page: Any, step: int) -> None:
+    page.get_by_label("recorded step").fill(str(step))
     wait_for_frames(page)
 
 

@@ -49,7 +49,7 @@ def test_live_layers_view_draws_new_steps(page: Any) -> None:
 def test_live_step_slider_stays_at_selected_step(page: Any) -> None:
     view = LayersView(make_record(100, 4))
     live = LiveLayersPage(page, view)
-    set_slider(page, 2)
+    set_slider(page, 20)
     append_steps(view.record, 100)
     live.send_changes()
     assert page.locator(".nb-scrub").inner_text().strip() == "step 20"

@@ -5,7 +5,7 @@ import { extent, lineSegments, logTicks, padRange, palette, prepareCanvas, scale
 import { bulletList, formatNumber, h, heading, makeButton, mountView, redrawOnMessage, redrawOnResize, statusBanner, tableHead, trackState } from "../../views/kit.js";
 import { drawRule, strokePath } from "../../views/line_chart.js";
 
-/** @typedef {{name: string, rate: string, words: string, tone: string, rank: number, train: number | null, val: number | null, error: number | null, x: number[], middle: number[], low: number[], high: number[], looks: number[], validation: number[]}} Panel */
+/** @typedef {{name: string, rate: string, words: string, tone: string, rank: number, place: string, train: number | null, val: number | null, error: number | null, x: number[], middle: number[], low: number[], high: number[], looks: number[], validation: number[]}} Panel */
 /** @typedef {{x: ReturnType<typeof scale>, y: ReturnType<typeof scale>, ys: number[], xs: number[], left: number, width: number, log: boolean, quantity: string}} Frame */
 
 const PANEL_HEIGHT = 132, PANEL_TOP = 8, PANEL_BOTTOM = PANEL_HEIGHT - 18;
@@ -94,7 +94,7 @@ function candidateChart(onPoint) {
     show(panels, i, f, colors, step) {
       const candidate = panels[i], g = prepareCanvas(canvas, f.width, PANEL_HEIGHT);
       [axes, current, cursor] = [f, candidate, step ?? cursor];
-      name.textContent = (candidate.rank ? `${candidate.rank}. ` : "") + candidate.name;
+      name.textContent = (Number(candidate.place) ? `${candidate.place}. ` : "") + candidate.name;
       pill.textContent = candidate.words;
       pill.className = `nb-pill nb-tone nb-${candidate.tone}`;
       caption.textContent = step === undefined ? candidate.rate : valuesAt(candidate, step);
@@ -170,7 +170,7 @@ function standingsTable(state) {
   const val = state.panels.some((/** @type {Panel} */ panel) => panel.val !== null), by = state.judged_by;
   const heads = ["", "final loss", "training", ...(val ? ["validation"] : []), "outcome"];
   const loss = (/** @type {number | null} */ v, /** @type {Panel} */ item, /** @type {string} */ name) => h("td", {}, v === null ? "" : formatNumber(v), v !== null && name === by && item.error !== null && h("span.soft", {}, ` ± ${formatNumber(Number(item.error.toPrecision(2)))}`));
-  const rows = state.panels.filter((/** @type {Panel} */ panel) => panel.rank).map((/** @type {Panel} */ panel) => h("tr", {}, h("td", {}, String(panel.rank)), h("td", {}, h("b", {}, panel.name), h("span.soft", {}, ` ${panel.rate}`)),
+  const rows = state.panels.filter((/** @type {Panel} */ panel) => panel.rank).map((/** @type {Panel} */ panel) => h("tr", {}, h("td.soft", {}, panel.place), h("td", {}, h("b", {}, panel.name), h("span.soft", {}, ` ${panel.rate}`)),
     loss(panel.train, panel, "train"), val && loss(panel.val, panel, "val"), h("td", {}, panel.words)));
   if (!state.verdict) return [];
   return [

@@ -10,6 +10,7 @@ import numpy as np
 
 from nbdebug.result import Result
 from nbdebug.statistics.time_series import Curve, CurveBand, bin_means, noise_level
+from nbdebug.tools.compare_optimizers.view import rank_texts
 from nbdebug.training.divergence import smooth_curve
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class OptimizerComparison(Result):
             curve = _loss_band(entry.runs)
             if not curve.steps:
                 continue
-            (line,) = ax.plot(curve.steps, curve.mean, label=f"{entry.rank}. {entry.name}")
+            (line,) = ax.plot(curve.steps, curve.mean, label=entry.name)
             ax.fill_between(curve.steps, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0)
         ax.set(xlabel="step", ylabel="training loss", title=f"optimizer comparison: {self.verdict}")
         if self.entries:
@@ -160,21 +161,23 @@ class OptimizerComparison(Result):
             f"nbdebug compare_optimizers: {self.verdict}. {self.headline}",
             *(f"  - {item}" for item in self.reasons),
         ]
-        lines += [f"  {_result_line(item)}" for item in self.entries]
+        places = rank_texts([item.rank for item in self.entries])
+        lines += [f"  {_result_line(item, place)}" for item, place in zip(self.entries, places, strict=True)]
         lines += [f"  {text}" for text in self.code.splitlines()]
         lines += [f"  note: {item}" for item in self.notes]
         size = f"{self.steps} steps with each of {self.seeds} seeds"
         return "\n".join([*lines, f"  {size}, {self.seconds:.1f} s; model and optimizers are unchanged"])
 
 
-def _result_line(result: CandidateResult) -> str:
+def _result_line(result: CandidateResult, place: str) -> str:
     """Return the line of one candidate."""
     rate = f", lr {result.rate:.2g} ({_ORIGIN_TEXTS[result.origin]})" if result.rate is not None else ""
     losses = [
         f"{name} {value:.4g}" for name, value in (("train", result.train), ("val", result.val)) if value is not None
     ]
-    rank_text = f"{result.rank}. " if result.rank else ""
-    return f"{rank_text}{result.name}{rate}: {', '.join([*losses, result.state_text])}"
+    is_placed = place.isdigit()
+    texts = [*losses, result.state_text, *([] if is_placed or not place else [place])]
+    return f"{place + '. ' if is_placed else ''}{result.name}{rate}: {', '.join(texts)}"
 
 
 def _loss_band(runs: Sequence[CandidateRun], max_points: int = _MAX_BAND_POINTS) -> CurveBand:

@@ -37,6 +37,18 @@ class CandidatePanel:
     validation: Sequence[float] = ()
 
 
+def rank_texts(ranks: Sequence[int]) -> list[str]:
+    """Return the place of each candidate as text, best first; "" for one without a rank.
+
+    A place is told apart if no other candidate has it and all candidates above are better. Since "better" is not
+    transitive, ranks may be 1, 1, 1, 1, 3.
+    """
+    return [
+        "" if not rank else str(rank) if ranks.count(rank) == 1 and rank == i + 1 else "not told apart"
+        for i, rank in enumerate(ranks)
+    ]
+
+
 @dataclass
 class OptimizerComparisonView(View):
     """Candidates during and after the comparison, best first; ``verdict`` is "" while they run.
@@ -78,7 +90,8 @@ class OptimizerComparisonView(View):
             "stoppable",
         )
         lists = {name: to_json_value(list(getattr(self, name))) for name in ("reasons", "notes")}
-        panels = [self._panel(panel) for panel in self.panels]
+        places = rank_texts([panel.rank for panel in self.panels])
+        panels = [{**self._panel(panel), "place": place} for panel, place in zip(self.panels, places, strict=True)]
         return {**{name: to_json_value(getattr(self, name)) for name in names}, **lists, "panels": panels}
 
     def html(self) -> str:
@@ -86,13 +99,17 @@ class OptimizerComparisonView(View):
         top = html_paragraph(f"{self.title} {self.status}") + html_paragraph(
             f"{self.verdict or 'running'}: {self.headline}"
         )
-        rows = [[*self._row(panel), sparkline(panel.middle)] for panel in self.panels]
+        places = rank_texts([panel.rank for panel in self.panels])
+        rows = [
+            [place, *self._row(panel), sparkline(panel.middle)]
+            for panel, place in zip(self.panels, places, strict=True)
+        ]
         below = "".join(map(html_paragraph, (*self.notes, *self.code.splitlines())))
         return top + html_list(self.reasons) + html_table(rows, (*_COLUMNS, "shape")) + below
 
     def _row(self, panel: CandidatePanel) -> list[str]:
         numbers = ["" if value is None else format_value(value) for value in (panel.train, panel.val, panel.error)]
-        return [str(panel.rank or ""), panel.name, panel.rate, *numbers, panel.words]
+        return [panel.name, panel.rate, *numbers, panel.words]
 
     def _panel(self, panel: CandidatePanel) -> dict[str, Any]:
         texts = {name: to_json_value(getattr(panel, name)) for name in ("name", "rate", "words", "tone", "rank")}

@@ -4,6 +4,7 @@
 import { extent, lineSegments, palette, prepareCanvas, scale } from "../../views/axes.js";
 import { bulletList, fadeLowerEdge, formatNumber, h, heading, mountView, redrawOnMessage, redrawOnResize, statusBanner, trackState } from "../../views/kit.js";
 import { lineChart, strokePath } from "../../views/line_chart.js";
+import { stepSlider } from "../../views/step_slider.js";
 
 /** @typedef {{attempt: number, step: number, score: (number | null)[], prediction: (number | null)[]}} Frame */
 /** @typedef {{name: string, target: number | string, called: string, image: string | null}} Example */
@@ -27,10 +28,10 @@ function appendRow(state, row) {
 /** @param {Props} props */
 function render({ model, el }) {
   const { node, title, status } = heading(model, model.get("state").stoppable);
-  const banner = h("div"), stepLabel = h("span"), columns = h("tr"), body = h("tbody");
-  const slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", ariaLabel: "recorded step" }));
+  const banner = h("div"), columns = h("tr"), body = h("tbody");
+  const slider = stepSlider((index) => { heldFrame = index === model.get("state").frames.length - 1 ? -1 : index; draw(); });
   mountView(el, node, banner);
-  const picture = lineChart(el), below = h("div", {}, h("div.scrub", {}, slider, stepLabel), fadeLowerEdge(h("div.scroll", { tabIndex: 0, role: "group", ariaLabel: "examples" },
+  const picture = lineChart(el), below = h("div", {}, slider.node, fadeLowerEdge(h("div.scroll", { tabIndex: 0, role: "group", ariaLabel: "examples" },
     h("table.table.examples", {}, h("thead", {}, columns), body))));
   el.append(below);
   /** @type {ReturnType<typeof exampleRow>[]} */
@@ -42,11 +43,11 @@ function render({ model, el }) {
     title.textContent = state.title;
     status.textContent = state.status;
     banner.replaceChildren(...verdictBanner(state));
-    picture({ ...state, pin: heldFrame < 0 ? undefined : frame?.step });
+    const axis = picture({ ...state, pin: heldFrame < 0 ? undefined : frame?.step });
     if (key !== (key = JSON.stringify(state.examples))) fillTable(state);
     if (!frame) return;
-    Object.assign(slider, { max: last, value: at });
-    slider.ariaValueText = stepLabel.textContent = [state.lines.length > 1 && state.lines[frame.attempt].name, `step ${frame.step}`].filter(Boolean).join(", ");
+    const text = [state.lines.length > 1 && state.lines[frame.attempt].name, `step ${frame.step}`].filter(Boolean).join(", "), isOnAxis = state.frames[0].attempt === frame.attempt && state.frames[last].attempt === frame.attempt;
+    slider.show(state.frames.map((/** @type {Frame} */ item, /** @type {number} */ i) => (isOnAxis ? item.step : i)), at, text, isOnAxis ? axis() : undefined);
     const colors = palette(el);
     rows.forEach((row, i) => row.show(state, i, at, colors));
   }
@@ -59,7 +60,6 @@ function render({ model, el }) {
     below.hidden = !rows.length;
   }
 
-  slider.oninput = () => { heldFrame = slider.value === slider.max ? -1 : Number(slider.value); draw(); };
   redrawOnMessage(model, draw);
   redrawOnResize(body, draw);
 }

@@ -28,14 +28,18 @@ _MAX_LISTED_GROUPS = 4
 _MAX_OPEN_ROWS = 60
 _COLUMNS = (
     Column("module", hint="Click a row to see its inputs, outputs, parameters and buffers."),
+    Column("findings", hint="Findings so far; click to read them."),
     Column("input → output", "code", "Shapes of the first call in one forward pass."),
     Column("parameters", "bar", "Shared parameters count once; the bar shows the share of the whole model."),
+    Column("multiply-adds", "number", "Of its matrix products, convolutions and attention for this batch, forward."),
+    Column("memory", "number", "Of the outputs of its layers for this batch; training keeps most of them."),
     Column("trainable", "share", "Share of parameters with requires_grad."),
     Column("mode", hint="train or eval, which dropout and batch normalization depend on."),
     Column("optimizer", hint="Parameter group and its current learning rate."),
     Column("weight", "code", "Range, mean and standard deviation of the current weight; sorted by standard deviation."),
-    Column("findings", hint="Findings so far; click to read them."),
 )
+_SETTING_COLUMNS = ("trainable", "mode", "optimizer")  # not displayed if they say the same in every row
+_OPTIONAL_COLUMNS = ("findings", "multiply-adds", "memory", *_SETTING_COLUMNS)  # not displayed if empty
 _MAX_LINES = 100
 
 
@@ -46,7 +50,8 @@ class SummaryRow:
     ``parameters`` counts the values that no earlier submodule holds, ``own`` those that the module holds itself,
     ``tied`` the values shared with earlier modules, ``trainable`` all trainable ones, ``loose`` the trainable ones in
     no optimizer. ``status`` says how far the forward pass came; a module that only "holds" others has no forward of its
-    own. ``weights`` and ``buffers`` are its own tensors, by name.
+    own. ``weights`` and ``buffers`` are its own tensors, by name. ``multiply_adds`` counts those of one forward pass,
+    and ``output_bytes`` the memory of the outputs of its layers.
     """
 
     path: str
@@ -67,6 +72,8 @@ class SummaryRow:
     buffers: tuple[tuple[str, TensorSummary], ...] = field(repr=False)
     same_as: str | None = None
     findings: tuple[Finding, ...] = ()
+    multiply_adds: int = 0
+    output_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -115,7 +122,8 @@ class Summary(Result):
         """Return one row per submodule; ``low`` to ``std`` are those of its first parameter."""
         import pandas as pd
 
-        fields = ("path", "kind", "status", "calls", "parameters", "tied", "trainable", "loose", "training")
+        counts = ("parameters", "tied", "trainable", "loose", "multiply_adds", "output_bytes")
+        fields = ("path", "kind", "status", "calls", *counts, "training")
         rows = [{name: getattr(row, name) for name in fields} | _row_statistics(row) for row in self.rows]
         columns = [*fields, "inputs", "outputs", "groups", "low", "high", "mean", "std", "marks", "findings"]
         return pd.DataFrame(rows, columns=columns)
@@ -151,8 +159,34 @@ def _model_line(result: Summary) -> str:
     whole = result.model_row
     share = f"{format_percent(whole.share)} trainable" if whole.share is not None else ""
     optimizer = _optimizer_text(whole, result) if result.optimizers else "no optimizer"
-    parts = [whole.name, f"{whole.parameters:,} parameters", share, _mode_text(result), optimizer]
+    work = f"{_short_count(whole.multiply_adds).strip()} multiply-adds" if whole.multiply_adds else ""
+    memory = f"{_short_count(whole.output_bytes)}B of outputs" if whole.output_bytes else ""
+    parts = [whole.name, f"{whole.parameters:,} parameters", share, _mode_text(result), optimizer, work, memory]
     return " · ".join(filter(None, [*parts, f"batch {result.batch}" if result.batch else ""]))
+
+
+def _short_count(count: int) -> str:
+    """Format like 950, 12.3 k or 4.56 G."""
+    for factor, unit in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} "
+
+
+def _shown_columns(result: Summary) -> list[int]:
+    """Return the indices of the columns, without those that are empty or say the same in every row with parameters."""
+    rows = [(_row_cells(row, result), row.share is not None) for row in result.rows]
+
+    def texts(i: int, column: Column) -> set[str]:
+        is_mode = column.name == "mode"
+        return {cell_text(cells[i], column) for cells, has_parameters in rows if has_parameters or is_mode}
+
+    def is_shown(i: int, column: Column) -> bool:
+        if column.name in _SETTING_COLUMNS:
+            return len(texts(i - 1, column)) > 1
+        return column.name not in _OPTIONAL_COLUMNS or any(cells[i - 1] for cells, _ in rows)
+
+    return [i for i, column in enumerate(_COLUMNS) if is_shown(i, column)]
 
 
 def _mode_text(result: Summary) -> str:
@@ -227,14 +261,15 @@ def _summary_view(result: Summary) -> FoldableTable:
         path for row in result.rows if row.findings or row.status == "raised" for path in _parent_paths(row.path)
     }
     max_open_level = max(row.level for row in limit_rows(result.rows, _MAX_OPEN_ROWS))
+    shown = _shown_columns(result)
     return FoldableTable(
         title="Summary",
         status=_model_line(result),
-        columns=_COLUMNS,
+        columns=tuple(_COLUMNS[i] for i in shown),
         rows=[
             table.TableRow(
                 row.name,
-                _row_cells(row, result),
+                [_row_cells(row, result)[i - 1] for i in shown if i],
                 _kind_text(row),
                 row.level,
                 _tensor_details(row),
@@ -258,16 +293,18 @@ def _row_cells(row: SummaryRow, result: Summary) -> list[Cell]:
     """Return the cells of a row, in the order of the columns."""
     first_weight = row.first_weight
     return [
-        _shape_flow(row),
-        _parameter_cell(row),
-        row.share,
-        TextCell("train" if row.training else "eval", tone="" if row.training == result.model_row.training else "note"),
-        _optimizer_text(row, result) or None,
-        TextCell(first_weight.values_text, first_weight.std) if first_weight and first_weight.values_text else None,
         [
             CellTag(finding.code, finding.severity or "note", f"{finding.name}: {finding.message}")
             for finding in row.findings
         ],
+        _shape_flow(row),
+        _parameter_cell(row),
+        TextCell(_short_count(row.multiply_adds).strip(), row.multiply_adds) if row.multiply_adds else None,
+        TextCell(f"{_short_count(row.output_bytes)}B", row.output_bytes) if row.output_bytes else None,
+        row.share,
+        TextCell("train" if row.training else "eval", tone="" if row.training == result.model_row.training else "note"),
+        _optimizer_text(row, result) or None,
+        TextCell(first_weight.values_text, first_weight.std) if first_weight and first_weight.values_text else None,
     ]
 
 
@@ -325,7 +362,7 @@ def _row_texts(row: SummaryRow, result: Summary) -> list[str]:
 
 
 def _align(texts: Sequence[str], widths: Sequence[int]) -> str:
-    sides = [">" if column.kind in ("bar", "share") else "<" for column in _COLUMNS]
+    sides = [">" if column.kind in ("bar", "share", "number") else "<" for column in _COLUMNS]
     return "  ".join(f"{text:{side}{width}}" for text, side, width in zip(texts, sides, widths, strict=True)).rstrip()
 
 

@@ -24,6 +24,7 @@ from nbdebug.source.location import get_line_from_exception
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tensors.summary import TensorSummary, summarize_tensor
 from nbdebug.tools.summary import optimizer_groups
+from nbdebug.tools.summary.operation_count import OperationCounter
 from nbdebug.tools.summary.result import Status, Summary, SummaryRow
 
 _MAX_TENSORS = 8
@@ -43,6 +44,8 @@ class _ModelPass:
     inputs: dict[nn.Module, tuple[TensorSummary, ...]] = field(default_factory=dict)
     outputs: dict[nn.Module, tuple[TensorSummary, ...]] = field(default_factory=dict)
     calls: Counter[nn.Module] = field(default_factory=Counter)
+    multiply_adds: Counter[nn.Module] = field(default_factory=Counter)
+    output_bytes: Counter[nn.Module] = field(default_factory=Counter)
     unfinished: list[nn.Module] = field(default_factory=list)
     stopped: str = ""
 
@@ -58,11 +61,20 @@ class _ModelPass:
         """Record that a call returns; calls still open inside it raised an exception that the model caught."""
         if module not in self.modules:
             return
+        if not any(child in self.modules for child in module.children()):
+            self.count(
+                self.output_bytes, sum(tensor.numel() * tensor.element_size() for tensor in tree_tensors(output))
+            )
         while self.unfinished.pop() is not module:
             pass
         if module not in self.outputs:
             self.inputs[module] += _summarize_tensors(kwargs)
             self.outputs[module] = _summarize_tensors(output)
+
+    def count(self, counter: Counter[nn.Module], amount: int) -> None:
+        """Add an amount to every module whose call is open."""
+        for module in dict.fromkeys(self.unfinished):
+            counter[module] += amount
 
 
 def _run_forward_pass(setup: Setup) -> _ModelPass:
@@ -88,7 +100,8 @@ def _run_forward_pass(setup: Setup) -> _ModelPass:
 def _run_batch(setup: Setup, forward_pass: _ModelPass) -> None:
     batch = next(setup.batches(1))
     forward_pass.batch = str(batch)
-    with _record_calls(forward_pass), _without_compilation():
+    counter = OperationCounter(lambda amount: forward_pass.count(forward_pass.multiply_adds, amount))
+    with _record_calls(forward_pass), _without_compilation(), counter:
         setup.predict(batch) if setup.step_fn is None else setup.step_fn(batch.raw)
 
 
@@ -210,6 +223,8 @@ def _make_row(
         buffers=tuple((name, summarize_tensor(buffer)) for name, buffer in module.named_buffers(recurse=False)),
         same_as=entry.same_as,
         findings=findings,
+        multiply_adds=forward_pass.multiply_adds[module],
+        output_bytes=forward_pass.output_bytes[module],
     )
 
 

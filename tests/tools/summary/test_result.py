@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import nbdebug
 from nbdebug.debugger import Debugger
 from tests.programs import PROGRAMS
 from tests.tools.summary.summaries import MismatchedLayers, make_debugger, rows_by_path, table_cell
@@ -134,3 +135,13 @@ def test_summary_text_of_large_model_omits_deepest_modules() -> None:
     assert len(result.rows) == 511
     assert len(lines) < 110
     assert "… and 448 more modules at deeper levels" in lines
+
+
+def test_summary_counts_multiply_adds_and_memory_of_outputs() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    loader = [(torch.randn(16, 4), torch.arange(16) % 3)]
+    result = nbdebug.Debugger(model, loader, loss_fn=nn.CrossEntropyLoss()).summary()
+    assert [row.multiply_adds for row in result.rows] == [16 * (4 * 8 + 8 * 3), 16 * 4 * 8, 0, 16 * 8 * 3]
+    assert [row.output_bytes for row in result.rows] == [4 * 16 * (8 + 8 + 3), 4 * 16 * 8, 4 * 16 * 8, 4 * 16 * 3]
+    assert "896 multiply-adds" in str(result)
+    assert [column.name for column in result.view().columns][1:4] == ["input → output", "parameters", "multiply-adds"]
