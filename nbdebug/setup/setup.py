@@ -176,7 +176,7 @@ class Setup:
             self._input_path = unpacking.find_input_path(raw, guess, self.eager_model, self.model_device)
         if self._input_path is None:
             return guess
-        return unpacking.batch_from_input_path(raw, self._input_path, self.loss_fn is not None)
+        return unpacking.batch_from_input_path(raw, self._input_path, self.loss_fn)
 
     def predict(self, batch: Batch, model: nn.Module | None = None) -> Any:
         """Return the output of the model, or of a copy of it, for a batch."""

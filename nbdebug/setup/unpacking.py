@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -32,10 +33,20 @@ def call_signature(function: Callable[..., Any] | None) -> tuple[int, int, tuple
     return sum(p.default is p.empty for p in positional), 99 if has_varargs else len(positional), names
 
 
+def _loss_signature(loss_fn: Callable[..., Any] | None) -> tuple[int, int, tuple[str, ...]]:
+    return call_signature(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)
+
+
 def _count_targets(loss_fn: Callable[..., Any] | None) -> int:
     """Return the number of targets that the loss takes in addition to the output."""
-    required_count = call_signature(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)[0]
-    return max(required_count - 1, 1)
+    return max(_loss_signature(loss_fn)[0] - 1, 1)
+
+
+def _named_targets(parts: Mapping[Any, Any], target_key: Any, loss_fn: Callable[..., Any] | None) -> tuple[Any, ...]:
+    """Return the target, and the parts that the loss requires by name after it, such as the weights of samples."""
+    required_count, _, names = _loss_signature(loss_fn)
+    further_names = takewhile(lambda name: name in parts and name != target_key, names[2:required_count])
+    return (parts[target_key], *(parts[name] for name in further_names))
 
 
 def guess_batch(batch: Any, model: nn.Module, loss_fn: Callable[..., Any] | None) -> Batch:
@@ -77,7 +88,7 @@ def _batch_from_names(
     """Take targets by their usual names; the rest by keyword if the model accepts the names, else by position."""
     required_count, _, names = call_signature(model.forward)
     target_key = next((key for key in TARGET_KEYS if key in parts), None) or _custom_target_key(parts, names, loss_fn)
-    targets = (parts[target_key],) if target_key is not None and loss_fn is not None else ()
+    targets = _named_targets(parts, target_key, loss_fn) if target_key is not None and loss_fn is not None else ()
     remaining = {k: v for k, v in parts.items() if not targets or k != target_key or k in names}
     keyword_arguments = {key: value for key, value in remaining.items() if key in names}
     if keyword_arguments:
@@ -93,7 +104,7 @@ def _custom_target_key(
     parts: Mapping[Any, Any], model_names: tuple[str, ...], loss_fn: Callable[..., Any] | None
 ) -> Any:
     """Return the target's key under a custom name: an argument of the loss, or the only tensor the model ignores."""
-    loss_names = call_signature(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)[2][1:]
+    loss_names = _loss_signature(loss_fn)[2][1:]
     if accepted_by_loss := [key for key in parts if key in loss_names and key not in model_names]:
         return accepted_by_loss[0]
     tensor_keys = [key for key, value in parts.items() if key not in model_names and isinstance(value, Tensor)]
@@ -113,7 +124,7 @@ def find_input_path(batch: Any, guess: Batch, model: nn.Module, device: torch.de
     with Preserve(model), torch.no_grad():
         if _accepts(model, guess.to(device).args):
             return None
-        if _accepts(model, batch_from_input_path(batch, (), True).to(device).args):
+        if _accepts(model, batch_from_input_path(batch, (), None).to(device).args):
             return ()
         sizes = {key: part.numel() for key, part in parts.items() if _accepts(model, (part.to(device),))}
     largest = [key for key, size in sizes.items() if size == max(sizes.values())]
@@ -129,16 +140,17 @@ def _accepts(model: nn.Module, args: tuple[Any, ...]) -> bool:
     return True
 
 
-def batch_from_input_path(batch: Any, path: tuple[Any, ...], has_loss: bool) -> Batch:
+def batch_from_input_path(batch: Any, path: tuple[Any, ...], loss_fn: Callable[..., Any] | None) -> Batch:
     """Return a batch with the input at a path; the target is the part with a usual name, or all other parts."""
     parts = dict(tree_children(batch))
     others = {key: value for key, value in parts.items() if key not in path}
     target_key = next((name for name in TARGET_KEYS if name in others), None)
-    target = (
-        others[target_key] if target_key is not None else next(iter(others.values())) if len(others) == 1 else others
-    )
     inputs = parts[path[0]] if path else {key: value for key, value in parts.items() if key != target_key}
-    return Batch((inputs,), targets=(target,) if has_loss and others else ())
+    if loss_fn is None or not others:
+        return Batch((inputs,))
+    if target_key is not None:
+        return Batch((inputs,), targets=_named_targets(parts, target_key, loss_fn))
+    return Batch((inputs,), targets=(next(iter(others.values())) if len(others) == 1 else others,))
 
 
 def batch_from_user_unpack(unpacked: Any) -> Batch:

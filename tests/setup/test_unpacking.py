@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_sequence
+from torch.utils.data import DataLoader
 
 from nbdebug.setup import Setup
 from nbdebug.setup.unpacking import guess_batch
@@ -58,6 +59,16 @@ class Example:
 
 def weighted_cross_entropy(output: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     return (F.cross_entropy(output, target, reduction="none") * weight).mean()
+
+
+@pytest.mark.parametrize("model_name", ["x", "features"])
+def test_loss_receives_parts_of_batch_that_it_requires_by_name(model_name: str) -> None:
+    batch = {model_name: X, "target": Y, "weight": torch.ones(len(Y))}
+    samples = [{key: value[i] for key, value in batch.items()} for i in range(len(Y))]
+    loader: DataLoader[Any] = DataLoader(samples, batch_size=3)  # type: ignore[arg-type]
+    setup = Setup(OneInputModel(), loader, loss_fn=weighted_cross_entropy)
+    _, loss = setup.output_and_loss(setup.split_batch(next(iter(loader))))
+    assert loss.isfinite()
 
 
 @pytest.mark.parametrize(
