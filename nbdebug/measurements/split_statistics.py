@@ -6,7 +6,10 @@ from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from nbdebug.autograd.call_recorders import ModeDependentCall
@@ -22,6 +25,9 @@ from nbdebug.tensors.pytree import tree_tensors
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
 _MIN_FACTOR, _MIN_SHIFT = 1.5, 0.5  # of differences that are compared with those of random divisions
 _MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value that only one split has
+_MIN_ROWS_OF_COLUMNS, _MIN_COLUMN_VALUES, _MAX_REORDERED = 60, 4, 64
+# Factors of the standard error at significance 1e-5 and 0.01, from the asymptotic distribution of the statistic.
+_DIFFERS, _AGREES = 2.47, 1.63
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class UnitComparison:
     spread in validation divided by that in training, for features that vary in both; ``step_ratio`` is the same ratio
     for the steps between neighboring values of a sample (None if a sample is one number). ``mean_shifts`` is the
     distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree only
-    in reverse order. ``frequent_values`` are the most frequent values of training and validation, such as the
+    in reverse order. ``column_order`` names, for each column of validation, that of training with the same values, if
+    columns agree only in another order; else it is empty. ``frequent_values`` are the most frequent values of training and validation, such as the
     background of images, if the other split does not have them; else None. ``chance`` holds the differences between
     random divisions of the samples, if the differences are large.
     """
@@ -45,6 +52,7 @@ class UnitComparison:
     means: tuple[list[float], list[float]]
     spreads: tuple[list[float], list[float]]
     frequent_values: tuple[float, float] | None = None
+    column_order: tuple[int, ...] = ()
     chance: ChanceDifferences = field(default_factory=ChanceDifferences)
 
     @property
@@ -124,6 +132,7 @@ def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
         (means[0].tolist()[:20], means[1].tolist()[:20]),
         (spread[0].tolist()[:20], spread[1].tolist()[:20]),
         _exchanged_frequent_values(train_rows, val_rows),
+        _changed_column_order(train_rows, val_rows),
     )
 
 
@@ -177,6 +186,37 @@ def _are_channels_reversed(train: Tensor, val: Tensor) -> bool:
         compute_distance(train_means.mean(0), val_means.mean(0), noise) > 25
         and compute_distance(train_means.mean(0), val_means.mean(0).flip(0), reversed_noise) < 4
     )
+
+
+def _changed_column_order(train: Tensor, val: Tensor) -> tuple[int, ...]:
+    """Return the column of training that each column of validation agrees with; empty if the order is the same.
+
+    All columns that differ between the splits must agree in the other order, by the two-sample test of Kolmogorov and
+    Smirnov. Columns of a few values do not count, since a drift may exchange the shares of two.
+    """
+    if train.dim() != 2 or len(train) < _MIN_ROWS_OF_COLUMNS or len(val) < _MIN_ROWS_OF_COLUMNS:
+        return ()
+    columns = [np.sort(rows.numpy().T, axis=1) for rows in (train, val)]
+    error = ((len(train) + len(val)) / (len(train) * len(val))) ** 0.5
+    differing = [i for i in range(len(columns[0])) if _ks_distance(columns[0][i], columns[1][i]) > _DIFFERS * error]
+    has_few_values = any(len(np.unique(side[i])) < _MIN_COLUMN_VALUES for side in columns for i in differing)
+    if not 2 <= len(differing) <= _MAX_REORDERED or has_few_values:
+        return ()
+    distances = np.array([[_ks_distance(columns[0][i], columns[1][j]) for i in differing] for j in differing])
+    _, assigned = linear_sum_assignment(distances)
+    if max(distances[j, i] for j, i in enumerate(assigned)) > _AGREES * error:
+        return ()
+    order = list(range(len(columns[0])))
+    for j, i in zip(differing, assigned, strict=True):
+        order[j] = differing[i]
+    return tuple(order)
+
+
+def _ks_distance(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+    """Return the largest distance between the distribution functions of two sorted samples."""
+    values = np.concatenate([first, second])
+    shares = (np.searchsorted(side, values, side="right") / len(side) for side in (first, second))
+    return float(np.abs(np.subtract(*shares)).max())
 
 
 @dataclass(frozen=True)

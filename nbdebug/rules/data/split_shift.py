@@ -58,7 +58,8 @@ def split_shift(
     both in the median feature and between consecutive values within samples, with nine tenths of the features in the
     same direction: drift changes the level of a series, and rarely its increments. If a sample is a single number, the
     factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in the given order and by
-    less than 2 in reverse order. Values have another offset if each split has a most frequent value, a fifth of all or
+    less than 2 in reverse order. Columns of a table are in another order if at least two of them differ (test of
+    Kolmogorov and Smirnov, p < 1e-5) and each of these agrees with another column (p > 0.01). Values have another offset if each split has a most frequent value, a fifth of all or
     more, that the other split lacks, such as the background of images that only one split centers.
 
     Features that each have another unit are reported if their means moved by more than ``alone`` spreads in the median
@@ -86,6 +87,9 @@ def split_shift(
     if isinstance(unit_comparisons, NotChecked):
         raise unit_comparisons
     for part_units in unit_comparisons:
+        if part_units.column_order:
+            yield _order_finding(setup, part_units)
+            continue
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
         if max(factor, 1 / factor) >= max(threshold, part_units.chance.scale_factor):
             change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
@@ -187,6 +191,20 @@ def _finding(part_units: UnitComparison, observation: str, repair: str, where: L
             "within samples": part_units.step_ratio,
         },
         explains=_CONSEQUENCES,
+    )
+
+
+def _order_finding(setup: Setup, part_units: UnitComparison) -> Finding:
+    order = part_units.column_order
+    pairs = [f"{i} holds those of {column}" for i, column in enumerate(order) if i != column]
+    listed = ", ".join(pairs[:4]) + (", …" if len(pairs) > 4 else "")
+    indices = sorted(range(len(order)), key=order.__getitem__)
+    return _finding(
+        part_units,
+        f"have their columns in another order in validation ({listed}), while all columns agree in the order of "
+        "training",
+        f"x_val = x_val[:, {indices}]   # or select the columns by name, in one order",
+        get_location(_differing_line(setup)),
     )
 
 

@@ -94,7 +94,7 @@ function candidateChart(onPoint) {
     show(panels, i, f, colors, step) {
       const candidate = panels[i], g = prepareCanvas(canvas, f.width, PANEL_HEIGHT);
       [axes, current, cursor] = [f, candidate, step ?? cursor];
-      name.textContent = (Number(candidate.place) ? `${candidate.place}. ` : "") + candidate.name;
+      name.textContent = (isPlaced(candidate) ? `${candidate.place}. ` : "") + candidate.name;
       pill.textContent = candidate.words;
       pill.className = `nb-pill nb-tone nb-${candidate.tone}`;
       caption.textContent = step === undefined ? candidate.rate : valuesAt(candidate, step);
@@ -165,13 +165,18 @@ function outcomeBanner(state) {
   return [statusBanner(tone, sign, h("b", {}, state.verdict), state.headline, bulletList(state.reasons))];
 }
 
+/** Whether a candidate is told apart from all others. @param {Panel} panel */
+function isPlaced(panel) {
+  return Number(panel.place) > 0;
+}
+
 /** The table of final losses, the code of the best candidate, and notes on the comparison. @param {any} state */
 function standingsTable(state) {
   const val = state.panels.some((/** @type {Panel} */ panel) => panel.val !== null), by = state.judged_by;
   const heads = ["", "final loss", "training", ...(val ? ["validation"] : []), "outcome"];
   const loss = (/** @type {number | null} */ v, /** @type {Panel} */ item, /** @type {string} */ name) => h("td", {}, v === null ? "" : formatNumber(v), v !== null && name === by && item.error !== null && h("span.soft", {}, ` ± ${formatNumber(Number(item.error.toPrecision(2)))}`));
-  const rows = state.panels.filter((/** @type {Panel} */ panel) => panel.rank).map((/** @type {Panel} */ panel) => h("tr", {}, h("td.soft", {}, panel.place), h("td", {}, h("b", {}, panel.name), h("span.soft", {}, ` ${panel.rate}`)),
-    loss(panel.train, panel, "train"), val && loss(panel.val, panel, "val"), h("td", {}, panel.words)));
+  const rows = state.panels.filter((/** @type {Panel} */ panel) => panel.rank).map((/** @type {Panel} */ panel) => h("tr", {}, h("td", {}, isPlaced(panel) ? panel.place : ""), h("td", {}, h("b", {}, panel.name), h("span.soft", {}, ` ${panel.rate}`)),
+    loss(panel.train, panel, "train"), val && loss(panel.val, panel, "val"), h("td", {}, panel.words, isPlaced(panel) ? "" : `, ${panel.place}`)));
   if (!state.verdict) return [];
   return [
     state.judged_by && h("table.table", { style: "margin-top:10px;overflow-wrap:normal", ariaLabel: "final loss" }, tableHead(heads), h("tbody", {}, ...rows)),

@@ -192,3 +192,21 @@ def test_label_shift_or_missing_class_of_a_split_by_class_is_reported(build: Cal
 def test_label_shift_and_missing_class_of_random_or_balanced_splits_are_quiet(build: Callable[[], Setup]) -> None:
     setup = build()
     assert fault_messages(setup, "D110") + fault_messages(setup, "D119") == []
+
+
+SCALED_COLUMNS = X * torch.tensor([1.0, 3.0, 0.5, 2.0]) + torch.tensor([0.0, 4.0, -2.0, 1.0])
+
+
+@pytest.mark.parametrize("order", [[1, 0, 2, 3], [3, 2, 1, 0], [1, 2, 3, 0]])
+def test_split_shift_names_order_of_columns(order: list[int]) -> None:
+    setup = two_split_setup((SCALED_COLUMNS[:300], Y[:300]), (SCALED_COLUMNS[300:][:, order], Y[300:]))
+    (finding,) = rule_findings(setup, "D109")
+    restored = [order[i] for i in eval(finding.fix.partition(", ")[2].partition("]   #")[0])]
+    assert "another order" in finding.message
+    assert restored == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("shift", [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 2.0, 2.0], [1.0, 0.0, -1.0, 0.0]])
+def test_split_shift_of_drifting_columns_names_no_order(shift: list[float]) -> None:
+    setup = two_split_setup((SCALED_COLUMNS[:300], Y[:300]), (SCALED_COLUMNS[300:] + torch.tensor(shift), Y[300:]))
+    assert not any("another order" in finding.message for finding in rule_findings(setup, "D109"))
