@@ -37,11 +37,11 @@ class UnitComparison:
     A feature is a column of a table, a channel of an image batch, or all values otherwise. ``spread_ratios`` is the
     spread in validation divided by that in training, for features that vary in both; ``step_ratio`` is the same ratio
     for the steps between neighboring values of a sample (None if a sample is one number). ``mean_shifts`` is the
-    distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree only
-    in reverse order. ``column_order`` names, for each column of validation, that of training with the same values, if
-    columns agree only in another order; else it is empty. ``frequent_values`` are the most frequent values of training and validation, such as the
-    background of images, if the other split does not have them; else None. ``chance`` holds the differences between
-    random divisions of the samples, if the differences are large.
+    distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree
+    only in reverse order. ``column_order`` names, for each column of validation, that of training with the same
+    values, if columns agree only in another order; else it is empty. ``frequent_values`` are the most frequent values
+    of training and validation, such as the background of images, if the other split does not have them; else None.
+    ``chance`` holds the differences between random divisions of the samples, if the differences are large.
     """
 
     name: str

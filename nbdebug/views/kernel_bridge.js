@@ -20,7 +20,7 @@ function initialize({ model }) {
     /** @type {Map<string, any>} */ timers = new Map(),
     identity = { session: model.get("session"), number: model.get("number"), close };
   const current = shared.nbdebugBridge;
-  if (current?.session === identity.session && current.number > identity.number) return;
+  if (current && current.session === identity.session && current.number > identity.number) return;
   current?.close();
   shared.nbdebugBridge = identity;
   const dispatch = (/** @type {string} */ name, /** @type {object} */ detail) => dispatchEvent(new CustomEvent(`nbdebug-${name}`, { detail }));

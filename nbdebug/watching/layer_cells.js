@@ -98,7 +98,7 @@ export function drawPictures(g, store, row, step, width, height, colors, windows
 /** Whether all values have one sign and lie within about an octave, as those of a normalization do. @param {Uint8Array} bytes */
 function isNearlyConstant(bytes) {
   const first = bytes.findIndex((v) => v > 0),
-    last = bytes.findLastIndex((v) => v > 0);
+    last = bytes.reduce((latest, v, i) => (v > 0 ? i : latest), -1);
   return first >= 0 && last - first <= 2 && (first > MIDDLE || last < MIDDLE);
 }
 

@@ -54,13 +54,14 @@ def split_shift(
     thousands), every validation score is computed on other data than the model was trained on.
 
     ## How it is measured
-    A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2 times larger or smaller,
-    both in the median feature and between consecutive values within samples, with nine tenths of the features in the
-    same direction: drift changes the level of a series, and rarely its increments. If a sample is a single number, the
-    factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in the given order and by
-    less than 2 in reverse order. Columns of a table are in another order if at least two of them differ (test of
-    Kolmogorov and Smirnov, p < 1e-5) and each of these agrees with another column (p > 0.01). Values have another offset if each split has a most frequent value, a fifth of all or
-    more, that the other split lacks, such as the background of images that only one split centers.
+    A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2 times larger or
+    smaller, both in the median feature and between consecutive values within samples, with nine tenths of the
+    features in the same direction: drift changes the level of a series, and rarely its increments. If a sample is a
+    single number, the factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in
+    the given order and by less than 2 in reverse order. Columns of a table are in another order if at least two of
+    them differ (test of Kolmogorov and Smirnov, p < 1e-5) and each of these agrees with another column (p > 0.01).
+    Values have another offset if each split has a most frequent value, a fifth of all or more, that the other split
+    lacks, such as the background of images that only one split centers.
 
     Features that each have another unit are reported if their means moved by more than ``alone`` spreads in the median
     feature, since a linear trend moves them by two to three; or if a tenth of the features have a spread ``alone``
