@@ -1,4 +1,4 @@
-"""Which step the weights come from that a loop restores at its end."""
+"""Weights that a loop loads: at its end, which step they come from; before, the steps at which they replace others."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class RestoredWeightsMonitor:
         self.saving_lines: dict[bytes, SourceLine | None] = {}
         self.latest_evaluation = -1
         self.restored: tuple[bytes, int, SourceLine | None] | None = None
+        self.loads: dict[int, tuple[bytes, bytes]] = {}
 
     def on_evaluation(self, step: int) -> None:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
@@ -57,12 +58,22 @@ class RestoredWeightsMonitor:
         """Compare a state that is about to be loaded with those of the evaluations."""
         module, args, kwargs = call
         state = args[0] if args else kwargs.get("state_dict")
-        if module is not self.model or not isinstance(state, Mapping) or not self.steps:
+        if module is not self.model or not isinstance(state, Mapping):
             return
         values = [state.get(name) for name in self.parameters]
         tensors = [value for value in values if isinstance(value, Tensor)]
-        if len(tensors) == len(values):
-            self.restored = _fingerprint(tensors), step, get_calling_line(sys._getframe(1))
+        if len(tensors) != len(values):
+            return
+        loaded = _fingerprint(tensors)
+        if step in self.loads or len(self.loads) < _MAX_FINGERPRINTS:
+            before, _ = self.loads.get(step) or (_fingerprint(self.parameters.values()), b"")
+            self.loads[step] = before, loaded
+        if self.steps:
+            self.restored = loaded, step, get_calling_line(sys._getframe(1))
+
+    def replacements(self, steps: int) -> tuple[int, ...]:
+        """Return the steps within a run of ``steps`` steps after which other weights were loaded, and not put back."""
+        return tuple(step for step, (before, after) in self.loads.items() if 0 < step < steps and before != after)
 
     def summary(self, steps: int) -> RestoredWeights | None:
         """Return the step of the weights that were loaded after the last of ``steps`` steps; None if it is unknown."""

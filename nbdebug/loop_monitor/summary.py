@@ -126,6 +126,7 @@ class LoopSummary:
     homogeneous_loss: HomogeneousLoss | None = None
     frozen_steps: FrozenSteps | None = None
     restored_weights: RestoredWeights | None = None
+    weight_replacements: tuple[int, ...] = ()
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -227,6 +228,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         weight_alias=monitor.weight_aliases.summary(),
         homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
+        weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         repeated_parameters=repeated_parameters(monitor.tracked_optimizers.values()),
         double_updates=monitor.double_update_counter.summary(),

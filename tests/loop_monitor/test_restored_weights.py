@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from torch import nn
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import mlp, rings, train, training_setup, waves
 from nbdebug.setup import Setup
@@ -127,3 +129,20 @@ def train(setup, train_epochs):
 def test_metric_misaligned_ignores_weights_restored_for_another_start(keep: str, last: str, tmp_path: Path) -> None:
     text = RESETS.format(keeps_first="fold == 0 and _ == 0", keep=keep, last=last)
     assert findings(tmp_path / "loop.py", text, classification()) == []
+
+
+@pytest.mark.parametrize("puts_back", [False, True])
+def test_loss_of_folds_that_restart_does_not_count_as_oscillating(puts_back: bool) -> None:
+    setup = training_setup(mlp(4, 32, 1), waves(), waves(256, seed=1), nn.MSELoss(), lr=5e-3)
+    initial = copy.deepcopy(setup.model.state_dict())
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for _ in range(6):
+            own = copy.deepcopy(setup.model.state_dict())
+            setup.model.load_state_dict(initial)
+            if puts_back:
+                setup.model.load_state_dict(own)
+            train(setup, 2)
+    reasons = [skipped.why for skipped in debugger.findings.not_checked if skipped.code == "T604"]
+    assert any("other weights were loaded" in reason for reason in reasons) is not puts_back
+    assert "T604" not in [finding.code for finding in debugger.findings]

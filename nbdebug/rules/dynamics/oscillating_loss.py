@@ -8,6 +8,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.loss_curves.stability import find_oscillation
 from nbdebug.records import Record
@@ -17,7 +18,7 @@ from nbdebug.setup import Setup
 
 
 @rule("T604", "warning")
-def oscillating_loss(record: Record) -> Iterator[Finding]:
+def oscillating_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """The loss oscillates without settling.
 
     ## What it does
@@ -31,7 +32,8 @@ def oscillating_loss(record: Record) -> Iterator[Finding]:
     ## How it is measured
     An increase counts if it is a quarter of the level and three standard errors of both segments (block bootstrap).
     Three such increases after the first fifth are too many, unless the last segments are well below the first. It
-    requires sixty steps and a loss of at least a fifth of that of a constant prediction.
+    requires sixty steps, a loss of at least a fifth of that of a constant prediction, and a run in which no other
+    weights are loaded.
 
     ## How to fix
     Lower the learning rate or the momentum; clear the gradients between steps; reduce the learning rate by a schedule.
@@ -42,6 +44,8 @@ def oscillating_loss(record: Record) -> Iterator[Finding]:
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 8.3.
     """
+    if isinstance(loop, LoopSummary) and loop.weight_replacements:
+        raise NotChecked("other weights were loaded during the run, as before each fold of a cross-validation")
     summary = settled_run_summary(record)
     if summary.step_count < 60:
         raise NotChecked(f"{summary.step_count} steps are too few to distinguish oscillations from noise")
