@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,13 @@ def test_package_contains_no_retired_word() -> None:
 
 def retired_words(text: str) -> list[str]:
     """Return the retired words of docs/vocabulary.md that a text contains, also across line breaks."""
+    return retired_word_pattern().findall(" ".join(text.split()))
+
+
+@cache
+def retired_word_pattern() -> re.Pattern[str]:
     vocabulary = (ROOT / "docs/vocabulary.md").read_text(encoding="utf-8")
     listed = vocabulary.partition("<!-- retired: begin -->")[2].partition("<!-- retired: end -->")[0]
     words = re.findall(r"^\| `([^`]+)` \|", listed, re.MULTILINE)
     assert words
-    return [word for word in words if re.search(rf"\b{re.escape(word)}\b", " ".join(text.split()), re.IGNORECASE)]
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b", re.IGNORECASE)
