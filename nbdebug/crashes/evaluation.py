@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nbdebug.crashes.frames import CrashFrame
+from nbdebug.crashes.frames import CrashFrame, Span, span_of
 from nbdebug.crashes.meta import as_meta, copy_model, run_quietly
 
 UNKNOWN: Any = object()
@@ -34,13 +34,20 @@ _MAX_DEPTH = 12
 
 
 class Evaluator:
-    """Evaluates expressions in a frame; a part that would run code of the user is UNKNOWN."""
+    """Evaluates expressions in a frame; a part that would run code of the user is UNKNOWN.
 
-    def __init__(self, frame: CrashFrame) -> None:
-        self.frame = frame
+    ``names`` holds variables that have another value than in the frame, and ``nodes`` the values of expressions by
+    their place. ``failure`` is the first exception of an operation of torch.
+    """
+
+    def __init__(self, frame: CrashFrame, names: Mapping[str, Any] = {}, nodes: Mapping[Span, Any] = {}) -> None:
+        self.frame, self.names, self.nodes = frame, names, nodes
+        self.failure: Exception | None = None
 
     def value(self, node: ast.AST | None, depth: int = 0) -> Any:
         """Return the value of an expression, or UNKNOWN; a tensor that had to be computed is on the meta device."""
+        if self.nodes and (span := span_of(node)) in self.nodes:
+            return self.nodes[span]
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None or depth > _MAX_DEPTH:
             return UNKNOWN
@@ -53,7 +60,17 @@ class Evaluator:
         return node.value
 
     def _name(self, node: ast.Name, depth: int) -> Any:
-        return self.frame.lookup(node.id)
+        return self.names[node.id] if node.id in self.names else self.frame.lookup(node.id)
+
+    def _run(self, function: Callable[..., Any], args: Any, keywords: Any = {}) -> Any:
+        """Return the result of an operation for meta tensors; UNKNOWN if it raises, which ``failure`` remembers."""
+        try:
+            return _run(function, args, keywords)
+        except NotImplementedError:  # of the meta device
+            return UNKNOWN
+        except Exception as error:
+            self.failure = self.failure or (None if "meta" in str(error).lower() else error)
+            return UNKNOWN
 
     def _starred(self, node: ast.Starred, depth: int) -> Any:
         return UNKNOWN
@@ -82,7 +99,7 @@ class Evaluator:
         function = _OPERATORS.get(type(node.op))
         if UNKNOWN in (left, right) or function is None or not all(map(_is_plain, (left, right))):
             return UNKNOWN
-        return function(as_meta(left), as_meta(right))
+        return self._run(function, (left, right))
 
     def _subscript(self, node: ast.Subscript, depth: int) -> Any:
         owner, key = self.value(node.value, depth), self.value(node.slice, depth)
@@ -92,7 +109,7 @@ class Evaluator:
             or not isinstance(owner, (Tensor, tuple, list, dict, nn.ModuleList, nn.ModuleDict, nn.Sequential))
         ):
             return UNKNOWN
-        return owner[key]
+        return self._run(operator.getitem, (owner, key)) if isinstance(owner, Tensor) and owner.is_meta else owner[key]
 
     def _slice(self, node: ast.Slice, depth: int) -> Any:
         parts = [self.value(part, depth) if part else None for part in (node.lower, node.upper, node.step)]
@@ -107,15 +124,20 @@ class Evaluator:
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, depth)
             if isinstance(owner, Tensor):
-                return _call_method(owner, node.func.attr, args, named)
+                return self._call_method(owner, node.func.attr, args, named)
         function = self.value(node.func, depth)
         if isinstance(function, nn.Module):
-            return _call_layer(function, *args, **named)
+            return self._run(lambda *a, **k: run_quietly(copy_model(function), a, k), args, named)
         if function in _PURE_BUILTINS:
             return function(*args, **named)
         if _is_torch_function(function) and any(isinstance(value, Tensor) for value in _leaves((args, named))):
-            return run_on_meta(function, args, named)
+            return self._run(function, args, named)
         return UNKNOWN
+
+    def _call_method(self, owner: Tensor, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
+        if name in _IMPURE_METHODS or name.endswith("_") or name.startswith("_"):
+            return UNKNOWN
+        return self._run(getattr(as_meta(owner), name), args, keywords)
 
 
 def _get_attribute(owner: Any, name: str) -> Any:
@@ -157,25 +179,16 @@ def _is_torch_function(function: Any) -> bool:
 
 def run_on_meta(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
     """Return the result of a function of torch for meta tensors; UNKNOWN if it raises."""
+    try:
+        return _run(function, args, keywords)
+    except Exception:
+        return UNKNOWN
+
+
+def _run(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
     state = torch.get_rng_state()
     try:
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
             return function(*as_meta(args), **as_meta(keywords))
-    except Exception:
-        return UNKNOWN
     finally:
         torch.set_rng_state(state)
-
-
-def _call_method(owner: Tensor, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
-    if name in _IMPURE_METHODS or name.endswith("_") or name.startswith("_"):
-        return UNKNOWN
-    return run_on_meta(getattr(as_meta(owner), name), args, keywords)
-
-
-def _call_layer(layer: nn.Module, *args: Any, **keywords: Any) -> Any:
-    """Return the output of a copy of a module for meta tensors, without its hooks; UNKNOWN if it raises."""
-    try:
-        return run_quietly(copy_model(layer), args, keywords)
-    except Exception:
-        return UNKNOWN

@@ -18,6 +18,7 @@ from nbdebug.source.search import syntax_tree
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 _TRACING_FILE = os.path.join("nbdebug", "autograd", "tracing.py")  # runs the operations of a traced pass
+Span = tuple[Any, ...]
 _MAX_FRAMES = 200  # of a recursion, the innermost
 
 
@@ -87,7 +88,7 @@ class CrashFrame:
         tree, span = syntax_tree(self.file), self._span()
         if tree is None or self.statement is None:
             return None
-        nodes = [node for node in ast.walk(tree) if span is not None and _span_of(node) == span]
+        nodes = [node for node in ast.walk(tree) if span is not None and span_of(node) == span]
         expressions = [node for node in nodes if isinstance(node, ast.expr)] or nodes
         if expressions:
             return expressions[-1]
@@ -121,13 +122,20 @@ class CrashFrame:
         return {name for name in names if not name.startswith("__")} <= known
 
 
-def _span_of(node: ast.AST) -> tuple[Any, ...]:
+def span_of(node: ast.AST | None) -> Span:
+    """Return the place of a node in its file: first line and column, last line and column."""
     return tuple(getattr(node, name, None) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
 
 
 def crash_frames(error: BaseException) -> list[CrashFrame]:
-    """Return the frames of an exception, outermost first; of a deep recursion, the innermost ones."""
-    return [CrashFrame(trace) for trace in _traces(error)][-_MAX_FRAMES:]
+    """Return the frames of an exception from the program or cell that ran last, outermost first.
+
+    Frames outside of it belong to what runs the program: a test runner, a launcher, the kernel. Of a deep recursion,
+    the innermost frames are returned.
+    """
+    frames = [CrashFrame(trace) for trace in _traces(error)]
+    start = max((i for i, frame in enumerate(frames) if frame.function == "<module>" and frame.is_user), default=0)
+    return frames[start:][-_MAX_FRAMES:]
 
 
 def _traces(error: BaseException) -> Iterator[TracebackType]:

@@ -13,6 +13,7 @@ from torch import nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.edits import apply_edits
+from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.meta import run_quietly
 from nbdebug.finding import Edit
 
@@ -24,6 +25,7 @@ class ModelCall:
     model: nn.Module
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    frame: CrashFrame | None = None  # the user's frame with the call
 
     def run(self, model: nn.Module) -> Any:
         """Run a copy of the model on the meta device."""
@@ -32,10 +34,12 @@ class ModelCall:
 
 def find_model_call(crash: Crash) -> ModelCall | None:
     """Return the outermost call of the model on the stack."""
+    caller = None
     for frame in crash.frames:
         variables = frame.variables
         if variables.get("self") is crash.root and frame.function == "_call_impl" and crash.root is not None:
-            return ModelCall(crash.root, tuple(variables["args"]), variables["kwargs"])
+            return ModelCall(crash.root, tuple(variables["args"]), variables["kwargs"], caller)
+        caller = frame if frame.is_user else caller
     return None
 
 

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from nbdebug.crashes import Crash, read_crash
 from nbdebug.crashes.crash_report import CrashReport
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.shape_trace import trace_shapes
-from nbdebug.crashes.trials import try_fix
+from nbdebug.crashes.trials import choose_explanation
 from nbdebug.exceptions import NotChecked, first_line
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.report import SkippedRule, rank_findings
 from nbdebug.rule_engine import rule_registry
 
 CRASH_FAMILY, CRASH_PACKAGE = "X", "nbdebug.rules.crash"
-_ExplainingFunction = Callable[[Crash], "CrashCause | None"]
+_ExplainingFunction = Callable[[Crash], "CrashCause | Iterable[CrashCause] | None"]
 _Registered = Callable[[Crash | None], Iterator[Finding]]
 
 
 def crash_rule(code: str, *, explains: tuple[str, ...] = ()) -> Callable[[_ExplainingFunction], _Registered]:
-    """Register a function that explains a crash, or returns None, as the rule ``code``; its fix is tried on a copy."""
+    """Register a function that explains a crash, or returns None, as the rule ``code``.
+
+    Fixes are tried on a copy. A function may return several explanations; the first whose fix runs is reported.
+    """
 
     def register(function: _ExplainingFunction) -> _Registered:
         @functools.wraps(function)
         def explain(crash: Crash | None) -> Iterator[Finding]:
-            explanation = function(crash) if crash is not None else None
-            if crash is not None and explanation is not None:
-                yield explanation.to_finding(crash, try_fix(crash, explanation), explains)
+            explanations = function(crash) if crash is not None else None
+            if crash is None or explanations is None:
+                return
+            candidates = [explanations] if isinstance(explanations, CrashCause) else explanations
+            if (choice := choose_explanation(crash, candidates)) is not None:
+                yield choice[0].to_finding(crash, choice[1], explains)
 
         return rule_registry.rule(code, "error")(explain)
 

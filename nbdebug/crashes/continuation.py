@@ -1,0 +1,146 @@
+"""What follows a changed statement: the rest of its block and of the callers, computed on the meta device.
+
+A change that lets one operation run may only move the exception to the next line. Shapes tell, without running the
+user's code again.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Sequence
+from typing import Any
+
+from nbdebug.crashes.crash import Crash
+from nbdebug.crashes.edits import OPERATOR_SIGNS, apply_edits
+from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
+from nbdebug.crashes.frames import CrashFrame, span_of
+from nbdebug.finding import Edit
+from nbdebug.source.search import assigned_names
+
+_NO_VALUE: Any = object()
+
+
+def continues(crash: Crash, edits: Sequence[Edit]) -> bool | None:
+    """Return whether the program goes on after the statement that some edits change; None if that is unknown."""
+    frames = list(crash.user_frames())
+    for position, frame in enumerate(frames):
+        if all(_is_in_statement(frame, edit) for edit in edits):
+            return _Continuation(edits).run(frames[position:])
+    return None
+
+
+def continues_after_call(crash: Crash, frame: CrashFrame, output: Any) -> bool | None:
+    """Return whether the program goes on after a call that raised, had it returned a value; None if that is unknown."""
+    frames = list(crash.user_frames())
+    callers = frames[frames.index(frame) :] if frame in frames else []
+    return _Continuation(()).run(callers, output) if callers else None
+
+
+def _is_in_statement(frame: CrashFrame, edit: Edit) -> bool:
+    statement = frame.statement
+    if statement is None or frame.file != edit.file or isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return False
+    return statement.lineno <= edit.line and edit.end_line <= (statement.end_lineno or statement.lineno)
+
+
+class _Continuation:
+    """The statements after the one that raised, in each frame from the innermost outwards."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self.edits = edits
+        self.returned: Any = _NO_VALUE
+
+    def run(self, frames: Sequence[CrashFrame], output: Any = _NO_VALUE) -> bool | None:
+        """Compute the rest of each frame; True if the first statement has a value and no operation raises."""
+        self.returned = output
+        is_known = output is not _NO_VALUE
+        for position, frame in enumerate(frames):
+            edits = self.edits if position == 0 else ()
+            if position and self.returned is _NO_VALUE:
+                break
+            block = _rest_of_block(frame, edits)
+            nodes = {span_of(frame.node): self.returned} if self.returned is not _NO_VALUE else {}
+            self.returned = _NO_VALUE
+            evaluator = Evaluator(frame, {}, nodes)
+            for index, statement in enumerate(block):
+                value = self._execute(evaluator, statement)
+                if evaluator.failure is not None:
+                    return False
+                is_known = is_known or (position == index == 0 and value is not UNKNOWN)
+                if isinstance(statement, ast.Return):
+                    break
+        return True if is_known else None
+
+    def _execute(self, evaluator: Evaluator, statement: ast.stmt) -> Any:
+        """Compute a statement; a variable that it assigns is unknown where its value is."""
+        value = self._value(evaluator, statement)
+        names = dict(evaluator.names)
+        names.update(dict.fromkeys(assigned_names(statement), UNKNOWN))
+        for target in getattr(statement, "targets", [getattr(statement, "target", None)]):
+            _bind(names, target, value)
+        evaluator.names = names
+        if isinstance(statement, ast.Return):
+            self.returned = value
+        return value
+
+    def _value(self, evaluator: Evaluator, statement: ast.stmt) -> Any:
+        if isinstance(statement, ast.With):
+            values = [self._execute(evaluator, part) for part in statement.body]
+            return values[0]
+        if isinstance(statement, ast.AugAssign) and type(statement.op) in OPERATOR_SIGNS:
+            operation = ast.BinOp(_as_read(statement.target), statement.op, statement.value)
+            return evaluator.value(ast.copy_location(operation, statement))
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
+            return evaluator.value(statement.value)
+        return UNKNOWN
+
+
+def _bind(names: dict[str, Any], target: ast.expr | None, value: Any) -> None:
+    if isinstance(target, ast.Name):
+        names[target.id] = value
+    elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (tuple, list)):
+        if len(target.elts) == len(value):
+            for part, part_value in zip(target.elts, value, strict=True):
+                _bind(names, part, part_value)
+
+
+def _as_read(target: ast.expr) -> ast.expr:
+    read: ast.expr = ast.parse(ast.unparse(target), mode="eval").body
+    return read
+
+
+def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit]) -> list[ast.stmt]:
+    """Return the statement that raised, as it reads after some edits of it, and those that follow in its blocks."""
+    if frame.statement is None:
+        return []
+    source = apply_edits("".join(linecache.getlines(frame.file)), edits)
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    number = frame.statement.lineno
+    path = _path_to(tree, number)
+    rest: list[ast.stmt] = []
+    for block, index in reversed(path):
+        rest += block[index + 1 :] if rest else block[index:]
+        parent = next((outer[i] for outer, i in path if _owns(outer[i], block)), None)
+        if isinstance(parent, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+    return rest
+
+
+def _path_to(tree: ast.AST, number: int) -> list[tuple[list[ast.stmt], int]]:
+    """Return the blocks around a line with the position in each, outermost first."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(tree, name, [])
+        for index, statement in enumerate(block if isinstance(block, list) else ()):
+            if statement.lineno <= number <= (statement.end_lineno or statement.lineno):
+                return [(block, index), *_path_to(statement, number)]
+    return []
+
+
+def _owns(statement: ast.stmt, block: list[ast.stmt]) -> bool:
+    return any(getattr(statement, name, None) is block for name in ("body", "orelse", "finalbody"))
+
+
