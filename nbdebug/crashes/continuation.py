@@ -65,6 +65,8 @@ class _Continuation:
             evaluator = Evaluator(frame, {}, nodes)
             for index, statement in enumerate(block):
                 value = self._execute(evaluator, statement)
+                if position == index == 0 and edits and isinstance(statement, ast.Expr) and value is UNKNOWN:
+                    return None  # an inserted call, whose effect is unknown
                 if evaluator.failure is not None:
                     return False
                 is_known = is_known or (position == index == 0 and value is not UNKNOWN)

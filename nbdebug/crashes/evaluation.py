@@ -66,10 +66,8 @@ class Evaluator:
         """Return the result of an operation for meta tensors; UNKNOWN if it raises, which ``failure`` remembers."""
         try:
             return _run(function, args, keywords)
-        except NotImplementedError:  # of the meta device
-            return UNKNOWN
         except Exception as error:
-            self.failure = self.failure or (None if "meta" in str(error).lower() else error)
+            self.failure = self.failure or (None if is_of_meta_device(error) else error)
             return UNKNOWN
 
     def _starred(self, node: ast.Starred, depth: int) -> Any:
@@ -175,6 +173,12 @@ def _is_torch_function(function: Any) -> bool:
     module = str(getattr(function, "__module__", None) or "")
     is_own = module.split(".")[0] == "torch" or getattr(torch, name, None) is function
     return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
+
+
+def is_of_meta_device(error: Exception) -> bool:
+    """Return whether an operation cannot run on the meta device, or met a tensor of another device there."""
+    text = str(error).lower()
+    return isinstance(error, NotImplementedError) or "meta" in text or "device" in text
 
 
 def run_on_meta(function: Callable[..., Any], args: Any, keywords: Any) -> Any:

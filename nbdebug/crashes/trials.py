@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nbdebug.crashes.candidate_changes import changed_inputs, changed_operands
 from nbdebug.crashes.continuation import continues, continues_after_call
 from nbdebug.crashes.crash import Crash
+from nbdebug.crashes.evaluation import is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.meta import copy_model
 from nbdebug.crashes.model_copies import apply_to_copy, find_model_call
@@ -18,27 +21,38 @@ from nbdebug.setup import Batch, Setup
 
 FORWARD_RUNS = "the forward pass of a copy of the model runs with it"
 STEP_RUNS = "forward pass, loss and backward pass of a copy run with it"
+_EXPRESSIONS = (ast.BinOp, ast.AugAssign, ast.Subscript, ast.Compare)
 STATEMENTS_RUN = "by the shapes, the rest of the code runs with it"
 
 
 def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:
     """Return the first explanation whose fix runs in a trial, and what the trial has shown.
 
-    If none runs, the first that could not be tried is returned; if all fail, the first, without its fix.
+    If none runs, the first with a fix that could not be tried is returned; else the first, with a change of an input or
+    an operand that runs, or without a fix.
     """
-    untried: CrashCause | None = None
-    failed: CrashCause | None = None
-    for candidate in candidates:
-        verdict, text = _try_fix(crash, candidate)
+    explanations = list(candidates)
+    verdicts = []
+    for explanation in explanations:
+        verdict, text = _try_fix(crash, explanation)
         if verdict:
-            return candidate, text
-        if verdict is None:
-            untried = untried or candidate
-        else:
-            failed = failed or candidate
-    if untried is not None:
-        return untried, ""
-    return (replace(failed, edits=(), modules={}), "") if failed is not None else None
+            return explanation, text
+        verdicts.append(verdict)
+    untried = [e for e, verdict in zip(explanations, verdicts, strict=True) if verdict is None]
+    if not explanations or any(explanation.edits for explanation in untried):
+        return next(((explanation, "") for explanation in untried if explanation.edits), None)
+    first = next(iter(untried), None) or replace(explanations[0], edits=(), modules={})
+    if _is_about_shapes(crash):
+        for changed in (*changed_inputs(crash, first), *changed_operands(crash, first)):
+            verdict, text = _try_fix(crash, changed)
+            if verdict:
+                return changed, text
+    return first, ""
+
+
+def _is_about_shapes(crash: Crash) -> bool:
+    """Return whether the operation raises for the shapes and dtypes alone, so that a trial can tell."""
+    return crash.phase in ("forward pass", "loss", "program") and isinstance(crash.node, (ast.Call, *_EXPRESSIONS))
 
 
 def _try_fix(crash: Crash, explanation: CrashCause) -> tuple[bool | None, str]:
@@ -65,15 +79,18 @@ def _forward_runs(crash: Crash, explanation: CrashCause) -> bool | None:
         call.run(copy_model(call.model))
         return None
     except Exception as error:
-        if type(error) is not type(crash.error):
-            return None
+        original = error
+    if type(original) is not type(crash.error) or is_of_meta_device(original):
+        return None
     changed = copy_model(call.model, explanation.modules)
     if not explanation.modules and not apply_to_copy(changed, explanation.edits):
         return None
     try:
         output = call.run(changed)
-    except Exception:
-        return False
+    except Exception as error:
+        # The same exception: the change is in code that the call of the model does not run.
+        is_unchanged = str(error) == str(original)
+        return continues(crash, explanation.edits) if is_unchanged or is_of_meta_device(error) else False
     return call.frame is None or continues_after_call(crash, call.frame, output) is not False
 
 

@@ -1,0 +1,107 @@
+"""Changes of axes and dtypes that may let a crashed operation run, for a trial to decide.
+
+Where a rule knows no fix that runs, the inputs of the model and the operands of the operation are changed one at a
+time, in the ways in which such tensors usually differ.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from nbdebug.crashes.crash import Crash, describe_tensor
+from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.frames import CrashFrame
+from nbdebug.crashes.inputs import outermost_place
+from nbdebug.crashes.model_copies import find_model_call
+from nbdebug.crashes.repairs import wrap_operand
+
+_MAX_OPERANDS = 4
+
+
+def changed_inputs(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with one input of the model changed where it is passed in, likely changes first."""
+    call = find_model_call(crash)
+    if call is None or call.frame is None:
+        return
+    for node, value in _arguments(call.frame, call.args):
+        place = outermost_place(crash, node, start=call.frame)
+        for template, difference in _axis_changes(value) if place is not None else ():
+            frame, expression = place  # type: ignore[misc]
+            cause = f"The input {ast.unparse(expression)} is {describe_tensor(value)}: {difference}."
+            edits = (wrap_node(frame.file, expression, template),)
+            yield replace(explanation, cause=cause, fix="", edits=edits, modules={}, line=None)
+
+
+def changed_operands(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with one operand of the user's expression changed there, likely changes first."""
+    tensors = crash.tensors[:_MAX_OPERANDS]
+    for position, (node, value) in enumerate(tensors):
+        others = [other for index, (_, other) in enumerate(tensors) if index != position]
+        changes = [*_dtype_changes(value, others), *_expansions(value, others), *_axis_changes(value)]
+        for template, difference in changes:
+            cause = f"{crash.text(node)} is {describe_tensor(value)}: {difference}."
+            edits = wrap_operand(crash, node, template)
+            yield replace(explanation, cause=cause, fix="", edits=edits, modules={}, line=None)
+
+
+def _arguments(frame: CrashFrame, values: tuple[object, ...]) -> Iterator[tuple[ast.expr, Tensor]]:
+    node = frame.node
+    if not isinstance(node, ast.Call) or any(isinstance(argument, ast.Starred) for argument in node.args):
+        return
+    for argument, value in zip(node.args, values, strict=False):
+        if isinstance(value, Tensor):
+            yield argument, value
+
+
+def _axis_changes(value: Tensor) -> Iterator[tuple[str, str]]:
+    """Yield templates that change the axes of a tensor, with what each supposes of it."""
+    axes = value.dim()
+    yield "{}.unsqueeze(0)", "it has no batch axis"
+    if axes >= 2:
+        yield "{}.unsqueeze(1)", "it has no channel axis"
+    if axes >= 3:
+        yield "{}.movedim(-1, 1)", "its channels are on the last axis"
+        yield "{}.transpose(1, 2)", "its axes 1 and 2 are exchanged"
+    if axes >= 2:
+        yield "{}.transpose(0, 1)", "its axes 0 and 1 are exchanged"
+    if axes >= 3:
+        yield "{}.flatten(1)", "its axes from 1 on are not flattened"
+        yield "{}.flatten(0, 1)", "its axes 0 and 1 are not flattened"
+    for axis in range(axes):
+        if value.shape[axis] == 1:
+            yield f"{{}}.squeeze({axis})", f"its axis {axis}, of size 1, is one too many"
+    if axes:
+        yield "{}.unsqueeze(-1)", "it has one axis too few at the end"
+
+
+def _dtype_changes(value: Tensor, others: list[Tensor]) -> Iterator[tuple[str, str]]:
+    for dtype in dict.fromkeys(other.dtype for other in others if other.dtype != value.dtype):
+        if dtype.is_floating_point or not value.dtype.is_floating_point:
+            yield f"{{}}.to({dtype})", f"the other is {str(dtype).removeprefix('torch.')}"
+    if value.dtype.is_floating_point:
+        yield "{}.long()", "integers are needed"
+    else:
+        yield "{}.float()", "floating-point numbers are needed"
+        if value.dtype is not torch.bool:
+            yield "{}.bool()", "a mask is needed"
+
+
+def _expansions(value: Tensor, others: list[Tensor]) -> Iterator[tuple[str, str]]:
+    """Yield the expansion of axes of size 1 to the sizes of another operand."""
+    for other in others:
+        sizes = [_expanded(size, wanted) for size, wanted in zip(value.shape, other.shape, strict=False)]
+        if value.dim() == other.dim() and any(size != -1 for size in sizes):
+            axes = [axis for axis, size in enumerate(sizes) if size != -1]
+            for axis in axes:
+                kept = ", ".join(str(sizes[axis]) if index == axis else "-1" for index in range(value.dim()))
+                yield f"{{}}.expand({kept})", f"its axis {axis} has size 1, and the other's {sizes[axis]}"
+
+
+def _expanded(size: int, wanted: int) -> int:
+    return wanted if size == 1 and wanted > 1 else -1
