@@ -74,6 +74,13 @@ def _get_dependencies(name: str) -> tuple[str, ...]:
     return tuple(inspect.signature(_MEASUREMENTS[name]).parameters) if name in _MEASUREMENTS else ()
 
 
+@cache
+def _get_optional_dependencies(name: str) -> frozenset[str]:
+    """Return the dependencies that are annotated as ``| NotChecked``."""
+    parameters = inspect.signature(_MEASUREMENTS[name]).parameters.values()
+    return frozenset(item.name for item in parameters if "| NotChecked" in str(item.annotation))
+
+
 def measurement_closure(names: Iterable[str]) -> set[str]:
     """Return measurements and all that they depend on."""
     return {name for start in names for name in (start, *measurement_closure(_get_dependencies(start)))}
@@ -134,7 +141,7 @@ class Measurements(Mapping[str, Any]):
         try:
             return self[dependency]
         except (NotChecked, SetupError) as reason:
-            if "| NotChecked" not in str(inspect.signature(_MEASUREMENTS[name]).parameters[dependency].annotation):
+            if dependency not in _get_optional_dependencies(name):
                 raise
             unavailable = NotChecked(str(reason))
             unavailable.__cause__ = reason
