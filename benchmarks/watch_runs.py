@@ -24,7 +24,7 @@ import nbdebug
 
 LENGTHS = (100, 10_000)
 MIN_STEPS = 200
-MODELS = {"1": (64, 128, 1), "10": (384, 512, 2), "100": (768, 1536, 3)}  # batch, width, hidden layers
+MODELS = {"1": (64, 128, 1), "10": (384, 512, 2), "100": (384, 1536, 3)}  # batch, width, hidden layers
 
 
 def create(name: str) -> TrainingRun:

@@ -1,4 +1,4 @@
-"""Exceptions of the package, and the first line of an error message."""
+"""Exceptions of the package, how IPython shows them, and the first line of an error message."""
 
 from __future__ import annotations
 
