@@ -8,6 +8,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 # Jupyter requires this in a container, where every user is root.
 AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
+LOWEST_TESTS = tests/rule_engine tests/tensors tests/baselines tests/magics/test_short_tracebacks.py tests/test_results.py
 TYPESCRIPT = typescript@5.9.3
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -15,7 +16,7 @@ export OMP_NUM_THREADS = 1
 # Otherwise every kernel and every test process compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test suite lint style types browser pictures rules kernels binder-check clean
+.PHONY: demo lab test suite lint style types browser pictures lowest rules kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -52,6 +53,13 @@ browser: $(VENV)/test
 pictures: $(VENV)/test ## Retakes the pictures of the README in JupyterLab.
 	$(BIN)/python -m tests.lab.pictures
 
+lowest: $(VENV)/python ## Runs a fast part of the tests with the lowest versions of the dependencies in pyproject.toml.
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(VENV)-lowest
+	$(BIN)/uv pip install --quiet --python $(VENV)-lowest --resolution lowest-direct .
+	$(BIN)/uv pip install --quiet --python $(VENV)-lowest pytest pytest-xdist pytest-rerunfailures
+	$(VENV)-lowest/bin/python -m pytest -n 2 $(LOWEST_TESTS)
+
 rules: $(VENV)/test ## Rewrites the table of rules in docs/rules.md.
 	$(BIN)/python -m tests.rule_table
 
@@ -74,4 +82,4 @@ $(VENV)/test: $(VENV)/lab
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache demo-report.html
+	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache demo-report.html

@@ -1,10 +1,67 @@
-"""Exceptions of the package, and the first line of an error message."""
+"""Exceptions of the package, how IPython shows them, and the first line of an error message."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_PACKAGE_FOLDER = str(Path(__file__).parent)
+
 
 class SetupError(ValueError):
-    """The user's objects or arguments cannot be used as they are; the message says what to do next."""
+    """The user's objects or arguments cannot be used as they are; the message says what to do next.
+
+    IPython shows it without the frames of nbdebug. ``%tb`` shows all frames.
+    """
+
+    _is_shown = False
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback that IPython shows; the first time, without the frames of nbdebug."""
+        from IPython import get_ipython
+
+        formatter = get_ipython().InteractiveTB
+        if self._is_shown:
+            return _format_traceback(formatter, self)
+        self._is_shown = True
+        with _without_own_frames(self):
+            return _format_traceback(formatter, self)
+
+
+def _format_traceback(formatter: Any, error: BaseException) -> list[str]:
+    lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
+    return lines
+
+
+@contextmanager
+def _without_own_frames(error: BaseException) -> Iterator[None]:
+    """Leave the frames of nbdebug out of the tracebacks of an exception and its causes."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    tracebacks = [link.__traceback__ for link in chain]
+    try:
+        for link in chain:
+            link.__traceback__ = _drop_own_frames(link.__traceback__)
+        yield
+    finally:
+        for link, traceback in zip(chain, tracebacks, strict=True):
+            link.__traceback__ = traceback
+
+
+def _drop_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a copy of a traceback without the frames of nbdebug."""
+    if traceback is None:
+        return None
+    rest = _drop_own_frames(traceback.tb_next)
+    if traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE_FOLDER):
+        return rest
+    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 class UnknownOption(SetupError, TypeError):

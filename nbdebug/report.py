@@ -43,6 +43,7 @@ class Report(Result):
     input in one line, ``seconds`` is the duration, ``stopped`` whether it was stopped early. ``disproved`` holds the
     assumptions and predictions of findings that a watched run has disproved, each with what the run showed instead.
     ``asked_again`` are rules whose earlier findings no longer count, since training changed what they judge.
+    ``part_seconds`` are the seconds that each measurement and each rule took, longest first.
     ``pass_error`` is the error of the model or the loss, if it raised when called with a batch as the loader yields it,
     although the user's loop may call it differently; rules that need such a pass could not be checked.
     """
@@ -57,6 +58,7 @@ class Report(Result):
     disproved: Mapping[str, str] = field(default_factory=dict)
     asked_again: frozenset[str] = frozenset()
     pass_error: str = ""
+    part_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -92,6 +94,8 @@ class Report(Result):
             checked=len(self.checked_rules),
             progress=progress,
             stopped=self.stopped,
+            seconds=self.seconds,
+            part_seconds=self.part_seconds,
         )
 
     def to_frame(self) -> pandas.DataFrame:

@@ -26,7 +26,6 @@ SMALL_BY_NATURE = {
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.cli": "an entry point",
     "nbdebug.crashes.loss_graphs": "one walk through the graph of a loss",
-    "nbdebug.exceptions": "the errors of the package, below everything",
     "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
     "nbdebug.loop_monitor.axis_decisions": "one trace of calls",
     "nbdebug.loop_monitor.inspection_plan": "one plan, apart from the events",

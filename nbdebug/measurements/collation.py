@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader, default_collate
 
 from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
 from nbdebug.autograd.tracing import ModuleStack
-from nbdebug.measurements.dataset_rows import get_row_keys
 from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
@@ -25,6 +24,7 @@ from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_leaves
+from nbdebug.tensors.row_search import get_row_keys
 
 _MAX_SAMPLES, _MIN_SAMPLES, _MAX_SECONDS = 32, 6, 0.2
 _ORDERS = 3  # other orders in which the samples are passed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tenso
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
-_MAX_STORED_VALUES = 100_000_000
+_MAX_STORED_VALUES = 60_000_000
 _DEFAULT_BATCH_SIZE = 64
 _MAX_SECONDS_PER_SPLIT, _MIN_SAMPLES_PER_SPLIT = 0.25, 128
 _MAX_READ_VALUES = 25_000_000
@@ -44,7 +45,10 @@ class SplitRows:
 
 @measurement
 def rows(setup: Setup, samples: list[SplitSamples], batches: list[Batch], val_batches: list[Batch]) -> list[SplitRows]:
-    """Samples of both splits: all of a TensorDataset, else the samples read by index, else the first batches."""
+    """Samples of both splits: those of a TensorDataset, else those read by index, else the first batches.
+
+    Of a TensorDataset with more than 60 million values, 25 million are read, in random rows.
+    """
     result: list[SplitRows] = []
     for split, loader, split_batches in (
         ("train", setup.train_loader, batches),
@@ -68,12 +72,15 @@ def _read_tensor_dataset(setup: Setup, split: str, dataset: Any) -> SplitRows | 
     inner = dataset.dataset if isinstance(dataset, Subset) else dataset
     if type(inner) is not TensorDataset or setup.unpack is not None:
         return None
-    if sum(t.numel() for t in inner.tensors) > _MAX_STORED_VALUES:
-        return None
-    tensors = inner.tensors if indices is None else tuple(t[torch.as_tensor(indices)] for t in inner.tensors)
+    order: Sequence[int] = range(len(inner)) if indices is None else list(indices)
+    values_per_row = max(sum(t.numel() for t in inner.tensors) // max(len(inner), 1), 1)
+    is_complete = len(order) * values_per_row <= _MAX_STORED_VALUES
+    if not is_complete:
+        order = sorted(random.Random(0).sample(order, max(_MAX_READ_VALUES // values_per_row, 1)))
+    is_whole = indices is None and is_complete
+    tensors = inner.tensors if is_whole else tuple(t[torch.as_tensor(order)] for t in inner.tensors)
     batch = guess_batch(tensors, setup.eager_model, setup.loss_fn)
-    order = range(len(tensors[0])) if indices is None else list(indices)
-    return SplitRows(split, named_inputs(batch), batch.targets, order, is_complete=True)
+    return SplitRows(split, named_inputs(batch), batch.targets, order, is_complete)
 
 
 def _collate_samples(setup: Setup, samples: SplitSamples) -> list[SplitRows]:
@@ -163,14 +170,14 @@ class SplitTable:
     def __len__(self) -> int:
         return len(self.indices)
 
-    @property
+    @cached_property
     def labels(self) -> Tensor | None:
         """The class of each sample, if there is one integer target with only a sample axis; else None."""
         target = self.targets[0] if len(self.targets) == 1 else None
         if target is None or (target.dim() == 2 and target.shape[1] != 1) or target.dim() not in (1, 2):
             return None
         flat = target.reshape(-1)
-        is_categorical = len(set(flat.tolist())) <= len(flat) / 2 and float(flat.max()) < max(len(flat), _MAX_CLASSES)
+        is_categorical = len(flat.unique()) <= len(flat) / 2 and float(flat.max()) < max(len(flat), _MAX_CLASSES)  # type: ignore[no-untyped-call]
         return flat.long() if is_categorical and bool((flat == flat.round()).all()) else None
 
 
@@ -187,8 +194,7 @@ def _concatenate_rows(split: str, parts: list[SplitRows]) -> SplitTable:
     commonest = Counter(all_shapes).most_common(1)[0][0]
     matching = [rows for rows, sample_shapes in zip(parts, all_shapes, strict=True) if sample_shapes == commonest]
     indices = _get_dataset_indices(matching)
-    first_positions = {index: position for position, index in reversed(list(enumerate(indices)))}
-    positions = torch.tensor(sorted(first_positions.values()))
+    positions = _get_first_positions(indices)
     inputs = [
         _select_rows([_get_per_sample_tensors(rows)[0][i] for rows in matching], positions)
         for i in range(len(commonest[0]))
@@ -197,7 +203,7 @@ def _concatenate_rows(split: str, parts: list[SplitRows]) -> SplitTable:
         _select_rows([_get_per_sample_tensors(rows)[1][i] for rows in matching], positions)
         for i in range(len(commonest[1]))
     ]
-    kept_indices = [indices[position] for position in positions.tolist()]
+    kept_indices = indices if len(positions) == len(indices) else [indices[i] for i in positions.tolist()]
     return SplitTable(
         split,
         tuple(inputs),
@@ -207,10 +213,20 @@ def _concatenate_rows(split: str, parts: list[SplitRows]) -> SplitTable:
     )
 
 
-def _get_dataset_indices(parts: list[SplitRows]) -> list[int]:
+def _get_first_positions(indices: Sequence[int]) -> Tensor:
+    """Return the position of the first row of each sample."""
+    if isinstance(indices, range):
+        return torch.arange(len(indices))
+    first_positions = {index: position for position, index in reversed(list(enumerate(indices)))}
+    return torch.tensor(sorted(first_positions.values()))
+
+
+def _get_dataset_indices(parts: list[SplitRows]) -> Sequence[int]:
     """Return the dataset index of each row; the reading order if the index is unknown."""
+    if len(parts) == 1:
+        return parts[0].indices
     indices = [index for rows in parts for index in rows.indices]
-    is_unknown = len(parts) > 1 and any(isinstance(rows.indices, range) for rows in parts)
+    is_unknown = any(isinstance(rows.indices, range) for rows in parts)
     return list(range(len(indices))) if is_unknown else indices
 
 
@@ -229,18 +245,6 @@ def _get_sample_shapes(part: SplitRows) -> tuple[tuple[torch.Size, ...], tuple[t
 def _select_rows(parts: list[Tensor], positions: Tensor) -> Tensor:
     joined = parts[0] if len(parts) == 1 else torch.cat(parts)
     return joined.detach().cpu() if len(positions) == len(joined) else joined.detach().cpu()[positions]
-
-
-def get_row_keys(parts: Sequence[Tensor]) -> list[Hashable]:
-    """Return a key for each row, equal for rows that are bitwise equal in all ``parts``."""
-    columns = [_get_row_bytes(part) for part in parts if part.numel()]
-    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-
-
-def _get_row_bytes(part: Tensor) -> list[Hashable]:
-    flat = part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy()
-    rows: list[Hashable] = flat.view(f"V{flat.shape[1]}")[:, 0].tolist()
-    return rows
 
 
 @dataclass(frozen=True)

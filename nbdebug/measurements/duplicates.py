@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.utils.data import Subset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
+from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.split_permutation import get_classes, shared_by_chance
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
 from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
 
 _MIN_DISTINCT_VALUES = 16
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
@@ -53,8 +54,9 @@ def shared_samples(setup: Setup, tables: dict[str, SplitTable], batches: list[Ba
     """Samples that occur in training and validation, by index in the same dataset, else by content."""
     if is_map_style(setup.train_loader) and is_map_style(setup.val_loader):
         sources = [_find_source_indices(loader) for loader in (setup.train_loader, setup.val_loader)]
-        if pairs := _match_positions(*sources):
-            return SharedSamples(pairs, len(sources[0]), len(sources[1]), "index")
+        (train_dataset, train_indices), (val_dataset, val_indices) = sources
+        if train_dataset is val_dataset and (pairs := _match_positions(train_indices, val_indices)):
+            return SharedSamples(pairs, len(train_indices), len(val_indices), "index")
     if len(tables) < 2 or _brings_row_mask(batches):
         return SharedSamples([], 0, 0, "content")
     train, val = tables["train"], tables["val"]
@@ -83,13 +85,13 @@ def _brings_row_mask(batches: list[Batch]) -> bool:
     return any((mask.shape, mask.dtype) not in kinds for mask in masks)
 
 
-def _find_source_indices(loader: Any) -> list[tuple[int, int]]:
-    """Return the source of each sample of a loader: the `id` of the dataset under all subsets, and the index in it."""
+def _find_source_indices(loader: Any) -> tuple[Any, list[int]]:
+    """Return the dataset under all subsets, and the index in it of each sample of a loader."""
     dataset, indices = loader.dataset, list(get_visited_indices(loader))
     while isinstance(dataset, Subset):
         indices = [int(dataset.indices[index]) for index in indices]
         dataset = dataset.dataset
-    return [(id(dataset), index) for index in indices]
+    return dataset, indices
 
 
 def _match_positions(train: Sequence[Hashable], val: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -257,29 +259,34 @@ def _match_windows(train: SplitTable, val: SplitTable, axis: int) -> SharedWindo
     if not _is_time_series(train_windows):
         return SharedWindows([], 0)
     length, pairs, max_shift = train_windows.shape[1], dict[int, int](), 0
+    sampled_rows = _random_indices(len(val), _SAMPLED_PARTS)
+    varieties = _count_distinct_values(train_windows)
     for shift in range(1, min(length // 4, _MAX_SHIFT) + 1):
         previous_count = len(pairs)
-        for train_part, val_part in (
-            (train_windows[:, shift:], val_windows[:, :-shift]),
-            (train_windows[:, :-shift], val_windows[:, shift:]),
-        ):
-            matches = _match_parts(train_part, val_part)
+        late, early = slice(shift, None), slice(None, -shift)
+        for train_steps, val_steps in ((late, early), (early, late)):
+            column = int(varieties[train_steps].argmax())
+            train_part, val_part = train_windows[:, train_steps], val_windows[:, val_steps]
+            if len(val) > _SAMPLED_PARTS and not _match_parts(train_part, val_part[sampled_rows], column):
+                continue  # no row of a random sample has a match
+            matches = _match_parts(train_part, val_part, column)
             pairs = {val_row: train_row for train_row, val_row in matches} | pairs
         max_shift = shift if len(pairs) > previous_count else max_shift
     return SharedWindows([(train.indices[i], val.indices[j]) for j, i in pairs.items()], len(val), length, max_shift)
 
 
-def _match_parts(train_part: Tensor, val_part: Tensor) -> list[tuple[int, int]]:
-    """Return the rows of equal parts of windows; nothing if no row of a random sample of validation parts has one."""
-    sampled_rows = _random_indices(len(val_part), _SAMPLED_PARTS)
-    if len(val_part) > _SAMPLED_PARTS and not _match_parts(train_part, val_part[sampled_rows]):
-        return []
-    train_values, val_values = train_part.flatten(1), val_part.flatten(1)
-    distinct_counts = [len(set(values)) for values in train_values[:_SAMPLED_PARTS].t().tolist()]
-    column = distinct_counts.index(max(distinct_counts))
-    train_column, val_column = train_values[:, column].contiguous(), val_values[:, column].contiguous()
-    train_rows = torch.isin(train_column, val_column).nonzero().flatten()  # equal in their most varied value
-    val_rows = torch.isin(val_column, train_column[train_rows]).nonzero().flatten()
+def _count_distinct_values(windows: Tensor) -> Tensor:
+    """Return the number of distinct values of each step and channel in some windows, one row per step."""
+    columns = windows[:_SAMPLED_PARTS].flatten(1).t().tolist()
+    return torch.tensor([len(set(values)) for values in columns]).reshape(windows.shape[1], -1)
+
+
+def _match_parts(train_part: Tensor, val_part: Tensor, column: int) -> list[tuple[int, int]]:
+    """Return the rows of equal parts of windows; ``column`` is the most varied value of a part."""
+    step, channel = divmod(column, max(train_part[0, 0].numel(), 1))
+    train_column, val_column = (part[:, step].reshape(len(part), -1)[:, channel] for part in (train_part, val_part))
+    train_rows = find_rows_with_values(train_column, val_column)  # equal in their most varied value
+    val_rows = find_rows_with_values(val_column, train_column[train_rows])
     keys = _get_window_keys(train_part[train_rows]), _get_window_keys(val_part[val_rows])
     return [(int(train_rows[i]), int(val_rows[j])) for i, j in _match_positions(*keys)]
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.row_search import is_finite
 
 _MAX_CHANNELS = 4
 _MIN_SAMPLES, _MAX_VALUES = 30, 2_000_000
@@ -58,7 +59,7 @@ def train_features(tables: dict[str, SplitTable]) -> list[FeatureValues]:
     return [
         _get_sampled_features(name, part, is_target, table)
         for name, part, is_target in parts
-        if part.is_floating_point() and part.numel() and bool(part.isfinite().all())
+        if part.is_floating_point() and part.numel() and is_finite(part)
     ]
 
 

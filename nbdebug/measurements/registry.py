@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -73,13 +74,20 @@ def _get_dependencies(name: str) -> tuple[str, ...]:
     return tuple(inspect.signature(_MEASUREMENTS[name]).parameters) if name in _MEASUREMENTS else ()
 
 
+@cache
+def _get_optional_dependencies(name: str) -> frozenset[str]:
+    """Return the dependencies that are annotated as ``| NotChecked``."""
+    parameters = inspect.signature(_MEASUREMENTS[name]).parameters.values()
+    return frozenset(item.name for item in parameters if "| NotChecked" in str(item.annotation))
+
+
 def measurement_closure(names: Iterable[str]) -> set[str]:
     """Return measurements and all that they depend on."""
     return {name for start in names for name in (start, *measurement_closure(_get_dependencies(start)))}
 
 
 class Measurements(Mapping[str, Any]):
-    """Measurements of one setup.
+    """Measurements of one setup; ``seconds`` are those that each took, without the measurements that it depends on.
 
     Read inside a `Preserve` block, since measuring runs the model. Reading a name raises NotChecked with the reason if
     it cannot be measured, and KeyError if it does not exist.
@@ -88,12 +96,14 @@ class Measurements(Mapping[str, Any]):
     def __init__(self, setup: Setup, **external_values: Any) -> None:
         self._values: dict[str, Any] = {"setup": setup, "budget": "standard", **external_values}
         self.names = measurement_descriptions()
+        self.seconds: dict[str, float] = {}
+        self._seconds_of_dependencies = 0.0
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
             raise KeyError(f"measurement is {name!r}; expected one of {', '.join(self.names)}")
         if name not in self._values:
-            self._values[name] = self._measure(name)
+            self._values[name] = self._measure_timed(name)
         value = self._values[name]
         if isinstance(value, (NotChecked, SetupError)):
             raise value
@@ -103,6 +113,17 @@ class Measurements(Mapping[str, Any]):
         """Return the value of ``name`` if it has been measured, else None."""
         value = self._values.get(name)
         return None if isinstance(value, (NotChecked, SetupError)) else value
+
+    def _measure_timed(self, name: str) -> Any:
+        """Compute the value, and add the seconds that it took without its dependencies to ``seconds``."""
+        outer, self._seconds_of_dependencies = self._seconds_of_dependencies, 0.0
+        start = time.perf_counter()
+        try:
+            return self._measure(name)
+        finally:
+            total = time.perf_counter() - start
+            self.seconds[name] = total - self._seconds_of_dependencies
+            self._seconds_of_dependencies = outer + total
 
     def _measure(self, name: str) -> Any:
         """Compute the value; return the error if it cannot be measured."""
@@ -120,7 +141,7 @@ class Measurements(Mapping[str, Any]):
         try:
             return self[dependency]
         except (NotChecked, SetupError) as reason:
-            if "| NotChecked" not in str(inspect.signature(_MEASUREMENTS[name]).parameters[dependency].annotation):
+            if dependency not in _get_optional_dependencies(name):
                 raise
             unavailable = NotChecked(str(reason))
             unavailable.__cause__ = reason

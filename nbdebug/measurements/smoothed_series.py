@@ -12,6 +12,7 @@ from torch import Tensor
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.row_search import is_finite
 
 _MIN_ROWS, _MAX_ROWS, _MIN_STEPS, _MAX_SERIES = 50, 500, 4, 16
 _MAX_REACH = 5  # steps before and after each step, in an average of up to eleven
@@ -48,7 +49,7 @@ def smoothed_series(tables: dict[str, SplitTable]) -> list[SmoothedSeries]:
     smoothed: list[SmoothedSeries] = []
     for index, part in enumerate(table.inputs):
         is_series = part.is_floating_point() and part.dim() == 3 and part.shape[1] >= _MIN_STEPS
-        if is_series and 1 < part.shape[2] <= _MAX_SERIES and bool(part.isfinite().all()):
+        if is_series and 1 < part.shape[2] <= _MAX_SERIES and is_finite(part):
             smoothed += _find_smoothed(part[:_MAX_ROWS].double(), target, index)
     return smoothed
 
@@ -69,13 +70,13 @@ def smoothed_targets(tables: dict[str, SplitTable]) -> list[SmoothedTarget]:
     table = tables.get("train")
     if table is None or len(table) < _MIN_ROWS or len(table.targets) != 1 or table.targets[0][0].numel() != 1:
         raise NotChecked(f"needs {_MIN_ROWS} training rows with one target each")
-    order = torch.tensor(sorted(range(len(table)), key=lambda position: table.indices[position]))[:_MAX_ROWS]
+    order = torch.tensor(table.indices).argsort()[:_MAX_ROWS]
     target = table.targets[0].reshape(len(table))[order].double()
     if not table.targets[0].is_floating_point() or float(target.std()) == 0:
         raise NotChecked("the target is no real number, or constant")
     smoothed: list[SmoothedTarget] = []
     for index, part in enumerate(table.inputs):
-        if part.is_floating_point() and part.dim() == 2 and bool(part.isfinite().all()):
+        if part.is_floating_point() and part.dim() == 2 and is_finite(part):
             for column in range(min(part.shape[1], _MAX_SERIES)):
                 earlier = _get_earlier_targets(target, part[order, column].double())
                 smoothed += [SmoothedTarget(index, column, earlier, len(target))] if earlier else []

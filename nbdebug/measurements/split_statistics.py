@@ -21,6 +21,7 @@ from nbdebug.measurements.split_permutation import ChanceDifferences, difference
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.tensors.row_search import is_finite
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
 _MIN_FACTOR, _MIN_SHIFT = 1.5, 0.5  # of differences that are compared with those of random divisions
@@ -109,12 +110,7 @@ def _are_comparable(train: Tensor, val: Tensor) -> bool:
         val.is_floating_point() or val.dtype == torch.uint8,
     }
     have_same_features = train.dim() == val.dim() and (train.dim() != 2 or train.shape[1] == val.shape[1])
-    return (
-        are_numeric == {True}
-        and have_same_features
-        and bool(train.float().isfinite().all())
-        and bool(val.float().isfinite().all())
-    )
+    return are_numeric == {True} and have_same_features and is_finite(train) and is_finite(val)
 
 
 def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:

@@ -10,6 +10,7 @@ from torch import Tensor
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.row_search import find_rows_with_values, to_columns
 
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
@@ -39,15 +40,15 @@ def target_encodings(tables: dict[str, SplitTable]) -> list[TargetEncoding]:
     if train is None or not _is_table(train):
         raise NotChecked(f"needs {_MIN_ROWS} training rows with one target each, all of which can be read")
     is_joinable = val is not None and _is_table(val) and len(val.inputs) == len(train.inputs)
-    candidates = [(train, val), (train, None)] if is_joinable else [(train, None)]
+    splits = [train, val] if val is not None and is_joinable else [train]
+    target = torch.cat([split.targets[0].reshape(len(split)).double() for split in splits])
     encodings: dict[tuple[int, int], TargetEncoding] = {}
-    for first, second in candidates:
-        splits = [first] if second is None else [first, second]
-        target = torch.cat([split.targets[0].reshape(len(split)).double() for split in splits])
-        for index in range(len(first.inputs)):
-            parts = [split.inputs[index] for split in splits]
-            if all(part.dim() == 2 and part.is_floating_point() for part in parts) and _have_same_width(parts):
-                for encoding in _find_encodings(torch.cat(parts), target, index, second is not None):
+    for index, train_part in enumerate(train.inputs):
+        parts = [part for split in splits if _is_compatible(part := split.inputs[index], train_part)]
+        if parts:
+            columns = to_columns(parts)
+            for count in sorted({columns.shape[1], len(train)}, reverse=True):
+                for encoding in _find_encodings(columns[:, :count], target[:count], index, count > len(train)):
                     encodings.setdefault((index, encoding.column), encoding)
     return list(encodings.values())
 
@@ -58,17 +59,19 @@ def _is_table(table: SplitTable) -> bool:
     return table.is_complete and len(table) >= _MIN_ROWS and has_target
 
 
-def _have_same_width(parts: list[Tensor]) -> bool:
-    return len({part.shape[1] for part in parts}) == 1 and parts[0].shape[1] <= _MAX_COLUMNS
+def _is_compatible(part: Tensor, train_part: Tensor) -> bool:
+    """Return whether an input is a real-valued table of the same columns as that of the training split."""
+    is_table = part.dim() == 2 and part.is_floating_point()
+    return is_table and part.shape[1:] == train_part.shape[1:] and part.shape[1] <= _MAX_COLUMNS
 
 
-def _find_encodings(flat: Tensor, target: Tensor, index: int, has_validation: bool) -> list[TargetEncoding]:
+def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation: bool) -> list[TargetEncoding]:
     """Return the encoded columns.
 
     Categories with equal means share a value, and the mean over all their rows is the same. So the relation is exact.
     """
     encodings = []
-    for column, column_values in enumerate(flat.t().contiguous()):
+    for column, column_values in enumerate(columns):
         if not _may_be_encoded(column_values, target):
             continue
         values, groups, counts = column_values.unique(return_inverse=True, return_counts=True)
@@ -78,10 +81,10 @@ def _find_encodings(flat: Tensor, target: Tensor, index: int, has_validation: bo
         if _is_linear(values.double(), means):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
             is_varied[groups[(target - means[groups]).abs() > _MAX_RELATIVE_ERROR * target.std()]] = True
-            if len(values) >= len(flat) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
+            if len(values) >= len(target) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
                 continue  # hardly any value stands for several targets: no mean, but perhaps a copy of the target
             pure_share = float((~is_varied[groups]).double().mean())
-            encodings.append(TargetEncoding(index, column, len(flat), len(values), has_validation, pure_share))
+            encodings.append(TargetEncoding(index, column, len(target), len(values), has_validation, pure_share))
     return encodings
 
 
@@ -91,9 +94,8 @@ def _may_be_encoded(column: Tensor, target: Tensor) -> bool:
     if len(sampled) < _MIN_DISTINCT_VALUES:
         return False
     sampled = sampled[:: max(len(sampled) // _SAMPLED_VALUES, 1)]
-    positions = torch.searchsorted(sampled, column).clamp_(max=len(sampled) - 1)
-    rows = (sampled[positions] == column).nonzero().flatten()
-    groups = positions[rows]
+    rows = find_rows_with_values(column, sampled)
+    groups = torch.searchsorted(sampled, column[rows])
     counts = groups.bincount(minlength=len(sampled))
     means = torch.zeros(len(sampled), dtype=torch.double).index_add_(0, groups, target[rows]) / counts
     return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)

@@ -47,6 +47,7 @@ class RuleRunner:
         self.refusal: SetupError | None = None
         self._checked_codes: set[str] = set()
         self._stopped = False
+        self._rule_seconds: dict[str, float] = {}
         self._started = time.perf_counter()
 
     def run(self, screen: Screen) -> None:
@@ -68,7 +69,10 @@ class RuleRunner:
             if screen.stopped:
                 self._stopped = True
                 return
+            start, measured = time.perf_counter(), sum(self.measurements.seconds.values())
             self._run_rule(rule)
+            measured = sum(self.measurements.seconds.values()) - measured
+            self._rule_seconds[f"{rule.code} {rule.name}"] = time.perf_counter() - start - measured
 
     def _run_rule(self, rule: Rule) -> None:
         """Run one rule on each head, else on the whole; if it cannot be checked or fails, record the reason."""
@@ -103,6 +107,11 @@ class RuleRunner:
         seconds_left = elapsed / done * (len(self._rules) - done) if done else None
         return {"done": done, "total": len(self._rules), "name": rule.name, "seconds_left": seconds_left}
 
+    def _get_part_seconds(self) -> dict[str, float]:
+        """Return the seconds of each measurement and of each rule without its measurements, longest first."""
+        parts = {**{name.replace("_", " "): s for name, s in self.measurements.seconds.items()}, **self._rule_seconds}
+        return dict(sorted(parts.items(), key=lambda part: part[1], reverse=True))
+
     def report(self) -> Report:
         """Return the report so far."""
         pass_error = _get_unmet_expectation(self.measurements)
@@ -112,6 +121,7 @@ class RuleRunner:
             checked_rules=frozenset(self._checked_codes),
             subject=_describe_setup(self.measurements),
             seconds=time.perf_counter() - self._started,
+            part_seconds=self._get_part_seconds(),
             stopped=self._stopped,
             pass_error=pass_error,
         )

@@ -66,6 +66,12 @@ class Setup:
         if self.train_loader is None:
             raise SetupError("train_loader is None; expected an iterable of batches. Pass the loader you train on.")
 
+    def __repr__(self) -> str:
+        loss = getattr(self.loss_fn, "__name__", type(self.loss_fn).__name__) if self.loss_fn is not None else None
+        optimizers = (type(optimizer).__name__ for optimizer in self.optimizers)
+        data = "train_loader" if self.val_loader is None else "train_loader, val_loader"
+        return f"Setup({', '.join(filter(None, [type(self.model).__name__, data, loss, *optimizers]))})"
+
     @classmethod
     def of(
         cls,

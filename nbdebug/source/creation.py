@@ -46,7 +46,7 @@ class Creation:
         keywords = {keyword.arg: keyword.value for keyword in self.call.keywords}
         if name in keywords:
             return keywords[name]
-        names = parameter_names(type(created))
+        names = parameter_names(type(created))  # type: ignore[arg-type]
         arguments = self.call.args
         has_positions = not any(isinstance(argument, ast.Starred) for argument in arguments)
         has_positions &= call_name(self.call) != "partial"

@@ -143,12 +143,13 @@ def _arguments_of(kinds: set[type], option: str, value: Any = ...) -> Callable[[
     return select
 
 
-def parameter_names(kind: type) -> list[str]:
+@lru_cache(256)
+def parameter_names(kind: type) -> tuple[str, ...]:
     """Return the names of the parameters of a class's constructor; empty if it has no signature."""
     try:
-        return list(inspect.signature(kind).parameters)
+        return tuple(inspect.signature(kind).parameters)
     except (TypeError, ValueError):
-        return []
+        return ()
 
 
 def matches_option(option: str, value: Any) -> Callable[[ast.AST], bool]:
@@ -224,11 +225,7 @@ def iterate_names(node: ast.AST) -> Iterator[str]:
 
 def parse_expressions(file: str) -> list[Any]:
     """Return every expression and keyword of a file; empty if it is not plain Python."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return []
-    return [node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.keyword))]
+    return list(_expressions_in("".join(linecache.getlines(file))))
 
 
 def search_files(context: Iterable[Any]) -> set[str]:
@@ -300,6 +297,12 @@ def syntax_tree(file: str) -> ast.Module | None:
 
 
 @lru_cache(8)
+def _expressions_in(text: str) -> tuple[ast.expr | ast.keyword, ...]:
+    tree = _parse_text(text)
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.keyword))) if tree else ()
+
+
+@lru_cache(8)
 def _parse_text(text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
@@ -307,13 +310,17 @@ def _parse_text(text: str) -> ast.Module | None:
         return None
 
 
+@lru_cache(8)
+def _functions_in(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
 def enclosing_scope(line: SourceLine) -> SourceScope | None:
     """Return the innermost function around a line, or the whole file or cell."""
     tree = syntax_tree(line.file)
     if tree is None:
         return None
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    enclosing = [node for node in functions if covers_line(node, line.number)]
+    enclosing = [node for node in _functions_in(tree) if covers_line(node, line.number)]
     return max(enclosing, key=lambda node: node.lineno, default=tree)
 
 

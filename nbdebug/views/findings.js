@@ -20,11 +20,11 @@ function render({ model, el }) {
   mountView(el, node, progress, banner, cards, rest);
 
   function updateCards() {
-    const { findings, not_checked, more } = model.get("state"), key = JSON.stringify([findings, not_checked, [...hidden]]);
+    const { findings, not_checked, more, times } = model.get("state"), key = JSON.stringify([findings, not_checked, times, [...hidden]]);
     if (drawnKey === (drawnKey = key)) return;
     updateFilters(counts, findings, hidden, updateCards);
     cards.replaceChildren(...cardTree(findings, hidden));
-    rest.replaceChildren(...skippedChecks(not_checked, more));
+    rest.replaceChildren(...skippedChecks(not_checked, more), ...timesOfParts(times));
   }
 
   redrawOnMessage(model, () => {
@@ -113,6 +113,11 @@ function skippedChecks(skipped, more) {
     more > 0 && h("div.note", {}, `and ${more} more with lower severity or rank`),
     skipped.length > 0 && foldable(`Not checked (${skipped.length})`, nameValueTable(skipped.map((check) => [`${check.code} ${check.name}`, check.why]))),
   ].filter((node) => node !== false);
+}
+
+/** The slowest parts of the checkup, and the total. @param {[string, string][] | undefined} times */
+function timesOfParts(times) {
+  return times?.length ? [foldable("Time of each part", nameValueTable(times))] : [];
 }
 
 /** @param {string} title @param {...Node} kids */

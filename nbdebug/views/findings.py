@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, TypedDict
 
@@ -12,6 +12,7 @@ from nbdebug.formatting import format_value, html_list, html_paragraph, html_tab
 from nbdebug.views.page import View
 
 _MAX_FINDINGS_ON_PAGE = 40
+_MAX_PARTS = 10
 _SEVERITY_SIGNS = {"error": "✕", "warning": "▲", "note": "●"}
 _CARD_DEFAULTS = {"severity": "note", "message": "", "cause": "", "fix": "", "code": "", "name": ""}
 
@@ -30,7 +31,8 @@ class FindingsView(View):
     """Cards of findings in the given order, and the checks that did not run.
 
     ``findings`` are ``Finding.to_dict()``; ``not_checked`` has ``code``, ``name`` and ``why``; ``checked`` is the
-    number of checks that ran; ``progress`` is set only while a checkup runs.
+    number of checks that ran; ``progress`` is set only while a checkup runs; ``part_seconds`` are the seconds of each
+    part of the checkup, longest first.
     """
 
     module: ClassVar[str] = "views/findings.js"
@@ -42,6 +44,8 @@ class FindingsView(View):
     checked: int = 0
     progress: CheckupProgress | None = None
     stopped: bool = False
+    seconds: float = 0.0
+    part_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
         """Return the cards, each with the index of the finding that explains it."""
@@ -56,6 +60,7 @@ class FindingsView(View):
             "checked": self.checked,
             "progress": to_json_value(dict(self.progress)) if self.progress else None,
             "stopped": self.stopped,
+            "times": self._times() if self.progress is None else [],
         }
 
     def html(self) -> str:
@@ -65,7 +70,18 @@ class FindingsView(View):
         cards = "".join(_article(card, state["findings"]) for card in state["findings"])
         more = html_paragraph(f"… and {state['more']} more." if state["more"] else "")
         skipped = [_join_fields(rule, "code", "name", "why") for rule in state["not_checked"]]
-        return head + cards + more + (html_paragraph("Not checked:") + html_list(skipped) if skipped else "")
+        unchecked = html_paragraph("Not checked:") + html_list(skipped) if skipped else ""
+        times = html_paragraph("Time of each part:") + html_table(state["times"]) if state["times"] else ""
+        return head + cards + more + unchecked + times
+
+    def _times(self) -> list[tuple[str, str]]:
+        """Return the slowest parts and the total, with their times as text; empty if the parts are unknown."""
+        slowest = [(name, seconds) for name, seconds in [*self.part_seconds.items()][:_MAX_PARTS] if seconds > 0]
+        if not slowest:
+            return []
+        others = max(self.seconds - sum(seconds for _, seconds in slowest), 0.0)
+        rows = [*slowest, ("all other parts", others), ("in total", self.seconds)]
+        return [(name, f"{seconds:.2f} s") for name, seconds in rows]
 
     def _summary(self) -> str:
         stopped = "Stopped early; the findings so far are shown. " if self.stopped else ""

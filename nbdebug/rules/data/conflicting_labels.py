@@ -8,12 +8,13 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
-from nbdebug.measurements.dataset_rows import SplitTable, get_row_keys
+from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
+from nbdebug.tensors.row_search import get_row_keys
 
 
 @rule("D122", "warning", origin="targets")

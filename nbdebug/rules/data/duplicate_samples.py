@@ -50,6 +50,8 @@ def duplicate_samples(tables: dict[str, SplitTable], *, share: float = 0.5) -> I
     codes = get_sample_keys(table)
     if not codes:
         raise NotChecked("the samples have no inputs that can be compared bit by bit")
+    if len(set(codes)) == len(codes):
+        return
     copy_share = _min_copy_share(table, [*codes])
     if copy_share < share or not are_rows_distinctive(table, codes):
         return

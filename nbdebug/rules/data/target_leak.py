@@ -17,11 +17,13 @@ from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.tensors.row_search import is_finite
 
 if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
 
 _MIN_SAMPLES_PER_CLASS = 5  # samples needed to estimate a spread
+_MAX_SAMPLES_PER_CLASS = 20_000  # evenly spaced, from which means and spreads are computed
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 _SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
@@ -183,12 +185,9 @@ def _separating_feature_findings(
 
 def _class_gaps(flat: Tensor, labels: Tensor) -> Tensor:
     """Return, for each column, the smallest distance between two class means over the within-class spread."""
-    groups = [flat[labels == group] for group in sorted(set(labels.tolist()))]
-    if (
-        len(groups) < 2
-        or min(len(group) for group in groups) < _MIN_SAMPLES_PER_CLASS
-        or not bool(flat.isfinite().all())
-    ):
+    rows_by_class = [(labels == group).nonzero().flatten() for group in labels.unique().tolist()]  # type: ignore[no-untyped-call]
+    groups = [flat[rows[:: -(-len(rows) // _MAX_SAMPLES_PER_CLASS)]] for rows in rows_by_class]
+    if len(groups) < 2 or min(len(group) for group in groups) < _MIN_SAMPLES_PER_CLASS or not is_finite(flat):
         return torch.zeros(flat.shape[1])
     means = torch.stack([group.mean(0) for group in groups]).sort(0).values
     standard_deviation = torch.stack([group.var(0) for group in groups]).mean(0).sqrt()
@@ -290,7 +289,7 @@ def _averaged_target_finding(setup: Setup, table: SplitTable, item: SmoothedTarg
 
 def _linear_copies(flat: Tensor, target: Tensor, exact: float) -> list[int]:
     """Return the columns that are a linear function of the target."""
-    if not bool(flat.isfinite().all() and target.isfinite().all()) or float(target.std()) == 0:
+    if not (is_finite(flat) and is_finite(target)) or float(target.std()) == 0:
         return []
     rows = _evenly_spaced_rows(len(flat))
     candidates = (_absolute_correlations(flat[rows], target[rows]) > 1 - 10 * exact).nonzero().flatten()
@@ -314,7 +313,7 @@ def _absolute_correlations(flat: Tensor, target: Tensor) -> Tensor:
 
 def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
     """Return the columns with exactly one value for each class, and a different one for each."""
-    classes = sorted(set(labels.tolist()))
+    classes = labels.unique().tolist()  # type: ignore[no-untyped-call]
     if len(classes) < 2:
         return []
     first = torch.stack([flat[labels == label][0] for label in classes])

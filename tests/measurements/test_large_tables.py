@@ -1,0 +1,70 @@
+"""Tests of the limits that keep the cost of a checkup of large tables low."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.debugger import Debugger
+from nbdebug.measurements import Measurements, dataset_rows, duplicates
+from nbdebug.preserve import Preserve
+from nbdebug.rules.examples import minimal_setup, network
+from nbdebug.setup import Setup
+from nbdebug.tensors.row_search import find_rows_with_values
+
+
+def _setup(train_rows: int, val_rows: int) -> Setup:
+    """Rows of random numbers."""
+    x = torch.randn(train_rows + val_rows, 8, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long()
+    val_loader = DataLoader(TensorDataset(x[train_rows:], y[train_rows:]), batch_size=16)
+    model = nn.Sequential(nn.Linear(8, 2))
+    return minimal_setup(model, x[:train_rows], y[:train_rows], nn.CrossEntropyLoss(), val_loader=val_loader)
+
+
+def _measure(setup: Setup, name: str) -> object:
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        return Measurements(setup)[name]
+
+
+def test_windows_of_a_large_split_are_searched_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def search(column: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        searched.append(len(values))
+        return find_rows_with_values(column, values)
+
+    monkeypatch.setattr(duplicates, "find_rows_with_values", search)
+    assert _measure(_setup(3_000, 5_000), "shared_windows") == duplicates.SharedWindows([], 5_000, 8, 0)
+    assert searched
+    assert max(searched) <= 2_048
+
+
+def test_a_random_part_of_a_huge_tensor_dataset_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_rows, "_MAX_STORED_VALUES", 9_000)
+    monkeypatch.setattr(dataset_rows, "_MAX_READ_VALUES", 4_500)
+    setup = _setup(2_000, 1_000)
+    tables = _measure(setup, "tables")
+    assert isinstance(tables, dict)
+    train, val = tables["train"], tables["val"]
+    assert (len(train), train.is_complete) == (500, False)
+    assert (len(val), val.is_complete) == (1_000, True)
+    assert list(train.indices) == sorted(set(train.indices))
+    assert max(train.indices) > 1_500
+    inputs = setup.train_loader.dataset.tensors[0]
+    assert torch.equal(train.inputs[0], inputs[list(train.indices)])
+
+
+def test_the_page_lists_the_time_of_each_part() -> None:
+    setup = minimal_setup(network(3), torch.randn(60, 4), torch.arange(60) % 3, nn.CrossEntropyLoss())
+    report = Debugger.of(setup).checkup()
+    seconds = list(report.part_seconds.values())
+    assert seconds == sorted(seconds, reverse=True)
+    assert 0.5 * report.seconds < sum(seconds) <= report.seconds * 1.01
+    assert {"first pass", "D108 split-overlap"} <= set(report.part_seconds)
+    times = report.view().state()["times"]
+    assert len(times) == 12
+    assert times[-1] == ("in total", f"{report.seconds:.2f} s")
+    assert times[0][0] in report.view().html()
