@@ -7,8 +7,11 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from nbdebug.formatting import encodable_text, truncate
+
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+MAX_REPR_LENGTH = 160  # characters
 _COMMENT = re.compile(r"#\s*nbdebug:\s*ignore\[([^\]]*)\]")
 
 
@@ -82,6 +85,10 @@ class Finding:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self)}
 
+    def __repr__(self) -> str:
+        text = " ".join(f"{self.severity} {self.code} {self.name}: {self.message}".split())
+        return encodable_text(f"<Finding: {truncate(text, MAX_REPR_LENGTH)}>")
+
     def __str__(self) -> str:
         """Several lines of text: observation, location, cause and fix."""
         lines = [f"{self.severity} {self.code} {self.name}: {self.message}"]
@@ -90,7 +97,7 @@ class Finding:
         if self.where.source:
             lines.append(f"         {self.where.source.strip()}")
         lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix)) if text]
-        return "\n".join(line.replace("\n", "\n         ") for line in lines)
+        return encodable_text("\n".join(line.replace("\n", "\n         ") for line in lines))
 
 
 def is_consequence(code: str, aspect: str, explains: Collection[str]) -> bool:

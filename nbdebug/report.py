@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import SEVERITIES, Finding, Location, is_consequence
 from nbdebug.result import Result
+from nbdebug.views.findings import FindingsView, skipped_rules_line
 from nbdebug.views.images import named_bars
 
 if TYPE_CHECKING:
@@ -84,8 +85,6 @@ class Report(Result):
 
     def view(self, progress: CheckupProgress | None = None) -> View:
         """Return ranked cards."""
-        from nbdebug.views.findings import FindingsView
-
         return FindingsView(
             title=self.title,
             subtitle=self.subject,
@@ -117,9 +116,7 @@ class Report(Result):
         """Return the findings by rank, and how many rules were not checked; ``not_checked`` lists them."""
         title = f"nbdebug {self.title.lower()}{' (stopped)' if self.stopped else ''}: {self.summary}"
         head = "\n".join(filter(None, [title, self.subject]))
-        count = len(self.not_checked)
-        tail = f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
-        return "\n\n".join(filter(None, [head, *map(str, self.findings), tail]))
+        return "\n\n".join(filter(None, [head, *map(str, self.findings), skipped_rules_line(len(self.not_checked))]))
 
     @property
     def headline(self) -> str:

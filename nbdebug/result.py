@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nbdebug.finding import MAX_REPR_LENGTH
 from nbdebug.formatting import encodable_text, truncate
 from nbdebug.validation import argument_error
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nbdebug.views.page import View
-
-_MAX_REPR_LENGTH = 160  # characters
 
 
 class TextRepr:
@@ -32,7 +31,7 @@ class TextRepr:
 
     def __repr__(self) -> str:
         headline = self.to_text().partition("\n")[0].removeprefix("nbdebug ")
-        return encodable_text(f"<{type(self).__name__}: {truncate(headline, _MAX_REPR_LENGTH)}>")
+        return encodable_text(f"<{type(self).__name__}: {truncate(headline, MAX_REPR_LENGTH)}>")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": self.to_text()}

@@ -14,8 +14,10 @@ import pytest
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
 from nbdebug.formatting import encodable_text
 from nbdebug.result import Result
+from nbdebug.views.page import static_html
 from tests.programs import PROGRAMS
 
 TOOLS: dict[str, Callable[[Debugger], Result]] = {
@@ -124,3 +126,18 @@ def test_rules_that_were_not_checked_are_one_line_of_the_text(results: dict[str,
     assert report.not_checked
     assert f"{len(report.not_checked)} rules not checked" in str(report).splitlines()[-1]
     assert report.not_checked[0].why not in str(report)
+
+
+def test_page_of_a_clean_checkup_is_at_most_25_kb() -> None:
+    program = PROGRAMS["mlp"]()
+    report: Any = Debugger(program.model, program.loader(), loss_fn=program.loss_fn).checkup("quick")
+    assert not report.faults
+    assert report.not_checked
+    assert len(static_html(report.view()).encode()) <= 25_000
+
+
+def test_finding_is_one_line_in_a_list_and_shows_itself(results: dict[str, Result]) -> None:
+    finding = Finding("It ends\nin softmax. " * 20, code="L201", name="softmax", severity="error", fix="return x")
+    assert re.fullmatch(r"<Finding: error L201 softmax: It ends in softmax\..{80,130}…>", repr(finding))
+    assert "fix    return x" in finding._repr_mimebundle_()["text/plain"]
+    assert pickle.loads(pickle.dumps(finding)) == finding

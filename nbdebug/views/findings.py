@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, ClassVar, TypedDict
 
 from nbdebug.finding import is_consequence
-from nbdebug.formatting import format_value, html_list, html_paragraph, html_table, to_json_value
+from nbdebug.formatting import format_value, html_paragraph, html_table, to_json_value
 from nbdebug.views.page import View
 
 _MAX_FINDINGS_ON_PAGE = 40
@@ -69,8 +69,7 @@ class FindingsView(View):
         head = html_paragraph(f"{self.title} {self.subtitle}") + html_paragraph(self._summary())
         cards = "".join(_article(card, state["findings"]) for card in state["findings"])
         more = html_paragraph(f"… and {state['more']} more." if state["more"] else "")
-        skipped = [_join_fields(rule, "code", "name", "why") for rule in state["not_checked"]]
-        unchecked = html_paragraph("Not checked:") + html_list(skipped) if skipped else ""
+        unchecked = html_paragraph(skipped_rules_line(len(self.not_checked)))
         times = html_paragraph("Time of each part:") + html_table(state["times"]) if state["times"] else ""
         return head + cards + more + unchecked + times
 
@@ -90,6 +89,11 @@ class FindingsView(View):
         if not self.findings:
             return f"{stopped}Nothing found by {self.checked} checks."
         return f"{stopped}{len(self.findings)} found by {self.checked} checks."
+
+
+def skipped_rules_line(count: int) -> str:
+    """Return one line on the rules that were not checked; "" if there are none."""
+    return f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
 
 
 def _explained_by(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
