@@ -42,10 +42,12 @@ class Result(TextRepr):
 
     A subclass is a frozen dataclass of plain data that defines ``view``, ``to_frame``, ``draw`` and ``to_text``. If it
     also defines ``answer``, its page sends requests while the kernel lives: see ``nbdebug.views.kernel_bridge``.
+    ``has_chart`` is whether its chart is saved in a notebook, below the text.
     ``_live_fields`` refer to the user's objects, and are empty in a pickled copy.
     """
 
     _live_fields: ClassVar[tuple[str, ...]] = ()
+    has_chart: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         emptied: dict[str, Any] = {name: {} if name == "_cache" else None for name in self._live_fields}
@@ -85,11 +87,22 @@ class Result(TextRepr):
         self.draw(ax)
         return ax
 
+    def brief_text(self) -> str:
+        """Return the text of which a notebook saves the first ten lines."""
+        return self.to_text()
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         from nbdebug.views.kernel_bridge import register_result
-        from nbdebug.views.page import static_html
+        from nbdebug.views.notebook_kernel import in_kernel
+        from nbdebug.views.page import TRUST_LINE, static_html
+        from nbdebug.views.saved_output import first_lines, picture
 
-        return {"text/plain": self.to_text(), "text/html": static_html(self.view(), register_result(self))}
+        html = static_html(self.view(), register_result(self))
+        if not in_kernel():
+            return {"text/plain": self.to_text(), "text/html": html}
+        lines = first_lines(self.brief_text())
+        image = picture(lines, self.draw if self.has_chart else None)
+        return {"text/plain": "\n".join([*lines, TRUST_LINE]), "image/png": image, "text/html": html}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

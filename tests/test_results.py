@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import pickle
 import re
@@ -11,13 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from PIL import Image
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.formatting import encodable_text
+from nbdebug.report import Report
 from nbdebug.result import Result
+from nbdebug.views import notebook_kernel
 from nbdebug.views.page import static_html
+from nbdebug.views.saved_output import first_lines, picture
 from tests.programs import PROGRAMS
 
 TOOLS: dict[str, Callable[[Debugger], Result]] = {
@@ -141,3 +146,54 @@ def test_finding_is_one_line_in_a_list_and_shows_itself(results: dict[str, Resul
     assert re.fullmatch(r"<Finding: error L201 softmax: It ends in softmax\..{80,130}…>", repr(finding))
     assert "fix    return x" in finding._repr_mimebundle_()["text/plain"]
     assert pickle.loads(pickle.dumps(finding)) == finding
+
+
+def test_text_of_a_report_folds_consequences_under_their_cause() -> None:
+    cause = Finding("It ends in softmax.", code="L201", name="softmax", severity="error", explains=("O503",))
+    consequence = Finding("The loss is flat.", code="O503", name="flat", severity="warning", cause="Small gradients.")
+    report = Report((cause, consequence), title="Checkup")
+    assert "  explains warning O503 flat: The loss is flat." in str(report).splitlines()
+    assert "Small gradients." not in str(report)
+    assert report.faults_text == "L201 softmax (explains O503)"
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_output_in_a_notebook_has_a_picture_and_ten_lines_of_text(
+    name: str, results: dict[str, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notebook_kernel, "in_kernel", lambda: True)
+    bundle = results[name]._repr_mimebundle_()
+    assert list(bundle) == ["text/plain", "image/png", "text/html"]
+    *lines, trust = bundle["text/plain"].splitlines()
+    assert 1 <= len(lines) <= 10
+    assert lines[0] == results[name].brief_text().splitlines()[0]
+    assert "jupyter trust" in trust
+    assert "jupyter trust" in re.sub(r"<script.*?</script>", "", bundle["text/html"], flags=re.S)
+    data = base64.b64decode(bundle["image/png"])
+    assert len(data) <= 40_000
+    width, height = Image.open(io.BytesIO(data)).size
+    assert width >= 400
+    assert height >= 40
+
+
+def test_picture_of_a_result_whose_chart_fails_shows_its_text() -> None:
+    def fail(axes: Any) -> None:
+        axes.set_title("$broken$ $")
+        raise ValueError("no chart")
+
+    lines = ["a price of $5 and $6 語", "second line"]
+    assert picture(lines, fail) == picture(lines, None)
+
+
+def test_saved_text_of_many_findings_names_each_in_one_line() -> None:
+    findings = [
+        Finding(
+            f"Fault {i}\nis here.", Location(module=f"layer{i}"), "A cause.", "A fix.", code="L201", severity="error"
+        )
+        for i in range(12)
+    ]
+    report = Report(tuple(findings))
+    lines = first_lines(report.brief_text())
+    assert len(lines) == 10
+    assert "Fault 7 is here. (layer7)" in lines[8]
+    assert lines[9] == "… 4 more lines; print() shows all of them."

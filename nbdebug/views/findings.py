@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, TypedDict
 
-from nbdebug.finding import is_consequence
+from nbdebug.finding import cause_indices
 from nbdebug.formatting import format_value, html_paragraph, html_table, to_json_value
 from nbdebug.views.page import View
 
@@ -50,7 +50,7 @@ class FindingsView(View):
     def state(self) -> dict[str, Any]:
         """Return the cards, each with the index of the finding that explains it."""
         findings = self.findings[:_MAX_FINDINGS_ON_PAGE]
-        cards = [_card(item, above) for item, above in zip(findings, _explained_by(findings), strict=True)]
+        cards = [_card(item, above) for item, above in zip(findings, cause_indices(findings), strict=True)]
         return {
             "title": to_json_value(self.title),
             "subtitle": to_json_value(self.subtitle),
@@ -94,29 +94,6 @@ class FindingsView(View):
 def skipped_rules_line(count: int) -> str:
     """Return one line on the rules that were not checked; "" if there are none."""
     return f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
-
-
-def _explained_by(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
-    """Return the index of each finding's cause; of two that explain each other, the first is the cause."""
-    causes: list[int | None] = [None] * len(findings)
-    for cause, finding in enumerate(findings):
-        explains = finding.get("explains", ())
-        consequences = [
-            i
-            for i, other in enumerate(findings)
-            if is_consequence(other.get("code", ""), other.get("aspect", ""), explains)
-        ]
-        for index in consequences:
-            if causes[index] is None and not _is_ancestor(causes, index, cause):
-                causes[index] = cause
-    return causes
-
-
-def _is_ancestor(causes: list[int | None], top: int, index: int | None) -> bool:
-    """Return whether ``index`` is ``top`` or, through any number of causes, a consequence of it."""
-    while index is not None and index != top:
-        index = causes[index]
-    return index == top
 
 
 def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:

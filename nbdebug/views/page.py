@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+TRUST_LINE = "Saved copy. For the live page, run `jupyter trust` with the path of this notebook, then reload it."
 PACKAGE_FOLDER = Path(__file__).parents[1]
 LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "(\.{1,2}/[\w./]+)";\n', re.M)
 _JS_TEMPLATE_EXPRESSION = r"\$\{(?:`(?:\\.|[^`\\])*`|[^`}])*\}"  # an expression in a template literal, which may nest
@@ -23,7 +24,7 @@ _JS_WHITESPACE = re.compile(
     rf"({_JS_STRING})|;\s*(?=}})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}])\s*|^\s+", re.M
 )
 _PAGE_TEMPLATE = """<div class="nbdebug" data-view="{key}" style="min-height:{height}px">\
-<div class="nb-plain">{plain}</div></div>
+<div class="nb-plain">{plain}<p>{trust}</p></div></div>
 <style>{css}</style>
 <script type="module">
 const el = document.querySelector('[data-view="{key}"]:not([data-on])');
@@ -189,6 +190,7 @@ def static_html(view: View, name: str | None = None, run: str | None = None, not
     parts = {
         "css": _PLAIN_CSS,
         "packed": packed,
+        "trust": escape(TRUST_LINE),
         "asks": _REQUESTS_TEMPLATE.format(name=name) if name else "",
         "live": _LIVE_TEMPLATE.format(run=run) if run else "",
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nbdebug.finding import Finding
 from nbdebug.loss_curves.curve_shape import CurveShape, curve_shape
 from nbdebug.records import Record
-from nbdebug.report import Report
+from nbdebug.report import Report, describe_findings
 from nbdebug.result import Result
 from nbdebug.watching.view import LayersView
 
@@ -75,12 +75,15 @@ class WatchResult(Result):
         reason = self.record.about.get("not measured")
         samples_note = f"not measured: {reason}" if reason else ""
         shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
-        return "\n\n".join(
-            filter(
-                None,
-                [self.warning, self._run_text, shape_note, error_note, samples_note, *map(str, self.report.faults)],
-            )
-        )
+        faults = describe_findings(self.report.faults)
+        parts = [self.warning, self._run_text, shape_note, error_note, samples_note, *faults]
+        return "\n\n".join(filter(None, parts))
+
+    def brief_text(self) -> str:
+        """Return the run, the shape of its loss curve, and a line for each fault."""
+        shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
+        faults = (fault.summary_line for fault in self.report.faults)
+        return "\n".join(filter(None, [self._run_text, self.warning, shape_note, *faults]))
 
     @property
     def headline(self) -> str:
