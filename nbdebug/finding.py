@@ -89,8 +89,8 @@ class Finding:
 
     @property
     def summary_line(self) -> str:
-        """The headline and the location, in one line."""
-        location = str(self.where)
+        """The headline, the location and the source, in one line."""
+        location = ": ".join(filter(None, [str(self.where), (self.where.source or "").strip()]))
         return " ".join(f"{self.headline}{f' ({location})' if location else ''}".split())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

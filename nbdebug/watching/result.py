@@ -11,6 +11,7 @@ from nbdebug.loss_curves.curve_shape import CurveShape, curve_shape
 from nbdebug.records import Record
 from nbdebug.report import Report, describe_findings
 from nbdebug.result import Result
+from nbdebug.views.saved_output import MAX_LINES, first_lines
 from nbdebug.watching.view import LayersView
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ class WatchResult(Result):
         return "\n\n".join(filter(None, parts))
 
     def brief_text(self) -> str:
-        """Return the run, the shape of its loss curve, and a line for each fault."""
+        """Return the complete text if it is short; otherwise the run, its shape, and a line for each fault."""
+        text = self.to_text()
+        if len(first_lines(text)) < MAX_LINES:
+            return text
         shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
         faults = (fault.summary_line for fault in self.report.faults)
         return "\n".join(filter(None, [self._run_text, self.warning, shape_note, *faults]))
