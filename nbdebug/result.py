@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.finding import MAX_REPR_LENGTH
@@ -76,6 +78,22 @@ class Result(TextRepr):
 
         return standalone_page(self.view(), type(self).__name__)
 
+    def to_markdown(self, picture: str | Path | None = None) -> str:
+        """Return Markdown: the complete text, and the chart as a PNG.
+
+        ``picture`` is the path of a file to which the chart is written, and to which the Markdown links; without it the
+        Markdown contains the chart, which some sites, such as GitHub, do not show.
+        """
+        from nbdebug.views import saved_output
+
+        if not self.has_chart:
+            return saved_output.markdown(self.to_text(), "")
+        data = saved_output.picture([self.to_text().partition("\n")[0]], self.draw)
+        if picture is None:
+            return saved_output.markdown(self.to_text(), f"data:image/png;base64,{data}")
+        Path(picture).write_bytes(b64decode(data))
+        return saved_output.markdown(self.to_text(), Path(picture).as_posix())
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Return a matplotlib chart of this result, in ``ax`` or in a new figure outside pyplot."""
         if ax is None:
@@ -100,9 +118,9 @@ class Result(TextRepr):
         html = static_html(self.view(), register_result(self))
         if not in_kernel():
             return {"text/plain": self.to_text(), "text/html": html}
-        lines = first_lines(self.brief_text())
+        lines = [*first_lines(self.brief_text()), TRUST_LINE]
         image = picture(lines, self.draw if self.has_chart else None)
-        return {"text/plain": "\n".join([*lines, TRUST_LINE]), "image/png": image, "text/html": html}
+        return {"text/plain": "\n".join(lines), "image/png": image, "text/html": html}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import io
 import pickle
+import pkgutil
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 from torch.nn import functional as F
 
+import nbdebug
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding, Location
 from nbdebug.formatting import encodable_text
 from nbdebug.report import Report
-from nbdebug.result import Result
+from nbdebug.result import Result, TextRepr
+from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.views import notebook_kernel
 from nbdebug.views.page import static_html
-from nbdebug.views.saved_output import first_lines, picture
+from nbdebug.views.saved_output import first_lines, markdown, picture
 from tests.programs import PROGRAMS
 
 TOOLS: dict[str, Callable[[Debugger], Result]] = {
@@ -36,6 +42,13 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
+    "slices": lambda debugger: debugger.errors().slices(),
+    "baselines": lambda debugger: debugger.errors().baselines(seconds=0.2),
+    "drift": lambda debugger: debugger.importance(samples=8, repeats=1).compare(
+        debugger.importance(samples=8, repeats=1)
+    ),
+    "crash": lambda debugger: crash_of(debugger),
+    "replay": lambda debugger: replay_of(debugger),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
 }
 SCRIPT = """
@@ -69,6 +82,32 @@ def watched(debugger: Debugger) -> Result:
             setup.optimizers[0].step()
     assert run.result is not None
     return run.result
+
+
+def compared_importance(debugger: Debugger) -> Result:
+    before, now = (debugger.importance(samples=8, repeats=1) for _ in range(2))
+    return now.compare(before)
+
+
+def replay_of(debugger: Debugger) -> Result:
+    """Run a step whose loss is not finite again."""
+    setup = debugger.setup
+    with debugger.watch(final_tests=False) as run:
+        for inputs, target in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            (F.cross_entropy(setup.eager_model(inputs), target) * torch.inf).backward()
+    replay = run.replay()
+    assert replay is not None
+    return replay
+
+
+def crash_of(debugger: Debugger) -> Result:
+    """Explain the error of a model whose input has too few columns."""
+    try:
+        debugger.setup.eager_model(torch.ones(2, 1))
+    except RuntimeError as error:
+        return explain_crash(error)
+    raise AssertionError("the model accepts any input")
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +236,36 @@ def test_saved_text_of_many_findings_names_each_in_one_line() -> None:
     assert len(lines) == 10
     assert "Fault 7 is here. (layer7)" in lines[8]
     assert lines[9] == "… 4 more lines; print() shows all of them."
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_markdown_of_a_result_is_its_text_and_a_picture(name: str, results: dict[str, Result], tmp_path: Path) -> None:
+    result, file = results[name], tmp_path / "chart.png"
+    text = result.to_markdown(file)
+    assert text.startswith(f"## {result.to_text().splitlines()[0]}\n")
+    assert result.to_text().partition("\n")[2].strip("\n") in text
+    assert not re.search("<(script|style|div)", text)
+    assert file.exists() == result.has_chart
+    if result.has_chart:
+        assert text.endswith(f"![chart]({file})\n")
+        assert result.to_markdown().endswith(
+            f"(data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()})\n"
+        )
+
+
+def test_markdown_quotes_text_with_backticks() -> None:
+    assert "````text\nuse ``` here\n````" in markdown("nbdebug checkup\nuse ``` here", "")
+
+
+def all_subclasses(base: type) -> list[type]:
+    return [kind for child in base.__subclasses__() for kind in [child, *all_subclasses(child)]]
+
+
+def test_every_kind_of_result_is_one_line_in_a_list() -> None:
+    for module in pkgutil.walk_packages(nbdebug.__path__, "nbdebug."):
+        if not module.name.startswith(("nbdebug.rules", "nbdebug.__main__")):
+            importlib.import_module(module.name)
+    kinds = [kind for kind in all_subclasses(TextRepr) if kind.__module__.startswith("nbdebug.")]
+    assert len(kinds) >= 25
+    for kind in kinds:
+        assert kind.__repr__ is TextRepr.__repr__, kind

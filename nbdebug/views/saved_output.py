@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import warnings
 from base64 import b64encode
@@ -10,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.formatting import truncate
-from nbdebug.views.page import TRUST_LINE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,15 @@ def first_lines(text: str) -> list[str]:
     return [*lines[: MAX_LINES - 1], f"… {len(lines) - MAX_LINES + 1} more lines; print() shows all of them."]
 
 
+def markdown(text: str, image: str) -> str:
+    """Return Markdown: the first line as a heading, the others verbatim, and an image from a path or URL, if any."""
+    headline, _, rest = text.partition("\n")
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", rest))])
+    body = rest.strip("\n")
+    parts = [f"## {headline}", f"{fence}text\n{body}\n{fence}" if body else "", f"![chart]({image})" if image else ""]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
 def picture(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> str:
     """Return a PNG of at most 40 kB, in base64: the lines of text, and below them a chart if there is one."""
     import matplotlib as mpl
@@ -48,7 +57,7 @@ def picture(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> str:
 def _figure(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> Figure:
     from matplotlib.figure import Figure
 
-    wrapped = [part for line in [*lines, TRUST_LINE] for part in _wrap(line)]
+    wrapped = [part for line in lines for part in _wrap(line)]
     text_height = _LINE_HEIGHT * len(wrapped) + 2 * _MARGIN
     height = text_height + (_CHART_HEIGHT if draw else 0.0)
     figure = Figure(figsize=(_WIDTH, height))
