@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,10 +59,10 @@ def execute_notebook(path: Path) -> Any:
 
 
 def debugger_texts(notebook: Any) -> list[str]:
-    """Return the text outputs of the debugger in a notebook, in order."""
+    """Return the text outputs of the debugger in a notebook, in order, without the line on saved copies."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
-    return [text for text in texts if text.startswith("nbdebug")]
+    return [re.sub(r"\n.*jupyter trust.*", "", text) for text in texts if text.startswith("nbdebug")]
 
 
 def notebook_html(notebook: Any) -> str:

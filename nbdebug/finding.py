@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from nbdebug.formatting import encodable_text, truncate
+
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+MAX_REPR_LENGTH = 160  # characters
 _COMMENT = re.compile(r"#\s*nbdebug:\s*ignore\[([^\]]*)\]")
 
 
@@ -79,23 +82,64 @@ class Finding:
         """Return plain data, ready for JSON; ``where`` is a nested dictionary."""
         return asdict(self)
 
+    @property
+    def headline(self) -> str:
+        """Severity, code, name and message."""
+        return f"{self.severity} {self.code} {self.name}: {self.message}"
+
+    @property
+    def summary_line(self) -> str:
+        """The headline, the location and the source, in one line."""
+        location = ": ".join(filter(None, [str(self.where), (self.where.source or "").strip()]))
+        return " ".join(f"{self.headline}{f' ({location})' if location else ''}".split())
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self)}
 
+    def __repr__(self) -> str:
+        text = " ".join(self.headline.split())
+        return encodable_text(f"<Finding: {truncate(text, MAX_REPR_LENGTH)}>")
+
     def __str__(self) -> str:
         """Several lines of text: observation, location, cause and fix."""
-        lines = [f"{self.severity} {self.code} {self.name}: {self.message}"]
+        lines = [self.headline]
         if location := str(self.where):
             lines.append(f"  at     {location}")
         if self.where.source:
             lines.append(f"         {self.where.source.strip()}")
         lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix)) if text]
-        return "\n".join(line.replace("\n", "\n         ") for line in lines)
+        return encodable_text("\n".join(line.replace("\n", "\n         ") for line in lines))
 
 
 def is_consequence(code: str, aspect: str, explains: Collection[str]) -> bool:
     """Return whether the entries of ``explains`` name findings of a code and an aspect."""
     return code in explains or (bool(aspect) and f"{code}:{aspect}" in explains)
+
+
+def cause_indices(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
+    """Return the index of each finding's cause; of two that explain each other, the first is the cause.
+
+    ``findings`` are ``Finding.to_dict()``.
+    """
+    causes: list[int | None] = [None] * len(findings)
+    for cause, finding in enumerate(findings):
+        explains = finding.get("explains", ())
+        consequences = [
+            i
+            for i, other in enumerate(findings)
+            if is_consequence(other.get("code", ""), other.get("aspect", ""), explains)
+        ]
+        for index in consequences:
+            if causes[index] is None and not _is_ancestor(causes, index, cause):
+                causes[index] = cause
+    return causes
+
+
+def _is_ancestor(causes: list[int | None], top: int, index: int | None) -> bool:
+    """Return whether ``index`` is ``top`` or, through any number of causes, a consequence of it."""
+    while index is not None and index != top:
+        index = causes[index]
+    return index == top
 
 
 def format_module(path: str) -> str:

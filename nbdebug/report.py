@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbdebug.finding import SEVERITIES, Finding, Location, is_consequence
+from nbdebug.finding import SEVERITIES, Finding, Location, cause_indices, is_consequence
 from nbdebug.result import Result
+from nbdebug.views.findings import FindingsView, skipped_rules_line
 from nbdebug.views.images import named_bars
+from nbdebug.views.saved_output import MAX_LINES, first_lines
 
 if TYPE_CHECKING:
     import pandas
@@ -51,6 +53,8 @@ class Report(Result):
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[SkippedRule, ...] = ()
     checked_rules: frozenset[str] = frozenset()
+    has_chart: ClassVar[bool] = False  # bars of severities say less than the text
+
     title: str = "Checkup"
     subject: str = ""
     seconds: float = 0.0
@@ -84,8 +88,6 @@ class Report(Result):
 
     def view(self, progress: CheckupProgress | None = None) -> View:
         """Return ranked cards."""
-        from nbdebug.views.findings import FindingsView
-
         return FindingsView(
             title=self.title,
             subtitle=self.subject,
@@ -114,12 +116,18 @@ class Report(Result):
         ax.set_xlabel("findings")
 
     def to_text(self) -> str:
-        """Return the findings by rank, and how many rules were not checked; ``not_checked`` lists them."""
+        """Return the findings by rank, consequences in one line, and how many rules were not checked."""
         title = f"nbdebug {self.title.lower()}{' (stopped)' if self.stopped else ''}: {self.summary}"
         head = "\n".join(filter(None, [title, self.subject]))
-        count = len(self.not_checked)
-        tail = f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
-        return "\n\n".join(filter(None, [head, *map(str, self.findings), tail]))
+        skipped = skipped_rules_line(len(self.not_checked))
+        return "\n\n".join(filter(None, [head, *describe_findings(self.findings), skipped]))
+
+    def brief_text(self) -> str:
+        """Return the complete text if it is short; otherwise the summary, and a line for each finding."""
+        text = self.to_text()
+        if len(first_lines(text)) < MAX_LINES:
+            return text
+        return "\n".join([text.partition("\n\n")[0], *(finding.summary_line for finding in self.findings)])
 
     @property
     def headline(self) -> str:
@@ -128,8 +136,13 @@ class Report(Result):
 
     @property
     def faults_text(self) -> str:
-        """The code, name and location of each fault, in one line."""
-        return "; ".join(f"{item.code} {item.name}{' at ' * bool(str(item.where))}{item.where}" for item in self.faults)
+        """The code, name and location of each fault, with the codes of its consequences, in one line."""
+        texts = []
+        for fault, consequences in _fold(self.faults):
+            location, codes = str(fault.where), ", ".join(finding.code for finding in consequences)
+            at, explains = f" at {location}" if location else "", f" (explains {codes})" if codes else ""
+            texts.append(f"{fault.code} {fault.name}{at}{explains}")
+        return "; ".join(texts)
 
     @property
     def summary(self) -> str:
@@ -137,6 +150,29 @@ class Report(Result):
         counts = Counter(finding.severity for finding in self.findings)
         counts_text = ", ".join(f"{counts[s]} {s}{'s' if counts[s] > 1 else ''}" for s in SEVERITIES if counts[s])
         return f"{counts_text or 'no findings'} from {len(self.checked_rules)} rules in {self.seconds:.1f} s"
+
+
+def describe_findings(findings: Sequence[Finding]) -> list[str]:
+    """Return a text for each finding that no other explains, with one line for each of its consequences."""
+    return [
+        "\n".join([str(cause), *(f"  explains {finding.headline}" for finding in consequences)])
+        for cause, consequences in _fold(findings)
+    ]
+
+
+def _fold(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Return the findings that no other explains, each with all its consequences."""
+    causes = cause_indices([finding.to_dict() for finding in findings])
+
+    def root(index: int) -> int:
+        above = causes[index]
+        return index if above is None else root(above)
+
+    roots = [root(index) for index in range(len(findings))]
+    return [
+        (findings[top], [finding for i, finding in enumerate(findings) if roots[i] == top != i])
+        for top in dict.fromkeys(roots)
+    ]
 
 
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

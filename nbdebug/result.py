@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nbdebug.finding import MAX_REPR_LENGTH
 from nbdebug.formatting import encodable_text, truncate
 from nbdebug.validation import argument_error
 
@@ -12,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nbdebug.views.page import View
-
-_MAX_REPR_LENGTH = 160  # characters
 
 
 class TextRepr:
@@ -32,7 +33,7 @@ class TextRepr:
 
     def __repr__(self) -> str:
         headline = self.to_text().partition("\n")[0].removeprefix("nbdebug ")
-        return encodable_text(f"<{type(self).__name__}: {truncate(headline, _MAX_REPR_LENGTH)}>")
+        return encodable_text(f"<{type(self).__name__}: {truncate(headline, MAX_REPR_LENGTH)}>")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": self.to_text()}
@@ -43,10 +44,12 @@ class Result(TextRepr):
 
     A subclass is a frozen dataclass of plain data that defines ``view``, ``to_frame``, ``draw`` and ``to_text``. If it
     also defines ``answer``, its page sends requests while the kernel lives: see ``nbdebug.views.kernel_bridge``.
+    ``has_chart`` is whether its chart is saved in a notebook, below the text.
     ``_live_fields`` refer to the user's objects, and are empty in a pickled copy.
     """
 
     _live_fields: ClassVar[tuple[str, ...]] = ()
+    has_chart: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         emptied: dict[str, Any] = {name: {} if name == "_cache" else None for name in self._live_fields}
@@ -75,6 +78,22 @@ class Result(TextRepr):
 
         return standalone_page(self.view(), type(self).__name__)
 
+    def to_markdown(self, picture: str | Path | None = None) -> str:
+        """Return Markdown: the complete text, and the chart as a PNG.
+
+        ``picture`` is the path of a file to which the chart is written, and to which the Markdown links; without it the
+        Markdown contains the chart, which some sites, such as GitHub, do not show.
+        """
+        from nbdebug.views import saved_output
+
+        if not self.has_chart:
+            return saved_output.markdown(self.to_text(), "")
+        data = saved_output.picture([self.to_text().partition("\n")[0]], self.draw)
+        if picture is None:
+            return saved_output.markdown(self.to_text(), f"data:image/png;base64,{data}")
+        Path(picture).write_bytes(b64decode(data))
+        return saved_output.markdown(self.to_text(), Path(picture).as_posix())
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Return a matplotlib chart of this result, in ``ax`` or in a new figure outside pyplot."""
         if ax is None:
@@ -86,11 +105,22 @@ class Result(TextRepr):
         self.draw(ax)
         return ax
 
+    def brief_text(self) -> str:
+        """Return the text of which a notebook saves the first ten lines."""
+        return self.to_text()
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         from nbdebug.views.kernel_bridge import register_result
-        from nbdebug.views.page import static_html
+        from nbdebug.views.notebook_kernel import in_kernel
+        from nbdebug.views.page import TRUST_LINE, static_html
+        from nbdebug.views.saved_output import first_lines, picture
 
-        return {"text/plain": self.to_text(), "text/html": static_html(self.view(), register_result(self))}
+        html = static_html(self.view(), register_result(self))
+        if not in_kernel():
+            return {"text/plain": self.to_text(), "text/html": html}
+        lines = [*first_lines(self.brief_text()), TRUST_LINE]
+        image = picture(lines, self.draw if self.has_chart else None)
+        return {"text/plain": "\n".join(lines), "image/png": image, "text/html": html}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -44,7 +44,7 @@ class NotebookNames:
     @classmethod
     def of(cls, arguments: Mapping[str, Any], frame: FrameType | None) -> NotebookNames:
         """Return the names of the arguments of a Debugger that is made in ``frame``."""
-        variables, used = _user_variables(), _used_names(frame)
+        variables, used = user_variables(), _used_names(frame)
         names = {}
         for role, item in _objects(arguments):
             own_names = [name for name, value in variables.items() if value is item]
@@ -54,7 +54,7 @@ class NotebookNames:
 
     def current_objects(self) -> dict[str, tuple[str, Any]]:
         """Return the name and the present object of each role whose names all hold other objects."""
-        variables, current = _user_variables(), {}
+        variables, current = user_variables(), {}
         for role, item in _objects(self.arguments):
             held = {name: variables[name] for name in self.names.get(role, ()) if name in variables}
             if held and all(value is not item and _replaces(role, value, item) for value in held.values()):
@@ -77,7 +77,7 @@ class NotebookNames:
         """Return what to say before a tool of ``owner``, a Debugger, runs; None if its objects are the present ones."""
         current = {role: (name, value) for role, (name, value) in self.current_objects().items()}
         current = {role: pair for role, pair in current.items() if not _belongs_to_other(owner, pair[1])}
-        own_name = next((name for name, value in _user_variables().items() if value is owner), "the Debugger")
+        own_name = next((name for name, value in user_variables().items() if value is owner), "the Debugger")
         names = {role: name for role, (name, _) in current.items()}
         own = {role: name for role, name in names.items() if role in _ROLES or role.startswith("optimizer")}
         if own:
@@ -101,7 +101,7 @@ class NotebookNames:
 
     def _class_notice(self, own_name: str) -> RebindingNotice | None:
         """Return a notice if a class of the model was defined again after the model was made."""
-        model, variables = self.arguments.get("model"), _user_variables()
+        model, variables = self.arguments.get("model"), user_variables()
         for path, (class_name, file, initializer) in self.classes.items():
             try:
                 kind = type(model.get_submodule(path) if isinstance(model, nn.Module) else None)
@@ -160,11 +160,11 @@ def _length(value: Any) -> int:
 
 def _belongs_to_other(owner: object, value: object) -> bool:
     """Return whether another Debugger of the notebook was made from an object; ``owner`` is then kept on purpose."""
-    others = [item for item in _user_variables().values() if type(item) is type(owner) and item is not owner]
+    others = [item for item in user_variables().values() if type(item) is type(owner) and item is not owner]
     return any(value is item for other in others for _, item in _objects(other.notebook_names.arguments))  # type: ignore[attr-defined]
 
 
-def _user_variables() -> dict[str, Any]:
+def user_variables() -> dict[str, Any]:
     """Return the variables of the notebook without those of IPython; none in a script."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None

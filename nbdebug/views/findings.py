@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, TypedDict
 
-from nbdebug.finding import is_consequence
-from nbdebug.formatting import format_value, html_list, html_paragraph, html_table, to_json_value
+from nbdebug.finding import cause_indices
+from nbdebug.formatting import format_value, html_paragraph, html_table, to_json_value
 from nbdebug.views.page import View
 
 _MAX_FINDINGS_ON_PAGE = 40
@@ -50,7 +50,7 @@ class FindingsView(View):
     def state(self) -> dict[str, Any]:
         """Return the cards, each with the index of the finding that explains it."""
         findings = self.findings[:_MAX_FINDINGS_ON_PAGE]
-        cards = [_card(item, above) for item, above in zip(findings, _explained_by(findings), strict=True)]
+        cards = [_card(item, above) for item, above in zip(findings, cause_indices(findings), strict=True)]
         return {
             "title": to_json_value(self.title),
             "subtitle": to_json_value(self.subtitle),
@@ -69,8 +69,7 @@ class FindingsView(View):
         head = html_paragraph(f"{self.title} {self.subtitle}") + html_paragraph(self._summary())
         cards = "".join(_article(card, state["findings"]) for card in state["findings"])
         more = html_paragraph(f"… and {state['more']} more." if state["more"] else "")
-        skipped = [_join_fields(rule, "code", "name", "why") for rule in state["not_checked"]]
-        unchecked = html_paragraph("Not checked:") + html_list(skipped) if skipped else ""
+        unchecked = html_paragraph(skipped_rules_line(len(self.not_checked)))
         times = html_paragraph("Time of each part:") + html_table(state["times"]) if state["times"] else ""
         return head + cards + more + unchecked + times
 
@@ -92,27 +91,9 @@ class FindingsView(View):
         return f"{stopped}{len(self.findings)} found by {self.checked} checks."
 
 
-def _explained_by(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
-    """Return the index of each finding's cause; of two that explain each other, the first is the cause."""
-    causes: list[int | None] = [None] * len(findings)
-    for cause, finding in enumerate(findings):
-        explains = finding.get("explains", ())
-        consequences = [
-            i
-            for i, other in enumerate(findings)
-            if is_consequence(other.get("code", ""), other.get("aspect", ""), explains)
-        ]
-        for index in consequences:
-            if causes[index] is None and not _is_ancestor(causes, index, cause):
-                causes[index] = cause
-    return causes
-
-
-def _is_ancestor(causes: list[int | None], top: int, index: int | None) -> bool:
-    """Return whether ``index`` is ``top`` or, through any number of causes, a consequence of it."""
-    while index is not None and index != top:
-        index = causes[index]
-    return index == top
+def skipped_rules_line(count: int) -> str:
+    """Return one line on the rules that were not checked; "" if there are none."""
+    return f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
 
 
 def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+TRUST_LINE = "Saved copy. For the live page, run `jupyter trust` with the path of this notebook, then reload it."
 PACKAGE_FOLDER = Path(__file__).parents[1]
 LOCAL_IMPORT = re.compile(r'^import \{.*?\} from "(\.{1,2}/[\w./]+)";\n', re.M)
 _JS_TEMPLATE_EXPRESSION = r"\$\{(?:`(?:\\.|[^`\\])*`|[^`}])*\}"  # an expression in a template literal, which may nest
@@ -23,27 +24,38 @@ _JS_WHITESPACE = re.compile(
     rf"({_JS_STRING})|;\s*(?=}})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}])\s*|^\s+", re.M
 )
 _PAGE_TEMPLATE = """<div class="nbdebug" data-view="{key}" style="min-height:{height}px">\
-<div class="nb-plain">{plain}</div></div>
+<div class="nb-plain">{plain}<p>{trust}</p></div></div>
 <style>{css}</style>
 <script type="module">
 const el = document.querySelector('[data-view="{key}"]:not([data-on])');
 if (el) {{
   el.dataset.on = "";
-  const plain = el.firstElementChild, state = {state};
-  const url = URL.createObjectURL(new Blob([{module}], {{type: "text/javascript"}}));
-  const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
-  const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};{asks}
+  const plain = el.firstElementChild;
   try {{
+    const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const [css, source, state] = await new Response(stream).json();
+    const style = document.createElement("style");
+    style.textContent = css;
+    el.nextElementSibling.replaceWith(style);
+    const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
+    const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};{asks}
+    const url = URL.createObjectURL(new Blob([source], {{type: "text/javascript"}}));
     const view = (await import(url)).default;
+    URL.revokeObjectURL(url);
     await view.render({{model, el}});{live}
   }} catch (error) {{
     console.error(error);
     plain.className = "";
     el.replaceChildren(plain);
   }}
-  URL.revokeObjectURL(url);
 }}
 </script>"""
+# Until the script has drawn the page, and for readers without scripts; the other rules are compressed with the script.
+_PLAIN_CSS = """.nbdebug{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);overflow-wrap:anywhere}\
+.nb-plain table{display:block;overflow-x:auto}\
+@media(scripting:enabled){.nbdebug>.nb-plain{animation:nb-late 1.5s step-end}}\
+@keyframes nb-late{from{visibility:hidden;height:0;overflow:hidden}}"""
 _REQUESTS_TEMPLATE = """
   const to = "{name}", heard = [], hear = (message) => heard.forEach((one) => one(message, message.buffers));
   model.on = (_, one) => heard.push(one);
@@ -147,7 +159,16 @@ def packed_module(path: Path) -> str:
     text = inline_module(path)
     if len(text) <= _MAX_PLAIN_MODULE_LENGTH:
         return text
-    return _LOADER_TEMPLATE.format(packed=b64encode(zlib.compress(text.encode(), 9)).decode())
+    return _LOADER_TEMPLATE.format(packed=_compress(text))
+
+
+def _pack(content: Any) -> str:
+    """Return JSON, compressed, as text that is safe inside a script element."""
+    return _compress(json.dumps(content, allow_nan=False, separators=(",", ":")))
+
+
+def _compress(text: str) -> str:
+    return b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 @cache
@@ -163,12 +184,13 @@ def static_html(view: View, name: str | None = None, run: str | None = None, not
     With a ``name``, clicks reach the result in a live kernel. With a ``run``, the page goes live when it reaches the
     tool that runs there; until then a ``note`` stands above it.
     """
-    plain_html, state = view.html(), to_script_json(view.state())
-    key = blake2s((plain_html + state + (name or "") + note).encode(), digest_size=6).hexdigest()
+    plain_html = view.html()
+    packed = _pack([style_sheets(*view.sheets), inline_module(PACKAGE_FOLDER / view.module), view.state()])
+    key = blake2s((plain_html + packed + (name or "") + note).encode(), digest_size=6).hexdigest()
     parts = {
-        "css": style_sheets(*view.sheets),
-        "state": state,
-        "module": to_script_json(module_source(view)),
+        "css": _PLAIN_CSS,
+        "packed": packed,
+        "trust": escape(TRUST_LINE),
         "asks": _REQUESTS_TEMPLATE.format(name=name) if name else "",
         "live": _LIVE_TEMPLATE.format(run=run) if run else "",
     }

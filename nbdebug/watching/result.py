@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from nbdebug.finding import Finding
 from nbdebug.loss_curves.curve_shape import CurveShape, curve_shape
 from nbdebug.records import Record
-from nbdebug.report import Report
+from nbdebug.report import Report, describe_findings
 from nbdebug.result import Result
+from nbdebug.views.saved_output import MAX_LINES, first_lines
 from nbdebug.watching.view import LayersView
 
 if TYPE_CHECKING:
@@ -75,12 +76,18 @@ class WatchResult(Result):
         reason = self.record.about.get("not measured")
         samples_note = f"not measured: {reason}" if reason else ""
         shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
-        return "\n\n".join(
-            filter(
-                None,
-                [self.warning, self._run_text, shape_note, error_note, samples_note, *map(str, self.report.faults)],
-            )
-        )
+        faults = describe_findings(self.report.faults)
+        parts = [self.warning, self._run_text, shape_note, error_note, samples_note, *faults]
+        return "\n\n".join(filter(None, parts))
+
+    def brief_text(self) -> str:
+        """Return the complete text if it is short; otherwise the run, its shape, and a line for each fault."""
+        text = self.to_text()
+        if len(first_lines(text)) < MAX_LINES:
+            return text
+        shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
+        faults = (fault.summary_line for fault in self.report.faults)
+        return "\n".join(filter(None, [self._run_text, self.warning, shape_note, *faults]))
 
     @property
     def headline(self) -> str:

@@ -27,7 +27,7 @@ _HISTOGRAM_LEVELS = 25
 _MAX_RUN_ROWS, _MAX_LAYER_ROWS, _MAX_HISTOGRAMS = 1_600, 160, 96
 ReadResult = TypeVar("ReadResult")
 _TablePart = dict[str, Any]
-_MAX_PAGE_BYTES, _SIGNALS_PER_PAGE, _MAX_LIVE_BYTES = 100_000, 240, 1_200_000
+_MAX_PAGE_BYTES, _MAX_LIVE_BYTES = 54_000, 1_200_000  # a page of at most 120 kB
 _MAX_PLAIN_LAYERS, _MAX_EVENTS = 60, 200
 _SEVERITY_RANKS = {"error": 0, "warning": 1, "note": 2}
 _SHOWN_EVENTS = ("finding", "nonfinite", "stopped", "note")
@@ -242,9 +242,7 @@ class LayersView(View):
 
     def state(self) -> dict[str, Any]:
         """Return the whole state, thinned to fit a page."""
-        return self._whole(
-            _MAX_PAGE_BYTES * max(_SIGNALS_PER_PAGE, len(self.record.histogram_names)) // _SIGNALS_PER_PAGE
-        )
+        return self._whole(_MAX_PAGE_BYTES)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state for a live page, with the number of rows that it contains."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.lab.lab_page import LabPage
 
-STATIC_FORMATS = [{"text/plain", "text/html"}]
+STATIC_FORMATS = [{"text/plain", "image/png", "text/html"}]
 IS_DRAWN = """(node, minColors) => {
   const p = node.getContext("2d").getImageData(0, 0, node.width, node.height).data, colors = new Set();
   for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 200) colors.add(`${p[i]},${p[i + 1]},${p[i + 2]}`);

@@ -26,7 +26,7 @@ def test_explain_tutorial_attributes_sevens_to_the_mark_reliably(texts: list[str
     digits, passengers = results_of(texts, "importance")
     corner = next(line for line in digits.splitlines() if "rows 0–4, columns 23–27" in line)
     assert corner.endswith("*")
-    assert "sex_female, sex_male are correlated" in passengers
+    assert passengers.startswith("nbdebug importance: sex_male")
 
 
 def test_explain_tutorial_model_without_mark_finds_more_sevens(texts: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from nbdebug import demo
@@ -17,7 +19,7 @@ def run_texts() -> list[str]:
 
 def first_finding(text: str) -> str:
     """The first finding in the text of a run."""
-    return next(part for part in text.split("\n\n") if part.startswith(("error", "warning")))
+    return re.split(r"\n(?=error|warning)", text)[1]
 
 
 def test_watch_tutorial_runs_have_described_findings(run_texts: list[str]) -> None:

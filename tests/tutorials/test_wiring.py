@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def test_wiring_tutorial_checkups_locate_each_mistake_until_repaired(notebook: A
     checkups = results_of(demo.debugger_texts(notebook), "checkup")
     assert len(checkups) == 2 * len(MISTAKES) + 1
     for (code, line), faulty, repaired in zip(MISTAKES.items(), checkups[::2], checkups[1::2], strict=False):
-        first = faulty.split("\n\n")[1]
+        first = re.split(r"\n(?=error|warning|note)", faulty)[1]
         assert first.startswith(f"error {code}")
         assert line in first
         assert "error" not in repaired.split("not checked")[0]

@@ -43,7 +43,7 @@ def replace_panels(monkeypatch: pytest.MonkeyPatch) -> Any:
         text = inline_module(PACKAGE_FOLDER / "tools/errors/page.js")
         match = re.search(r"const PANELS=\{.*?\};", text)
         assert match
-        monkeypatch.setattr(page, "module_source", lambda _: text.replace(match[0], BIG_PANEL))
+        monkeypatch.setattr(page, "inline_module", lambda _: text.replace(match[0], BIG_PANEL))
 
     return install
 

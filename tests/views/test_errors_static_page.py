@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def test_error_page_without_kernel_sorts_and_filters_stored_samples(page: Any, t
     assert gallery_rows(page) == sorted(stored_rows, key=lambda row: -size[row])
     click_cell(page, 2, 0)
     wait_for_filter(page, "target class 2 → class 0")
-    assert set(gallery_rows(page)) == {
+    assert set(gallery_rows(page)) >= {
         row for row in stored_rows if (table.target[row], table.prediction[row]) == (2, 0)
     }
     line = page.locator("code").first.inner_text()
@@ -142,7 +143,9 @@ def test_error_page_without_kernel_sorts_and_filters_stored_samples(page: Any, t
     frame = eval(line, {"result": errors})
     assert len(frame) == min(24, int(table.grid.counts[2, 0]))
     click_cell(page, 1, 1)
-    page.get_by_text("No sample in this page matches.").wait_for()
+    wait_for_filter(page, "target class 1 → class 1")
+    assert len(gallery_rows(page)) == 2
+    assert "of each cell" in page.locator("div.nb-note", has_text="This page holds").inner_text()
     page.get_by_role("button", name="remove").click()
     page.locator(".nb-e-card").first.click(modifiers=["Control"])
     assert f"result.tag([{gallery_rows(page)[0]}], " in page.locator(".nb-e-selection code").inner_text()
@@ -231,3 +234,32 @@ def test_error_page_omits_samples_above_size_limit(tmp_path: Path) -> None:
     kinds = [card["shown"]["kind"] for card in json.loads(json.dumps(view.state()))["first"]["cards"]]
     assert kinds.count("text") == 1
     assert set(kinds[1:]) == {"trouble"}
+
+
+@pytest.mark.parametrize(("classes", "left_out"), [(3, 0), (12, 12 * 12 - 36)])
+def test_saved_page_holds_samples_of_every_cell_wrong_ones_first(classes: int, left_out: int) -> None:
+    errors = make_image_errors(4_000, classes=classes)
+    view, table = errors.view(), errors.table
+    cards = view.state()["stored"]
+    wrong = [not card["right"] for card in cards]
+    assert wrong == sorted(wrong, reverse=True)
+    assert view.stored_note.startswith(
+        f"This page holds {24 + len(cards)} of 4,000 samples: the first 24, and up to 2 of"
+    )
+    assert (f"without {left_out} smaller cells" in view.stored_note) == bool(left_out)
+    cells = {
+        (table.target[i], table.prediction[i])
+        for i in [card["row"] for card in [*cards, *view.state()["first"]["cards"]]]
+    }
+    if not left_out:
+        assert len(cells) == classes**2
+        rows = [card["row"] for card in cards if card["right"] and table.target[card["row"]] == 1]
+        losses = np.where((table.target == 1) & (table.prediction == 1), table.columns["loss"], -1)
+        assert rows == np.argsort(-losses, kind="stable")[:2].tolist()
+
+
+def test_saved_page_leaves_out_samples_of_cells_above_size_limit() -> None:
+    view = make_card_errors([{"kind": "text", "text": "x" * 20_000}] * 200).view()
+    assert len(view.state()["stored"]) == 2
+    assert re.search(r"without \d+ samples for which there was no space\.", view.stored_note)
+    assert len(static_html(view).encode()) < 1_000_000

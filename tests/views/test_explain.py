@@ -232,7 +232,7 @@ def own_panel(monkeypatch: pytest.MonkeyPatch) -> None:
         r"const EXPLAIN_PANELS=\{.*?\};", OWN_PANEL, inline_module(PACKAGE_FOLDER / "tools/explain/page.js")
     )
     assert count == 1
-    monkeypatch.setattr(page, "module_source", lambda _: text)
+    monkeypatch.setattr(page, "inline_module", lambda _: text)
 
 
 @pytest.mark.usefixtures("own_panel")

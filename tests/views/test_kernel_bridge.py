@@ -50,7 +50,7 @@ def test_register_result_in_kernel_names_html_page_without_widget(front_end: Fro
     result = DoublingResult()
     bundle, second_bundle = result._repr_mimebundle_(), result._repr_mimebundle_()
     name = kernel_bridge.register_result(result)
-    assert set(bundle) == {"text/plain", "text/html"}
+    assert set(bundle) == {"text/plain", "image/png", "text/html"}
     assert f'const to = "{name}"' in bundle["text/html"]
     assert bundle == second_bundle
     assert kernel_bridge.register_result(DoublingResult()) != name

@@ -61,8 +61,8 @@ def test_live_screen_finish_replaces_view_by_result_once(front_end: FrontEnd) ->
     with show_view(LineChart()) as screen:
         screen.finish(result)
     assert len(front_end.displays) == 1
-    assert [set(bundle) for bundle in front_end.updates] == [{"text/plain", "text/html"}]
-    assert front_end.updates[0]["text/plain"] == "1 rows"
+    assert [set(bundle) for bundle in front_end.updates] == [{"text/plain", "image/png", "text/html"}]
+    assert front_end.updates[0]["text/plain"].startswith("1 rows\nSaved copy.")
     assert len(front_end.ended) == 1
     assert is_displayed_here(result)
     assert not is_displayed_here(LossResult(((0, 1.0),)))
@@ -127,7 +127,7 @@ def test_result_is_displayed_again_in_next_cell(front_end: FrontEnd) -> None:
     assert len(front_end.displays) == 1
     get_ipython().execution_count += 1
     result._ipython_display_()
-    assert front_end.displays[1]["text/plain"] == "0 rows"
+    assert front_end.displays[1]["text/plain"].startswith("0 rows\n")
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
@@ -168,7 +168,7 @@ def test_live_screen_with_failing_front_end_goes_silent(front_end: FrontEnd, mon
         assert screen.trouble.startswith("ZeroDivisionError")
         screen.append({"step": 3, "loss": 1.0})
         screen.finish(result)
-    assert front_end.updates[0]["text/plain"] == "0 rows"
+    assert front_end.updates[0]["text/plain"].startswith("0 rows\n")
 
 
 def test_live_screen_append_to_view_without_rows_sets_trouble(front_end: FrontEnd) -> None:

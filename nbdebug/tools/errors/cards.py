@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from nbdebug.predictions.table import PredictionTable, Query
 from nbdebug.validation import describe_type
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.table import PredictionTable
+    from nbdebug.metrics.classification import Counts
+    from nbdebug.predictions.table import Grid, PredictionTable
     from nbdebug.tools.errors.data import ErrorData
 
 _MAX_TOKENS = {False: 40, True: 2_000}  # tokens on a card and on the open sample
@@ -26,6 +27,7 @@ _WRONG_COLOR, _RIGHT_COLOR = (209, 82, 10, 170), (0, 102, 179, 70)
 _MAX_SUMMARIZED_ROWS = 100_000  # evenly spaced rows of a longer column
 _MAX_CHOICES = 50
 _HISTOGRAM_BINS = 24
+_MAX_STORED_CELLS, _CARDS_PER_CELL = 36, 2  # cells of the grid whose samples are stored in the page
 
 
 def _add_overlay(table: PredictionTable, row: int, state: dict[str, Any] | None, full: bool) -> dict[str, Any] | None:
@@ -109,6 +111,37 @@ def query_cards(errors: ErrorData, query: Query) -> dict[str, Any]:
     """Return the cards of a query, and its number of rows."""
     page = errors.table.page(query)
     return {"total": page.total, "start": query.start, "cards": _cards_for_rows(errors, page.rows)}
+
+
+def cell_cards(errors: ErrorData, excluded: Collection[int]) -> dict[str, Any]:
+    """Return up to two cards of each cell of the grid, the worst of the cell, without the ``excluded`` rows.
+
+    Wrong cells come first, the largest first; ``left_out`` is the number of cells that are not read. A table on disk,
+    and a grid of parts of samples, have no such cards.
+    """
+    grid = errors.table.grid
+    if grid is None or grid.unit != "samples" or not errors.table.in_memory:
+        return {"cards": [], "left_out": 0}
+    wrong = np.flatnonzero(wrong_counts(grid))
+    right = np.setdiff1d(np.flatnonzero(grid.counts), wrong)
+    counts = grid.counts.ravel()
+    cells = [cell for part in (wrong, right) for cell in part[np.argsort(-counts[part], kind="stable")].tolist()]
+    rows: list[int] = []
+    for cell in cells[:_MAX_STORED_CELLS]:
+        query = Query(cells=(divmod(cell, grid.counts.shape[1]),), count=_CARDS_PER_CELL)
+        rows += [int(row) for row in errors.table.page(query).rows]
+    new_rows = np.array([row for row in dict.fromkeys(rows) if row not in excluded], int)
+    left_out = max(0, len(cells) - _MAX_STORED_CELLS)
+    return {"cards": _cards_for_rows(errors, new_rows), "left_out": left_out}
+
+
+def wrong_counts(grid: Grid) -> Counts:
+    """Return the counts of wrong predictions only."""
+    counts = grid.counts.copy()
+    if grid.diagonal:
+        np.fill_diagonal(counts, 0)
+    counts[:, list(grid.correct_columns)] = 0
+    return counts
 
 
 def summarize_column(values: NDArray[Any]) -> dict[str, Any]:

@@ -31,25 +31,27 @@ export function galleryView(store, onTagKey) {
   }
 
   function updateStatus() {
-    const { start, total, cards: { length }, query } = store, group = (/** @type {number} */ n) => n.toLocaleString("en"), storedCount = (store.state.first.cards ?? []).length;
-    const every = store.state.first.total, storedText = every > storedCount ? `the first ${storedCount} of ${group(every)}` : `${storedCount} samples`, here = length < storedCount ? `${length} of ${storedText}` : `${storedText[0].toUpperCase()}${storedText.slice(1)}`, pages = length ? `${group(start + 1)}–${group(start + length)} of ${group(total)}` : "";
+    const { start, total, cards: { length }, query } = store, group = (/** @type {number} */ n) => n.toLocaleString("en"), isOverview = query.right === false && !query.cells.length, storedCount = isOverview ? (store.state.first.cards ?? []).length : store.stored.length;
+    const every = isOverview ? store.state.first.total : store.state.samples, storedText = every > storedCount ? `${isOverview ? "the first" : "the stored"} ${storedCount} of ${group(every)}` : `${storedCount} samples`, here = length < storedCount ? `${length} of ${storedText}` : `${storedText[0].toUpperCase()}${storedText.slice(1)}`, pages = length ? `${group(start + 1)}–${group(start + length)} of ${group(total)}` : "";
     pageText.textContent = store.waiting ? "Waiting for the cell…" : store.trouble || (store.connected ? pages : here);
     pageText.classList.toggle("nb-wrong", store.trouble !== "" && !store.waiting);
     Object.assign(back, { disabled: start === 0, hidden: !store.connected });
     Object.assign(on, { disabled: start + length >= total, hidden: !store.connected });
     size.hidden = !store.connected;
     size.value = String(query.count);
-    const isComplete = store.connected || (store.state.samples <= (store.state.first.cards ?? []).length && query.right === null);
+    const isComplete = store.connected || (store.state.samples <= store.stored.length && query.right === null);
     code.hidden = isComplete;
-    code.replaceChildren(store.wasConnected ? "Python is no longer available: run the cell again, or use " : "This page holds only the first samples. For all samples, use ", h("code", {}, queryCode(query)));
+    code.replaceChildren(store.wasConnected ? "Python is no longer available: run the cell again, or use " : `${store.state.stored_note || "This page holds only the first samples."} For all samples, use `, h("code", {}, queryCode(query)));
     empty.hidden = length > 0 || store.waiting;
     cards.hidden = length === 0;
     empty.textContent = emptyText();
   }
 
   function emptyText() {
-    if (!store.connected && store.state.first.total > (store.state.first.cards ?? []).length) return "No sample in this page matches.";
-    return store.query.right === false && !store.query.cells.length ? "No wrong predictions match." : "No sample matches.";
+    const isOverview = store.query.right === false && !store.query.cells.length, { first, samples } = store.state;
+    const isPart = isOverview ? first.total > (first.cards ?? []).length : samples > store.stored.length;
+    if (!store.connected && isPart) return "No sample in this page matches.";
+    return isOverview ? "No wrong predictions match." : "No sample matches.";
   }
 
   /** @param {number} by */

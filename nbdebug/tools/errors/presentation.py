@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbdebug.predictions.table import Query
-from nbdebug.tools.errors.cards import query_cards, summarize_column
+from nbdebug.tools.errors.cards import cell_cards, query_cards, summarize_column
 from nbdebug.tools.errors.data import MAX_SAMPLED_ROWS
 from nbdebug.tools.errors.page_requests import can_explain, tag_counts
 from nbdebug.tools.errors.panels.registry import applicable_panels
@@ -29,6 +29,7 @@ def create_view(errors: ErrorData) -> ErrorsView:
     """Return the browser as it opens: the overview, and the wrong samples with the highest loss."""
     table = errors.table
     query = Query(right=None if table.right is None else False, count=_MAX_CARDS_IN_PAGE)
+    first_cards = query_cards(errors, query)
     return ErrorsView(
         title=errors.title,
         headline=errors.headline,
@@ -39,7 +40,8 @@ def create_view(errors: ErrorData) -> ErrorsView:
         columns={name: summarize_column(values) for name, values in table.columns.items()},
         has_correctness=table.right is not None,
         sort=table.severity_column,
-        first_cards=query_cards(errors, query),
+        first_cards=first_cards,
+        cell_cards=cell_cards(errors, {card["row"] for card in first_cards["cards"]}),
         tags=DEFAULT_TAGS,
         tag_counts=tag_counts(errors),
         can_explain=can_explain(errors),

@@ -11,13 +11,13 @@ const WAIT_NOTICE_DELAY = 600;
 
 /** @param {Model} model */
 export function errorsStore(model) {
-  const state = model.get("state"), first = state.first.cards ?? [];
+  const state = model.get("state"), first = state.first.cards ?? [], stored = [...first, ...(state.stored ?? [])];
   /** @type {((event: StoreEvent) => void)[]} */
   const listeners = [];
   let latest = 0, choosing = 0;
 
   const store = {
-    state, query: { ...queryEmpty(), right: state.judged ? false : null }, words: "",
+    state, stored, query: { ...queryEmpty(), right: state.judged ? false : null }, words: "",
     labeled: /** @type {{label: string, query: Partial<Query>} | null} */ (null),
     cards: /** @type {Card[]} */ (first), total: state.first.total ?? 0, start: 0,
     connected: false, wasConnected: false, waiting: false, trouble: "",
@@ -83,7 +83,8 @@ export function errorsStore(model) {
   }
 
   function showStored() {
-    const matches = filterCards([...first], store.query, state);
+    const { right, cells } = store.query, isOverview = right === false && !cells.length;
+    const matches = filterCards(isOverview ? [...first] : [...stored], store.query, state);
     store.waiting = false;
     setCards(matches, matches.length, 0);
     notify("page");

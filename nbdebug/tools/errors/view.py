@@ -13,6 +13,7 @@ import numpy as np
 from nbdebug.formatting import format_value, html_list, html_paragraph, html_table, to_json_value, value_with_interval
 from nbdebug.metrics.classification import confused_pairs, order_by_confusion
 from nbdebug.statistics.intervals import wilson_interval
+from nbdebug.tools.errors.cards import wrong_counts
 from nbdebug.views.page import View, limit_panels
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _MAX_NAME_CHARACTERS = 150_000  # characters of all class names in a page
 _MAX_WRITTEN_CLASSES = 20  # of a grid written out in full
 _MAX_WRITTEN_COLUMNS = 6  # next to a sample
 _MAX_CARD_BYTES = 200_000  # bytes of the pictures of the first cards, which a page holds twice
+_MAX_CELL_CARD_BYTES = 60_000  # bytes of the pictures of the samples of every cell
 _MAX_PANEL_BYTES = 300_000  # bytes of all panel states, in a page of 1 MB
 
 
@@ -66,18 +68,9 @@ def sparse_cells(counts: Counts) -> tuple[list[int], int]:
     return [int(number) for number in np.stack([steps, flat[positions]], 1).ravel()], left_out
 
 
-def _wrong_counts(grid: Grid) -> Counts:
-    """Return the counts of wrong predictions only."""
-    counts = grid.counts.copy()
-    if grid.diagonal:
-        np.fill_diagonal(counts, 0)
-    counts[:, list(grid.correct_columns)] = 0
-    return counts
-
-
 def _class_orders(grid: Grid) -> dict[str, list[int]]:
     """Return orders of the rows by errors and, if rows and columns are the same classes, by similarity."""
-    errors = _wrong_counts(grid)
+    errors = wrong_counts(grid)
     weight = errors.sum(1) + (errors.sum(0) if grid.diagonal else 0)
     orders_by_name = {"errors": np.argsort(-weight, kind="stable").tolist()}
     if grid.diagonal and 2 < len(grid.rows) <= _MAX_CLASSES_BY_SIMILARITY:
@@ -93,7 +86,7 @@ def _largest_errors(grid: Grid) -> list[list[Any]]:
             [pair.target, pair.prediction, pair.count, *value_with_interval(pair.share, pair.low, pair.high), pair.back]
             for pair in confused
         ]
-    counts, rows = _wrong_counts(grid), grid.counts.sum(1)
+    counts, rows = wrong_counts(grid), grid.counts.sum(1)
     positions = np.flatnonzero(counts)
     order = positions[np.argsort(-counts.ravel()[positions], kind="stable")[:_MAX_PAIRS]]
     cells = [divmod(int(pair), counts.shape[1]) for pair in order]
@@ -144,7 +137,8 @@ def _worst_samples_html(view: ErrorsView) -> str:
     )
     names = list(cards[0].get("values", {}))[:_MAX_WRITTEN_COLUMNS]
     head = _table_row_html(["sample", "", *cards[0]["said"], *names, "tags"], "th")
-    return title + f"<table>{head}{''.join(_card_row_html(card, names) for card in cards)}</table>"
+    table = f"<table>{head}{''.join(_card_row_html(card, names) for card in cards)}</table>"
+    return title + table + html_paragraph(view.stored_note)
 
 
 def _card_row_html(card: Mapping[str, Any], names: list[str]) -> str:
@@ -174,8 +168,9 @@ class ErrorsView(View):
     """The browser as it opens.
 
     ``columns`` maps a column to its summary. ``judged`` is whether rows are right
-    or wrong. ``first`` is the gallery page that needs no kernel. ``panels`` are paired with their states, None for a
-    panel that is computed on opening.
+    or wrong. ``first_cards`` is the gallery page that needs no kernel, and ``cell_cards`` are samples of every cell,
+    which a click on a cell shows without a kernel. ``panels`` are paired with their states, None for a panel that is
+    computed on opening.
     """
 
     module: ClassVar[str] = "tools/errors/page.js"
@@ -192,6 +187,7 @@ class ErrorsView(View):
     sort: str = ""
     has_correctness: bool = True
     first_cards: Mapping[str, Any] = field(default_factory=dict)
+    cell_cards: Mapping[str, Any] = field(default_factory=dict)
     tags: Sequence[str] = ()
     tag_counts: Mapping[str, int] = field(default_factory=dict)
     can_explain: bool = False
@@ -200,6 +196,9 @@ class ErrorsView(View):
     def __post_init__(self) -> None:
         """Drop samples and panel states that are too large for a page."""
         self.first_cards = {**self.first_cards, "cards": list(_limit_card_bytes(self.first_cards.get("cards", ())))}
+        cards = self.cell_cards.get("cards", ())
+        stored = _fitting_cards(cards, _MAX_CELL_CARD_BYTES)
+        self.cell_cards = {**self.cell_cards, "cards": stored, "too_large": len(cards) - len(stored)}
         self.panels = limit_panels(self.panels, _MAX_PANEL_BYTES)
 
     def state(self) -> dict[str, Any]:
@@ -213,15 +212,43 @@ class ErrorsView(View):
             "grid": None if self.grid is None else grid_state(self.grid),
             "columns": {name: dict(item) for name, item in self.columns.items()},
             "first": dict(self.first_cards),
+            "stored": self.cell_cards["cards"],
+            "stored_note": self.stored_note,
             "tags": list(self.tags),
             "tagged": dict(self.tag_counts),
             "explains": self.can_explain,
             "panels": [{"name": item.name, "title": item.title, "state": state} for item, state in self.panels],
         }
 
+    @property
+    def stored_note(self) -> str:
+        """One sentence: the samples that a page without Python holds, and those that it leaves out."""
+        first, more = len(self.first_cards["cards"]), len(self.cell_cards["cards"])
+        if first + more >= self.rows:
+            return ""
+        left_out, too_large = self.cell_cards.get("left_out", 0), self.cell_cards["too_large"]
+        parts = [
+            f"This page holds {first + more} of {self.rows:,} samples: the first {first}",
+            "and up to 2 of each cell, the worst first" if more else "",
+            f"without {left_out:,} smaller cells" if left_out else "",
+            f"without {too_large} samples for which there was no space" if too_large else "",
+        ]
+        return f"{', '.join(filter(None, parts))}."
+
     def html(self) -> str:
         """Return headline, counts or most confused pairs, and the worst samples, for readers without scripts."""
         return _errors_html(self)
+
+
+def _fitting_cards(cards: Sequence[Mapping[str, Any]], max_bytes: int) -> list[dict[str, Any]]:
+    """Return the cards, in their order, that fit into so many bytes."""
+    fitting = []
+    for card in cards:
+        size = len(json.dumps(card))
+        if size <= max_bytes:
+            fitting.append(dict(card))
+            max_bytes -= size
+    return fitting
 
 
 def _limit_card_bytes(cards: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

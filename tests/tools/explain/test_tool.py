@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -228,6 +229,7 @@ def test_panel_methods_of_explanation_return_results_with_text(debugger: Debugge
         "trust", "explain", "counterfactuals", "examples", "features", "path",
     ]  # fmt: skip
     assert all(result._repr_mimebundle_()["text/plain"] == str(result) for result in results)
+    assert all(str(pickle.loads(pickle.dumps(result))) == str(result) for result in results)
     assert explanation.path() is explanation.path()
     assert explanation.attention().layers == ()
 

@@ -1,0 +1,72 @@
+"""Write the code of a fix with the names that the user's objects have in the notebook."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from nbdebug.setup.notebook_names import user_variables
+from nbdebug.setup.setup import Setup
+
+_LEVELS = 2  # trainer.state.optimizer
+
+
+def name_objects(fix: str, setup: Setup) -> str:
+    """Return a fix in which the objects of a setup have the names or attribute paths of the notebook.
+
+    The objects are found by identity. A fix that is not Python code, and an object that the notebook does not hold,
+    stay as they are.
+    """
+    variables = user_variables()
+    if not variables:
+        return fix
+    try:
+        tree = ast.parse(fix)
+    except SyntaxError:
+        return fix
+    parameters = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in parameters]
+    roles = {role: item for role, item in _objects(setup).items() if any(node.id == role for node in nodes)}
+    paths = {role: find_path(item, variables, role) for role, item in roles.items()}
+    lines = [line.encode() for line in fix.split("\n")]
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        if path := paths.get(node.id, ""):
+            line = lines[node.lineno - 1]
+            lines[node.lineno - 1] = line[: node.col_offset] + path.encode() + line[node.end_col_offset :]
+    return b"\n".join(lines).decode()
+
+
+def find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:
+    """Return the shortest name or attribute path that holds an object, ``preferred`` if it does; empty if none does."""
+    if variables.get(preferred) is item:
+        return preferred
+    level = list(variables.items())
+    for _ in range(_LEVELS + 1):
+        if path := next((path for path, value in level if value is item), ""):
+            return path
+        level = [(f"{path}.{name}", value) for path, owner in level for name, value in _attributes(owner)]
+    return ""
+
+
+def _objects(setup: Setup) -> dict[str, Any]:
+    """Return the objects of a setup by the names that fixes use for them; of several optimizers none is meant."""
+    roles = {name: getattr(setup, name) for name in ("model", "loss_fn", "train_loader", "val_loader")}
+    for role, items in (("optimizer", setup.optimizers), ("scheduler", setup.schedulers)):
+        roles[role] = items[0] if len(items) == 1 else None
+    return {role: item for role, item in roles.items() if item is not None}
+
+
+def _attributes(owner: object) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes that an object of the user stores itself, without calling code of the user."""
+    package = type(owner).__module__.partition(".")[0]
+    if isinstance(owner, (ModuleType, type)) or package == "nbdebug":
+        return
+    try:
+        stored = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return
+    for part in (stored, stored.get("_modules")):
+        if isinstance(part, dict):
+            yield from ((n, v) for n, v in part.items() if n.isidentifier() and not n.startswith("_"))
