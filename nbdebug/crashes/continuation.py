@@ -102,9 +102,9 @@ def _bind(names: dict[str, Any], target: ast.expr | None, value: Any) -> None:
     if isinstance(target, ast.Name):
         names[target.id] = value
     elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (tuple, list)):
-        if len(target.elts) == len(value):
-            for part, part_value in zip(target.elts, value, strict=True):
-                _bind(names, part, part_value)
+        parts = zip(target.elts, value, strict=True) if len(target.elts) == len(value) else ()
+        for part, part_value in parts:
+            _bind(names, part, part_value)
 
 
 def _as_read(target: ast.expr) -> ast.expr:
@@ -144,5 +144,3 @@ def _path_to(tree: ast.AST, number: int) -> list[tuple[list[ast.stmt], int]]:
 
 def _owns(statement: ast.stmt, block: list[ast.stmt]) -> bool:
     return any(getattr(statement, name, None) is block for name in ("body", "orelse", "finalbody"))
-
-

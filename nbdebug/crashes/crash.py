@@ -143,8 +143,8 @@ class Crash:
 
     @property
     def tensors(self) -> list[tuple[ast.expr, Tensor]]:
-        """The operands that are tensors."""
-        return [(node, value) for node, value in self.operands if isinstance(value, Tensor)]
+        """The operands that are tensors with a shape."""
+        return [(node, value) for node, value in self.operands if isinstance(value, Tensor) and not is_lazy(value)]
 
     @cached_property
     def modules(self) -> list[nn.Module]:

@@ -62,7 +62,7 @@ class Evaluator:
     def _name(self, node: ast.Name, depth: int) -> Any:
         return self.names[node.id] if node.id in self.names else self.frame.lookup(node.id)
 
-    def _run(self, function: Callable[..., Any], args: Any, keywords: Any = {}) -> Any:
+    def _run(self, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
         """Return the result of an operation for meta tensors; UNKNOWN if it raises, which ``failure`` remembers."""
         try:
             return _run(function, args, keywords)
@@ -97,7 +97,7 @@ class Evaluator:
         function = _OPERATORS.get(type(node.op))
         if UNKNOWN in (left, right) or function is None or not all(map(_is_plain, (left, right))):
             return UNKNOWN
-        return self._run(function, (left, right))
+        return self._run(function, (left, right), {})
 
     def _subscript(self, node: ast.Subscript, depth: int) -> Any:
         owner, key = self.value(node.value, depth), self.value(node.slice, depth)
@@ -107,7 +107,8 @@ class Evaluator:
             or not isinstance(owner, (Tensor, tuple, list, dict, nn.ModuleList, nn.ModuleDict, nn.Sequential))
         ):
             return UNKNOWN
-        return self._run(operator.getitem, (owner, key)) if isinstance(owner, Tensor) and owner.is_meta else owner[key]
+        is_meta = isinstance(owner, Tensor) and owner.is_meta
+        return self._run(operator.getitem, (owner, key), {}) if is_meta else owner[key]
 
     def _slice(self, node: ast.Slice, depth: int) -> Any:
         parts = [self.value(part, depth) if part else None for part in (node.lower, node.upper, node.step)]

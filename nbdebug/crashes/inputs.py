@@ -36,7 +36,7 @@ def _is_passed_by_user(crash: Crash) -> bool:
     if crash.is_direct_layer_call or crash.value(crash.input_node) is crash.layer_input:
         return True
     calls = [frame for frame in crash.torch_frames if frame.function == "_call_impl"]
-    arguments = calls[0].variables.get("args", ()) if calls else ()
+    arguments: Any = calls[0].variables.get("args", ()) if calls else ()
     return bool(arguments) and arguments[0] is crash.layer_input
 
 
@@ -46,8 +46,8 @@ def outermost_place(
     """Return the outermost frame of the user that passes on a value unchanged, with its expression there.
 
     A variable that is a parameter of its function and has not been assigned since has the value of the caller's
-    argument. With ``only_forward``, only the arguments of ``forward`` methods are followed. ``start`` is the frame of the
-    expression, by default the innermost one.
+    argument. With ``only_forward``, only the arguments of ``forward`` methods are followed. ``start`` is the frame of
+    the expression, by default the innermost one.
     """
     frames = list(crash.user_frames())
     frames = frames[frames.index(start) :] if start in frames else frames

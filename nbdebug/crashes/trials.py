@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import ast
+import itertools
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from nbdebug.crashes.candidate_changes import changed_inputs, changed_operands
 from nbdebug.crashes.continuation import continues, continues_after_call
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.evaluation import is_of_meta_device
+from nbdebug.crashes.evaluation import Evaluator, is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.meta import copy_model
 from nbdebug.crashes.model_copies import apply_to_copy, find_model_call
@@ -21,7 +22,7 @@ from nbdebug.setup import Batch, Setup
 
 FORWARD_RUNS = "the forward pass of a copy of the model runs with it"
 STEP_RUNS = "forward pass, loss and backward pass of a copy run with it"
-_EXPRESSIONS = (ast.BinOp, ast.AugAssign, ast.Subscript, ast.Compare)
+_SECONDS_OF_SEARCH = 0.1  # the block below a traceback should appear within 0.3 s
 STATEMENTS_RUN = "by the shapes, the rest of the code runs with it"
 
 
@@ -42,17 +43,30 @@ def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[
     if not explanations or any(explanation.edits for explanation in untried):
         return next(((explanation, "") for explanation in untried if explanation.edits), None)
     first = next(iter(untried), None) or replace(explanations[0], edits=(), modules={})
-    if _is_about_shapes(crash):
-        for changed in (*changed_inputs(crash, first), *changed_operands(crash, first)):
-            verdict, text = _try_fix(crash, changed)
-            if verdict:
-                return changed, text
-    return first, ""
+    return _find_change_that_runs(crash, first) or (first, "")
+
+
+def _find_change_that_runs(crash: Crash, explanation: CrashCause) -> tuple[CrashCause, str] | None:
+    """Return an explanation with a change of an input or an operand that runs in a trial, within a limit of time."""
+    if not _is_about_shapes(crash):
+        return None
+    end = time.perf_counter() + _SECONDS_OF_SEARCH
+    for changed in itertools.chain(changed_inputs(crash, explanation), changed_operands(crash, explanation)):
+        verdict, text = _try_fix(crash, changed)
+        if verdict:
+            return changed, text
+        if time.perf_counter() > end:
+            break
+    return None
 
 
 def _is_about_shapes(crash: Crash) -> bool:
-    """Return whether the operation raises for the shapes and dtypes alone, so that a trial can tell."""
-    return crash.phase in ("forward pass", "loss", "program") and isinstance(crash.node, (ast.Call, *_EXPRESSIONS))
+    """Return whether the operation also raises for tensors without values, so that a trial by shapes can tell."""
+    if crash.own is None or crash.node is None:
+        return False
+    evaluator = Evaluator(crash.own)
+    evaluator.value(crash.node)
+    return evaluator.failure is not None
 
 
 def _try_fix(crash: Crash, explanation: CrashCause) -> tuple[bool | None, str]:
