@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbdebug.crashes.candidate_changes import changed_inputs, changed_operands
 from nbdebug.crashes.continuation import continues, continues_after_call
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.evaluation import Evaluator, is_of_meta_device
+from nbdebug.crashes.evaluation import is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.meta import copy_model
 from nbdebug.crashes.model_copies import apply_to_copy, find_model_call
@@ -62,11 +63,7 @@ def _find_change_that_runs(crash: Crash, explanation: CrashCause) -> tuple[Crash
 
 def _is_about_shapes(crash: Crash) -> bool:
     """Return whether the operation also raises for tensors without values, so that a trial by shapes can tell."""
-    if crash.own is None or crash.node is None:
-        return False
-    evaluator = Evaluator(crash.own)
-    evaluator.value(crash.node)
-    return evaluator.failure is not None
+    return continues(crash, ()) is False
 
 
 def _try_fix(crash: Crash, explanation: CrashCause) -> tuple[bool | None, str]:
@@ -79,7 +76,7 @@ def _try_fix(crash: Crash, explanation: CrashCause) -> tuple[bool | None, str]:
         runs = _forward_runs(crash, explanation)
         if runs is not None:
             return runs, FORWARD_RUNS
-        return continues(crash, explanation.edits), STATEMENTS_RUN
+        return continues(crash, explanation.edits) if _is_about_shapes(crash) else None, STATEMENTS_RUN
     except Exception:  # a finding is worth more than its trial
         return None, ""
 
@@ -94,7 +91,8 @@ def _forward_runs(crash: Crash, explanation: CrashCause) -> bool | None:
         return None
     except Exception as error:
         original = error
-    if type(original) is not type(crash.error) or is_of_meta_device(original):
+    is_other_error = type(original) is not type(crash.error) or is_of_meta_device(original)
+    if is_other_error or _is_made_several_times(call.model, explanation.modules):
         return None
     changed = copy_model(call.model, explanation.modules)
     if not explanation.modules and not apply_to_copy(changed, explanation.edits):
@@ -106,6 +104,13 @@ def _forward_runs(crash: Crash, explanation: CrashCause) -> bool | None:
         is_unchanged = str(error) == str(original)
         return continues(crash, explanation.edits) if is_unchanged or is_of_meta_device(error) else False
     return call.frame is None or continues_after_call(crash, call.frame, output) is not False
+
+
+def _is_made_several_times(model: nn.Module, replaced: Iterable[nn.Module]) -> bool:
+    """Return whether the line that makes a module also makes others, which a copy with one replaced does not change."""
+    parts, counts = set(replaced), Counter(type(module) for module in model.modules())
+    owners = [module for module in model.modules() if not parts.isdisjoint(module.children())]
+    return any(counts[type(owner)] > 1 and not type(owner).__module__.startswith("torch.") for owner in owners)
 
 
 def _step_runs(explanation: CrashCause, setup: Setup, batch: Batch) -> bool | None:

@@ -29,7 +29,7 @@ def name_objects(fix: str, setup: Setup) -> str:
     parameters = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in parameters]
     roles = {role: item for role, item in _objects(setup).items() if any(node.id == role for node in nodes)}
-    paths = {role: find_path(item, variables, role) for role, item in roles.items()}
+    paths = {role: _find_path(item, variables, role) for role, item in roles.items()}
     lines = [line.encode() for line in fix.split("\n")]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         if path := paths.get(node.id, ""):
@@ -38,7 +38,7 @@ def name_objects(fix: str, setup: Setup) -> str:
     return b"\n".join(lines).decode()
 
 
-def find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:
+def _find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:
     """Return the shortest name or attribute path that holds an object, ``preferred`` if it does; empty if none does."""
     if variables.get(preferred) is item:
         return preferred
