@@ -11,9 +11,8 @@ def test_compare_optimizers_chart_grows_and_stays_after_stop(start_cell: OpenNot
         output = lab.output(1)
         canvas = output.locator("canvas").first
         before = canvas.evaluate("node => node.toDataURL()")
-        lab.page.wait_for_function(
-            "([node, before]) => node.toDataURL() !== before", arg=[canvas.element_handle(), before], timeout=20_000
-        )
+        # The canvas is another element as soon as the saved picture has gone live.
+        lab.wait_until(lambda: canvas.evaluate("node => node.toDataURL()") != before, timeout=20)
         output.locator(".nb-stop").click()
         lab.wait_idle(20)
         output.locator(".nb-stop").wait_for(state="detached", timeout=20_000)
