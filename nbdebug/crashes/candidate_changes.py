@@ -19,7 +19,7 @@ from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import outermost_place
 from nbdebug.crashes.model_copies import find_model_call
-from nbdebug.crashes.repairs import wrap_operand
+from nbdebug.crashes.repairs import apply_template, wrap_operand
 
 _MAX_OPERANDS = 4
 
@@ -45,9 +45,20 @@ def changed_operands(crash: Crash, explanation: CrashCause) -> Iterator[CrashCau
         others = [other for index, (_, other) in enumerate(tensors) if index != position]
         changes = [*_dtype_changes(value, others), *_expansions(value, others), *_axis_changes(value)]
         for template, difference in changes:
+            if _loses_batch_axis(value, template, others):
+                continue
             cause = f"{crash.text(node)} is {describe_tensor(value)}: {difference}."
             edits = wrap_operand(crash, node, template)
             yield replace(explanation, cause=cause, fix="", edits=edits, modules={}, line=None)
+
+
+def _loses_batch_axis(value: Tensor, template: str, others: list[Tensor]) -> bool:
+    """Return whether a change removes or adds a first axis, whose size the operands share."""
+    is_shared = (
+        "transpose" not in template and value.dim() > 0 and any(other.shape[:1] == value.shape[:1] for other in others)
+    )
+    changed = apply_template(template, value)
+    return is_shared and (changed is None or changed.shape[:1] != value.shape[:1])
 
 
 def _arguments(frame: CrashFrame, values: tuple[object, ...]) -> Iterator[tuple[ast.expr, Tensor]]:

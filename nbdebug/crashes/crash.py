@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.utils.data import DataLoader
 
 from nbdebug.crashes.edits import node_text
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
@@ -42,6 +43,7 @@ class Crash:
 
     def __init__(self, error: BaseException, setup: Setup | None = None, batch: Batch | None = None) -> None:
         self.error, self.setup, self.batch = error, setup, batch
+        self.is_explained = False  # by a rule
         self.frames = crash_frames(error)
         self.inner = self.frames[-1]
         self.own = next((frame for frame in reversed(self.frames) if frame.is_user), None)
@@ -241,6 +243,14 @@ class Crash:
         return any(tensor.data_ptr() in places for tensor in met if not tensor.is_meta and not is_lazy(tensor))
 
     @property
+    def unpacked(self) -> ast.expr | None:
+        """The expression that the user's statement unpacks, or iterates over, if that raised; else None."""
+        statement = self.own.statement if self.own else None
+        if "unpack" not in self.message or not isinstance(statement, (ast.Assign, ast.For)):
+            return None
+        return statement.iter if isinstance(statement, ast.For) else statement.value
+
+    @property
     def is_from_torch(self) -> bool:
         """True if the exception was raised by torch: in its Python code, or by an operation on tensors."""
         if any(frame.is_torch for frame in self.frames[-3:]) or self.torch_frames:
@@ -250,6 +260,9 @@ class Crash:
         called = self.value(self.call.func) if self.call is not None else UNKNOWN
         owner = self.value(self.call.func.value) if self.call and isinstance(self.call.func, ast.Attribute) else None
         kinds = [called, called if isinstance(called, type) else type(called), type(owner)]
+        if self.unpacked is not None:
+            value = self.value(self.unpacked)
+            return value is None or isinstance(value, DataLoader) or bool(tree_tensors(value))
         is_called = any(str(getattr(kind, "__module__", "")).split(".")[0] == "torch" for kind in kinds)
         return is_called or isinstance(called, nn.Module) or any(tree_tensors(value) for _, value in self.operands)
 

@@ -36,6 +36,7 @@ def crash_rule(code: str, *, explains: tuple[str, ...] = ()) -> Callable[[_Expla
                 return
             candidates = [explanations] if isinstance(explanations, CrashCause) else explanations
             if (choice := choose_explanation(crash, candidates)) is not None:
+                crash.is_explained = True
                 yield choice[0].to_finding(crash, choice[1], explains)
 
         return rule_registry.rule(code, "error")(explain)

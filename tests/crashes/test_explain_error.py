@@ -56,10 +56,75 @@ PROGRAMS = [
     ("w = torch.ones(2, requires_grad=True)\nw -= 0.1", "X1022", "no_grad", "with torch.no_grad():"),
     ("w = torch.ones(2, requires_grad=True)\nw.numpy()", "X1023", "detach", "w.detach().numpy()"),
     ("net = nn.Linear(2, 1)\nopt = torch.optim.SGD(net, lr=1)", "X1029", "parameters()", "net.parameters()"),
+    ("x = torch.randn(9, 2)\nhalf = 0.5 * len(x)\nx[:half]", "X1013", "4.5", "half = int(0.5 * len(x))"),
+    ("rnn, x = nn.GRU(3, 4), torch.randn(5, 2, 3)\n_, (h, c) = rnn(x)", "X1038", "one tensor", "_, h = rnn(x)"),
+    (
+        "data = torch.utils.data.TensorDataset(*torch.randn(3, 4, 2))\n"
+        "loader = torch.utils.data.DataLoader(data)\nfor x, y in loader:\n    pass",
+        "X1038",
+        "3 parts",
+        "for x, y, _ in loader:",
+    ),
+    (
+        "class Net(nn.Module):\n    def forward(self, x):\n        y = x * 2\n"
+        "net, x = Net(), torch.ones(2, 2)\na, b = net(x)",
+        "X1038",
+        "None",
+        "return y",
+    ),
+    (
+        "y = torch.ones(3)\nF.binary_cross_entropy(torch.randn(3), y)",
+        "X1039",
+        "logits",
+        "F.binary_cross_entropy_with_logits(",
+    ),
+    (
+        "class Net(nn.Module):\n    def __init__(self):\n        self.fc = nn.Linear(2, 2)\nNet()",
+        "X1040",
+        "super().__init__()",
+        "super().__init__()",
+    ),
+    ("q, a = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])\nq.gather(1, a)", "X1099", "int64 [4]", "a.unsqueeze(-1)"),
+]
+# The same of programs whose fix is no edit.
+PROGRAMS_WITHOUT_EDIT = [
+    (
+        "net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))\n"
+        "groups = [{'params': net.parameters()}, {'params': net[1].parameters(), 'lr': 1}]\n"
+        "opt = torch.optim.SGD(groups, lr=0.1)",
+        "X1029",
+        "1.weight, 1.bias",
+        "startswith('1.')",
+    ),
+    (
+        "w = torch.ones(2, requires_grad=True)\ntorch.optim.LBFGS([w]).step()",
+        "X1027",
+        "several times",
+        "def closure():",
+    ),
+    (
+        "import pandas as pd\ntable = pd.DataFrame({'age': [1.0], 'plan': ['basic']})\n"
+        "torch.tensor(table[['age', 'plan']].to_numpy())",
+        "X1015",
+        "plan",
+        "Encode these columns",
+    ),
+    (
+        "mask = torch.zeros(5, 5)\nx = torch.randn(2, 4, 8)\n"
+        "nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x, attn_mask=mask)",
+        "X1009",
+        "4 queries",
+        "4 × 4",
+    ),
+    ("nn.Conv2d(6, 6, 3, groups=4)", "X1099", "groups = 4", "Compare"),
 ]
 
 
-@pytest.mark.parametrize(("program", "code", "word", "changed"), PROGRAMS, ids=[case[1] for case in PROGRAMS])
+@pytest.mark.parametrize(
+    ("program", "code", "word", "changed"),
+    [*PROGRAMS, *PROGRAMS_WITHOUT_EDIT],
+    ids=[case[1] for case in [*PROGRAMS, *PROGRAMS_WITHOUT_EDIT]],
+)
 def test_explain_error_of_program_names_cause_and_fix(
     tmp_path: Path, program: str, code: str, word: str, changed: str
 ) -> None:
@@ -125,7 +190,7 @@ def test_explain_error_without_argument_explains_handled_exception() -> None:
 def test_edited_source_gives_no_edit_of_other_code(tmp_path: Path) -> None:
     error, _, path = raise_from(tmp_path, "x = torch.randn(2, 4)\ny = x @ torch.ones(3)")
     path.write_text("something = else_entirely\n" * 10)
-    assert nbdebug.explain_error(error).findings == ()
+    assert [finding.edits for finding in nbdebug.explain_error(error).findings if finding.edits] == []
 
 
 def test_explanation_changes_nothing_and_keeps_no_tensor(tmp_path: Path) -> None:

@@ -92,6 +92,11 @@ def _mask_dtype(crash: Crash) -> CrashCause | None:
 
 def _mask_shape(crash: Crash) -> CrashCause | None:
     mask, heads = crash.local("attn_mask"), crash.local("num_heads")
+    steps = crash.local("tgt_len"), crash.local("src_len")
+    if isinstance(mask, Tensor) and mask.dim() == 2 and UNKNOWN not in steps and tuple(mask.shape) != steps:
+        message = f"The attention has {steps[0]} queries and {steps[1]} keys; its mask is {describe_tensor(mask)}."
+        cause = "The mask was made for another length than the sequences have here, for example before a token was cut."
+        return CrashCause(message, cause, f"Make the mask for {steps[0]} × {steps[1]} steps.")
     if not isinstance(mask, Tensor) or not isinstance(heads, int) or "shape" not in crash.message or mask.dim() != 3:
         return None
     expected = crash.local("correct_3d_size")

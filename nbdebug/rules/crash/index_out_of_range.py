@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.inputs import wrap_at_source
+from nbdebug.crashes.inputs import assigned_value, wrap_at_source
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -63,6 +63,13 @@ def _indices(crash: Crash) -> list[tuple[ast.expr, Tensor]]:
 
 
 def _float_index(crash: Crash) -> CrashCause | None:
+    for node in _slice_bounds(crash):
+        if isinstance(value := crash.value(node), float):
+            text = crash.text(node)
+            made = assigned_value(crash, node)
+            message = f"The slice bound {text} is the floating-point number {value:g}; slices take integers."
+            edit = wrap_node(crash.own.file, made if made is not None else node, "int({})")  # type: ignore[union-attr]
+            return CrashCause(message, f"Make an integer of it: int({text}).", edits=(edit,))
     for node, value in _indices(crash):
         if value.is_floating_point():
             text = crash.text(node)
@@ -74,6 +81,13 @@ def _float_index(crash: Crash) -> CrashCause | None:
             message = f"The index {crash.text(node)} of {crash.operation} is {describe_tensor(value)}; it takes int64."
             return CrashCause(message, "The index has another dtype.", edits=wrap_at_source(crash, node, "{}.long()"))
     return None
+
+
+def _slice_bounds(crash: Crash) -> list[ast.expr]:
+    """Return the bounds of the slices in the user's expression."""
+    key = crash.node.slice if isinstance(crash.node, ast.Subscript) else None
+    slices = [part for part in ast.walk(key) if isinstance(part, ast.Slice)] if key is not None else []
+    return [bound for part in slices for bound in (part.lower, part.upper, part.step) if bound is not None]
 
 
 def _outside(crash: Crash) -> CrashCause | None:

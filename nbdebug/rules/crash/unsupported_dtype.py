@@ -14,6 +14,7 @@ from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import wrap_at_source
 from nbdebug.finding import Edit
+from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -43,6 +44,8 @@ def unsupported_dtype(crash: Crash) -> CrashCause | None:
     """
     if not re.search(_MESSAGES, crash.message) or crash.own is None or crash.phase == "loss tensor":
         return None
+    if "numpy.object_" in crash.message:
+        return _objects(crash)
     if "bool" in crash.message.lower() and crash.operation == "sub":
         return _difference(crash)
     nodes = crash.tensors
@@ -67,8 +70,20 @@ def unsupported_dtype(crash: Crash) -> CrashCause | None:
 
 _MESSAGES = (
     r"could not infer output dtype|Only Tensors of floating point|not implemented for '(Long|Int|Byte|Bool|Short)'"
-    r"|can't be cast|bool tensors? is not supported|floating point or complex|must be floating"
+    r"|numpy\.object_|can't be cast|bool tensors? is not supported|floating point or complex|must be floating"
 )
+
+
+def _objects(crash: Crash) -> CrashCause:
+    """Explain an array of Python objects, such as the values of a table with a column of text."""
+    names = [node for node in ast.walk(crash.node or ast.Pass()) if isinstance(node, ast.Name)]
+    tables = [value for node in names if hasattr(value := crash.value(node), "select_dtypes")]
+    columns = [str(name) for table in tables for name in table.select_dtypes(exclude=["number", "bool"]).columns]
+    message = "A tensor holds numbers, and the array holds Python objects (dtype object)."
+    if not columns:
+        return CrashCause(message, "A part of it is no number.", "Convert every part to a number before.")
+    cause = f"Columns without numbers: {join_names(columns)}."
+    return CrashCause(message, cause, "Encode these columns as numbers, or leave them out.")
 
 
 def _difference(crash: Crash) -> CrashCause | None:

@@ -12,6 +12,7 @@ from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
+from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -57,6 +58,8 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
             "Moving or computing with a tensor that requires a gradient gives a new one: call requires_grad_() last."
         )
         return CrashCause(message, cause, "w = torch.randn(3).mul(0.1).requires_grad_()")
+    if "more than one parameter group" in crash.message:
+        return _twice(crash)
     if "empty parameter list" not in crash.message:
         return None
     models = [model for model in crash.models if any(True for _ in model.parameters())]
@@ -76,6 +79,23 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
         return CrashCause(message, cause, f"self.{name} = nn.ModuleList(self.{name})")
     cause = "The model has no registered layers, or the iterator of its parameters was used up before."
     return CrashCause(message, cause, "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+
+
+def _twice(crash: Crash) -> CrashCause | None:
+    """Explain parameters that two groups of an optimizer hold."""
+    group, groups = crash.local("param_group"), getattr(crash.local("self"), "param_groups", [])
+    if not isinstance(group, dict):
+        return None
+    earlier = {id(parameter) for other in groups for parameter in other["params"]}
+    names = {id(p): name for model in reversed(crash.models) for name, p in model.named_parameters()}
+    twice = [names.get(id(p), "a tensor") for p in group["params"] if id(p) in earlier]
+    message = f"{len(twice)} of {len(group['params'])} parameters of group {len(groups)} are in a group before it."
+    cause = f"In two groups: {join_names(twice)}."
+    prefixes = {name.partition(".")[0] for name in twice}
+    if len(prefixes) != 1:
+        return CrashCause(message, cause, "Leave out of one group what the other one holds.")
+    fix = f"[p for name, p in model.named_parameters() if not name.startswith('{prefixes.pop()}.')]"
+    return CrashCause(message, cause, f"others = {fix}")
 
 
 def _hidden(model: nn.Module) -> list[str]:

@@ -44,6 +44,10 @@ def wrong_arguments(crash: Crash) -> CrashCause | None:
     """
     if crash.kind not in ("TypeError", "RuntimeError") or not re.search(_ARGUMENTS, crash.message):
         return None
+    if "'closure'" in crash.message and crash.call is not None:
+        message = f"{crash.text(crash.call.func)}() needs a function that computes the loss; it is called without."
+        cause = "This optimizer evaluates the loss several times in each step."
+        return CrashCause(message, cause, _CLOSURE.format(call=crash.text(crash.call.func)))
     called = _called(crash)
     if called is UNKNOWN or called is None:
         return None
@@ -66,6 +70,13 @@ def wrong_arguments(crash: Crash) -> CrashCause | None:
     return None
 
 
+_CLOSURE = """def closure():
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    return loss
+
+{call}(closure)"""
 _ARGUMENTS = r"unexpected keyword argument|missing \d+ required|takes .*positional argument|Boolean value of Tensor"
 
 
