@@ -1,13 +1,16 @@
 """Fixes are written with the names of the user's notebook."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
+from nbdebug.finding import is_code, remove_comment_sign
 from nbdebug.rules.examples import healthy_classifier
 from nbdebug.setup import fix_names
+from nbdebug.setup.optimizer_code import rate_fix
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,39 @@ def test_objects_have_the_names_of_the_notebook(fix: str, expected: str, monkeyp
 
 def test_fix_stays_as_it_is_without_a_notebook() -> None:
     assert fix_names.name_objects("model.eval()", healthy_classifier()) == "model.eval()"
+
+
+@pytest.mark.parametrize(
+    ("fix", "expected"),
+    [
+        ("nn.ReLU()", "from torch import nn\nnn.ReLU()"),
+        ("torch.zeros(1)", "torch.zeros(1)"),
+        ("import math\nmath.pi", "import math\nmath.pi"),
+        ("Create nn.ReLU.", "Create nn.ReLU."),
+    ],
+)
+def test_code_has_the_imports_that_the_notebook_lacks(fix: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fix_names, "user_variables", lambda: {"torch": torch})
+    assert fix_names.add_imports(fix, healthy_classifier()) == expected
+
+
+@pytest.mark.parametrize(
+    ("fix", "expected"),
+    [
+        ("# remove it, or\n# freeze it", "Remove it, or freeze it."),
+        ("# x.float() here", "x.float() here."),
+        ("x = 1  # here", "x = 1  # here"),
+        ("", ""),
+    ],
+)
+def test_fix_of_comments_is_a_sentence(fix: str, expected: str) -> None:
+    assert remove_comment_sign(fix) == expected
+    assert is_code(expected) == expected.startswith("x = 1")
+
+
+def test_rate_fix_changes_the_rate_and_says_where_a_schedule_decides() -> None:
+    setup = healthy_classifier()
+    exec(rate_fix(setup, 0.01234), {"optimizer": setup.optimizers[0]})
+    assert {group["lr"] for group in setup.optimizers[0].param_groups} == {0.012}
+    schedule = torch.optim.lr_scheduler.OneCycleLR(setup.optimizers[0], 0.1, total_steps=9)
+    assert rate_fix(replace(setup, scheduler=schedule), 0.02) == "Create the OneCycleLR with max_lr=0.02."
