@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import is_code, remove_comment_sign
+from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.rules.examples import healthy_classifier
 from nbdebug.setup import fix_names
 from nbdebug.setup.optimizer_code import rate_fix
@@ -70,3 +72,14 @@ def test_rate_fix_changes_the_rate_and_says_where_a_schedule_decides() -> None:
     assert {group["lr"] for group in setup.optimizers[0].param_groups} == {0.012}
     schedule = torch.optim.lr_scheduler.OneCycleLR(setup.optimizers[0], 0.1, total_steps=9)
     assert rate_fix(replace(setup, scheduler=schedule), 0.02) == "Create the OneCycleLR with max_lr=0.02."
+
+
+@pytest.mark.parametrize("code", ["O503", "O504", "O509", "O510", "O513", "O514", "M317", "G407"])
+def test_fix_that_is_run_makes_its_rule_quiet(code: str) -> None:
+    setup = find_rule(code).module.bad()
+    fix = next(finding.fix for finding in Debugger.of(setup).checkup() if finding.code == code)
+    variables = {"model": setup.model, "optimizer": next(iter(setup.optimizers), None), "torch": torch}
+    exec(fix, variables)
+    optimizers = (variables["optimizer"],) if setup.optimizers else ()
+    fixed = replace(setup, model=variables["model"], optimizers=optimizers)
+    assert code not in {finding.code for finding in Debugger.of(fixed).checkup()}
