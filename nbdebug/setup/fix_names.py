@@ -54,17 +54,17 @@ def add_imports(fix: str, setup: Setup) -> str:
     """Return a fix with the imports that it needs and that the user's notebook or script lacks."""
     if not is_code(fix):
         return fix
-    missing = free_names(ast.parse(fix)) - user_namespace(setup).keys()
+    missing = _free_names(ast.parse(fix)) - _user_namespace(setup).keys()
     return "\n".join([*sorted(_IMPORTS[name] for name in missing if name in _IMPORTS), fix])
 
 
-def user_namespace(setup: Setup) -> dict[str, Any]:
+def _user_namespace(setup: Setup) -> dict[str, Any]:
     """Return the variables of the notebook, else those of the files that created the setup or run its loop."""
     modules = [item for item in [*sys.modules.values()] if getattr(item, "__file__", None) in setup.files]
     return user_variables() or {name: value for module in modules for name, value in vars(module).items()}
 
 
-def free_names(tree: ast.AST) -> set[str]:
+def _free_names(tree: ast.AST) -> set[str]:
     """Return the names that code reads and does not define itself, without those of Python."""
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own_names = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {
